@@ -1,0 +1,1 @@
+"""A sharding compiler for tensor programs: propagate, partition, run and verify."""

@@ -1,0 +1,83 @@
+"""Memoized decisions and interned values, owned by a session.
+
+Every decision of the compiler is a pure function over frozen values. `memoize` remembers its answers in the *current*
+session; a new session starts empty, so a benchmark measures cold work and a long-lived process can drop what it holds.
+
+    with Session():
+        program = load("step.mlir")    # all caches start empty and are dropped at the end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+__all__ = ["Session", "current_session", "memoize"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_LIMIT = 1 << 17
+_MISSING = object()
+
+
+class Session:
+    """Owner of all memo tables. Each table is bounded: at `limit` entries it is emptied and refilled."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        """Make a session with empty tables of at most `limit` entries each."""
+        self.limit = limit
+        self.tables: dict[str, dict[Any, Any]] = {}
+        self._tokens: list[Token[Session]] = []
+
+    def table(self, name: str) -> dict[Any, Any]:
+        """The memo table called `name`, made when first asked for."""
+        return self.tables.setdefault(name, {})
+
+    def clear(self) -> None:
+        """Forget every remembered answer."""
+        for table in self.tables.values():
+            table.clear()
+
+    def __enter__(self) -> Session:
+        """Make this the current session."""
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Make the session before this one current again."""
+        _current.reset(self._tokens.pop())
+
+
+_current: ContextVar[Session] = ContextVar("shardwright_session")
+_default = Session()
+
+
+def current_session() -> Session:
+    """The session in force: the innermost `with Session()`, or the process-wide default."""
+    return _current.get(_default)
+
+
+def memoize(function: Callable[P, R]) -> Callable[P, R]:
+    """Remember the answers of a pure function of hashable positional arguments in the current session."""
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs:
+            return function(*args, **kwargs)
+        session = _current.get(_default)
+        table = session.tables.get(name)
+        if table is None:
+            table = session.table(name)
+        answer = table.get(args, _MISSING)
+        if answer is _MISSING:
+            answer = function(*args, **kwargs)
+            if len(table) >= session.limit:
+                table.clear()
+            table[args] = answer
+        return cast(R, answer)
+
+    return remembered

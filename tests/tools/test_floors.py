@@ -1,0 +1,124 @@
+"""The floors check passes what goes down and, above all, can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools import floors
+
+Check = Callable[[dict[str, str]], tuple[int, list[str]]]
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Runs the check on a package made of {path: source}; gives the exit status and the lines printed."""
+    root = tmp_path / "shardwright"
+
+    def run(files: dict[str, str]) -> tuple[int, list[str]]:
+        for path, source in {"__init__.py": "", **files}.items():
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(source)
+        status = floors.main([str(root)])
+        printed = capsys.readouterr().out.splitlines()
+        return status, [line.removeprefix(f"{root}/") for line in printed]
+
+    return run
+
+
+def test_downward_imports_pass(check: Check) -> None:
+    status, lines = check(
+        {
+            "__init__.py": "from .program import Program\nfrom shardwright import mesh\n",
+            "__main__.py": "from shardwright.cli import main\n",
+            "mesh.py": "from .errors import ShardingError\n",
+            "ir/graph.py": "from .. import errors\nfrom ..mesh import Mesh\nfrom . import context\n",
+            "partition/localize/dot.py": "from ...rules.registry import rule\nfrom shardwright import ir\n",
+            "frontends/jax.py": "import jax\nfrom jax.sharding import Mesh\n",
+        }
+    )
+    assert (status, lines) == (0, ["floors: 6 files, every import goes down"])
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "room", "above"),
+    [
+        ("mesh.py", "import shardwright.ir.graph\n", "mesh", "ir"),
+        ("mesh.py", "from shardwright import sharding\n", "mesh", "sharding"),
+        ("mesh.py", "from . import sharding\n", "mesh", "sharding"),
+        ("ir/graph.py", "from ..rules.rule import Rule\n", "ir", "rules"),
+        ("ir/__init__.py", "from .. import rules\n", "ir", "rules"),
+        ("partition/localize/dot.py", "from ...runtime import execute\n", "partition", "runtime"),
+        ("cost/hardware.py", "from .. import Program\n", "cost", "__init__"),
+        ("cost/hardware.py", "import shardwright\n", "cost", "__init__"),
+        ("rules/dot.py", "import importlib\nimportlib.import_module('shardwright.cli')\n", "rules", "cli"),
+    ],
+)
+def test_an_upward_import_fails(check: Check, path: str, source: str, room: str, above: str) -> None:
+    status, lines = check({path: source})
+    line = source.count("\n")
+    assert (status, lines) == (1, [f"{path}:{line}: room '{room}' imports from room '{above}' above it"])
+
+
+def test_imports_inside_functions_and_type_checking_blocks_count(check: Check) -> None:
+    source = (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n"
+        "    from .program import Plan\n"
+        "def plan():\n"
+        "    from .cli import main\n"
+    )
+    status, lines = check({"sharding.py": source})
+    assert status == 1
+    assert lines == [
+        "sharding.py:3: room 'sharding' imports from room 'program' above it",
+        "sharding.py:5: room 'sharding' imports from room 'cli' above it",
+    ]
+
+
+def test_a_room_without_a_floor_fails(check: Check) -> None:
+    status, lines = check({"attic.py": "", "cli.py": "from .attic import box\n"})
+    assert status == 1
+    assert lines == [
+        "attic.py:1: room 'attic' is on no floor; give it one in tools/floors.py",
+        "cli.py:1: room 'cli' imports from room 'attic', which is on no floor",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from jaxlib.mlir import ir\n",
+        "import jaxlib._jax\n",
+        "from jax import _src\n",
+        "from jax._src import core\n",
+        "from jax.interpreters import mlir\n",
+        "import jax\njax._src.core\n",
+    ],
+)
+@pytest.mark.parametrize("path", ["ir/graph.py", "frontends/jax.py", "runtime/execute.py", "__init__.py"])
+def test_private_jax_outside_its_doors_fails(check: Check, path: str, source: str) -> None:
+    status, lines = check({path: source})
+    assert status == 1
+    assert lines[0].startswith(f"{path}:{source.count(chr(10))}: 'jax")
+    assert "is private to jax; only ir/context.py and runtime/xla.py may import it" in lines[0]
+
+
+@pytest.mark.parametrize("door", floors.DOORS)
+def test_private_jax_passes_through_its_doors(check: Check, door: str) -> None:
+    status, _ = check({door: "import jaxlib._jax\nfrom jaxlib.mlir import ir\nfrom jax._src import core\n"})
+    assert status == 0
+
+
+def test_a_missing_folder_fails(tmp_path: Path) -> None:
+    assert floors.main([str(tmp_path / "nowhere")]) == 1
+
+
+def test_this_repository_keeps_its_floors(capsys: pytest.CaptureFixture[str]) -> None:
+    status = floors.main([str(REPOSITORY / "src" / "shardwright")])
+    assert status == 0, capsys.readouterr().out
