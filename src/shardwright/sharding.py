@@ -1,0 +1,271 @@
+"""The one sharding model: how a tensor lies on a mesh.
+
+Each dimension lists the axes that split it, major to minor; a tensor may also be *partial* (unreduced) along axes:
+each device then holds a contribution, to be combined by the reduction kind given. A dimension of size `n` split `k`
+ways gives every device a slice of `ceil(n / k)`, the last ones clamped.
+
+    >>> from shardwright.mesh import Mesh
+    >>> mesh = Mesh(data=2, model=4)
+    >>> s = TensorSharding.of(mesh, [["data"], ["model"]])
+    >>> s.local_shape((8, 16)), s.device_slice((8, 16), 5)
+    ((4, 4), (slice(4, 8, None), slice(4, 8, None)))
+
+Source: the `sdy` dialect's TensorShardingAttr; kinds, offsets and halos from upstream MLIR's `mesh` dialect.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import (
+    Axes,
+    AxisRef,
+    Mesh,
+    axes_size,
+    merge_axes,
+    truncate_by_divisor,
+)
+
+__all__ = ["REDUCTION_KINDS", "DimSharding", "Partial", "TensorSharding", "replicated"]
+
+REDUCTION_KINDS = ("sum", "max", "min", "product", "and", "or", "xor", "average", "generic")
+"""How contributions of a partial tensor combine."""
+
+
+@dataclass(frozen=True, slots=True)
+class DimSharding:
+    """How one dimension is split: by `axes`, major to minor; `open` dimensions may be split further by propagation.
+
+    `priority` orders propagation (0 first); `None` is 0 unsaid.
+    """
+
+    axes: Axes = ()
+    open: bool = False
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """One axis along which devices hold contributions, to be combined by `kind`."""
+
+    axis: AxisRef
+    kind: str = "sum"
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSharding:
+    """How a tensor lies on a mesh. Frozen, compared by value, the hash computed once.
+
+    Attributes:
+        mesh: The mesh.
+        dims: One `DimSharding` per dimension.
+        replicated: Axes along which propagation must not split this tensor, in mesh order.
+        partial: Axes along which the tensor awaits reduction, in mesh order, each with its kind.
+        offsets: Per dimension, the start of every shard and the end of the last, or `None` where even (ceil).
+        halos: Per dimension, `(before, after)` elements of the neighbours that a shard carries, or `None`.
+    """
+
+    mesh: Mesh
+    dims: tuple[DimSharding, ...]
+    replicated: Axes = ()
+    partial: tuple[Partial, ...] = ()
+    offsets: tuple[tuple[int, ...] | None, ...] | None = None
+    halos: tuple[tuple[int, int] | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Compute the hash once; shardings are dictionary keys everywhere."""
+        key = (self.mesh, self.dims, self.replicated, self.partial, self.offsets, self.halos)
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __eq__(self, other: object) -> bool:
+        """Equal by value."""
+        if self is other:
+            return True
+        return isinstance(other, TensorSharding) and self._hash == other._hash and self._key == other._key  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        """The hash computed at construction."""
+        return self._hash  # type: ignore[attr-defined,no-any-return]
+
+    @classmethod
+    def of(
+        cls,
+        mesh: Mesh,
+        dims: Sequence[Iterable[str | AxisRef]],
+        *,
+        open: bool = False,
+        partial: Iterable[str | AxisRef] = (),
+        kind: str = "sum",
+    ) -> TensorSharding:
+        """A sharding from axis names per dimension, all dimensions open or all closed."""
+
+        def refs(axes: Iterable[str | AxisRef]) -> Axes:
+            return tuple(mesh.axis(axis) if isinstance(axis, str) else axis for axis in axes)
+
+        return cls(
+            mesh,
+            tuple(DimSharding(refs(axes), open) for axes in dims),
+            partial=tuple(Partial(axis, kind) for axis in mesh.in_order(refs(partial))),
+        )
+
+    def __repr__(self) -> str:
+        """Compact text: `[{data}, {model, ?}] partial=sum{…}`."""
+
+        def axis(ref: AxisRef) -> str:
+            return ref.name if self.mesh.is_full(ref) else f"{ref.name}:({ref.pre}){ref.size}"
+
+        def dim(d: DimSharding) -> str:
+            inner = ", ".join([*map(axis, d.axes), *(["?"] if d.open else [])])
+            return f"{{{inner}}}" + (f"p{d.priority}" if d.priority is not None else "")
+
+        text = f"[{', '.join(map(dim, self.dims))}]"
+        if self.replicated:
+            text += f" replicated={{{', '.join(map(axis, self.replicated))}}}"
+        for kind in dict.fromkeys(p.kind for p in self.partial):
+            text += f" partial={kind}{{{', '.join(axis(p.axis) for p in self.partial if p.kind == kind)}}}"
+        return text
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.dims)
+
+    @property
+    def axes(self) -> tuple[Axes, ...]:
+        """The axes of every dimension."""
+        return tuple(dim.axes for dim in self.dims)
+
+    @property
+    def used_axes(self) -> Axes:
+        """All axes that split a dimension, dimension by dimension."""
+        return tuple(axis for dim in self.dims for axis in dim.axes)
+
+    @property
+    def partial_axes(self) -> Axes:
+        """All axes along which the tensor is partial."""
+        return tuple(p.axis for p in self.partial)
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether every device holds the whole, reduced tensor."""
+        return not self.partial and not any(dim.axes for dim in self.dims)
+
+    def local_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape each device holds, in elements: `ceil(size / shards)` per dimension, plus halos.
+
+        With explicit offsets shards differ; this is then the largest.
+        """
+        local: list[int] = []
+        for index, (size, dim) in enumerate(zip(shape, self.dims, strict=True)):
+            offsets = self.offsets[index] if self.offsets else None
+            if offsets is not None:
+                length = max(high - low for low, high in itertools.pairwise(offsets))
+            else:
+                length = -(-size // axes_size(dim.axes))
+            halo = self.halos[index] if self.halos else None
+            local.append(length + (sum(halo) if halo else 0))
+        return tuple(local)
+
+    def device_slice(self, shape: Sequence[int], position: int) -> tuple[slice, ...]:
+        """Which part of a tensor of `shape` the device at grid position `position` holds, halos left out.
+
+        Shards past the end of an uneven dimension are empty slices at its end.
+        """
+        slices: list[slice] = []
+        for index, (size, dim) in enumerate(zip(shape, self.dims, strict=True)):
+            shard = self.mesh.index(dim.axes, position)
+            offsets = self.offsets[index] if self.offsets else None
+            if offsets is not None:
+                slices.append(slice(offsets[shard], offsets[shard + 1]))
+                continue
+            length = -(-size // axes_size(dim.axes))
+            slices.append(slice(min(shard * length, size), min((shard + 1) * length, size)))
+        return tuple(slices)
+
+    def divides(self, shape: Sequence[int]) -> bool:
+        """Whether every dimension of `shape` splits evenly."""
+        return all(size % axes_size(dim.axes) == 0 for size, dim in zip(shape, self.dims, strict=True))
+
+    def evenly_dividing(self, shape: Sequence[int]) -> TensorSharding:
+        """The longest major part of each dimension's axes that divides `shape`; may end in sub-axes."""
+        dims = tuple(
+            dim if size % axes_size(dim.axes) == 0 else replace(dim, axes=truncate_by_divisor(dim.axes, size))
+            for size, dim in zip(shape, self.dims, strict=True)
+        )
+        return self if dims == self.dims else replace(self, dims=dims)
+
+    def closed(self) -> TensorSharding:
+        """The layout alone: all dimensions closed, no priorities, no `replicated`, neighbouring parts merged."""
+        dims = tuple(DimSharding(merge_axes(dim.axes)) for dim in self.dims)
+        if dims == self.dims and not self.replicated:
+            return self
+        return replace(self, dims=dims, replicated=())
+
+    def with_axes(self, axes: Sequence[Axes], partial: Iterable[Partial] = ()) -> TensorSharding:
+        """A closed sharding on the same mesh with other axes and partials."""
+        ordered = tuple(sorted(partial, key=lambda p: self.mesh.sort_key(p.axis)))
+        return TensorSharding(self.mesh, tuple(DimSharding(tuple(a)) for a in axes), partial=ordered)
+
+    def equivalent(self, other: TensorSharding) -> bool:
+        """Whether both lay every element on the same devices in the same state."""
+        return self.mesh == other.mesh and self.closed() == other.closed()
+
+    def check(self, shape: Sequence[int] | None = None) -> None:
+        """Check that this is a valid sharding (of a tensor of `shape`, where given).
+
+        Raises:
+            ShardingError: naming the axis or dimension at fault.
+        """
+        if shape is not None and len(shape) != self.rank:
+            raise ShardingError(
+                f"a sharding of {self.rank} dimensions is given to a tensor of {len(shape)}",
+                cause=f"sharding {self!r}, shape {'x'.join(map(str, shape)) or 'scalar'}",
+                remedy="give one entry per dimension",
+            )
+        seen: list[AxisRef] = []
+        for axis in (*self.used_axes, *self.replicated, *self.partial_axes):
+            self.mesh.axis(axis.name, axis.pre, axis.size)
+            for other in seen:
+                if axis.overlaps(other):
+                    raise ShardingError(
+                        f"mesh axis {axis.name!r} is used twice in {self!r}",
+                        remedy="an axis may split one dimension, or be replicated, or be partial, once",
+                    )
+            seen.append(axis)
+        for p in self.partial:
+            if p.kind not in REDUCTION_KINDS:
+                raise ShardingError(f"unknown reduction kind {p.kind!r}", remedy=f"one of {', '.join(REDUCTION_KINDS)}")
+        self._check_boundaries(shape)
+
+    def _check_boundaries(self, shape: Sequence[int] | None) -> None:
+        if self.offsets is not None and self.halos is not None:
+            raise ShardingError("a sharding has offsets and halos", remedy="give one of the two")
+        for what, entries in (("offsets", self.offsets), ("halos", self.halos)):
+            if entries is not None and len(entries) != self.rank:
+                raise ShardingError(f"{what} are given for {len(entries)} dimensions of {self.rank}")
+        for index, offsets in enumerate(self.offsets or ()):
+            if offsets is None:
+                continue
+            shards = axes_size(self.dims[index].axes)
+            rising = all(low <= high for low, high in itertools.pairwise(offsets))
+            if len(offsets) != shards + 1 or not rising or offsets[0] != 0:
+                raise ShardingError(
+                    f"offsets {list(offsets)} of dimension {index} do not cut it into {shards} shards",
+                    remedy=f"give {shards + 1} values from 0, none smaller than the one before",
+                )
+            if shape is not None and offsets[-1] != shape[index]:
+                raise ShardingError(f"offsets of dimension {index} end at {offsets[-1]}, its size is {shape[index]}")
+        for index, halo in enumerate(self.halos or ()):
+            if halo is not None and (min(halo) < 0 or not self.dims[index].axes):
+                raise ShardingError(f"halo {halo} of dimension {index} is negative or its dimension is not split")
+
+
+@lru_cache(maxsize=4096)
+def replicated(mesh: Mesh, rank: int, open: bool = False) -> TensorSharding:
+    """The fully replicated sharding of a tensor of `rank` dimensions."""
+    return TensorSharding(mesh, (DimSharding((), open),) * rank)
