@@ -1,0 +1,170 @@
+"""MLIR attribute text ↔ plain Python values.
+
+Signatures carry attributes as text, so that they can be compared, hashed and written without MLIR handles; `decode`
+reads the text where an engine needs the numbers in it.
+
+    >>> (
+    ...     decode("array<i64: 1, 2>"),
+    ...     decode("3 : i64"),
+    ...     decode("#stablehlo.gather<offset_dims = [1], index_vector_dim = 1>"),
+    ... )
+    ((1, 2), 3, {'offset_dims': (1,), 'index_vector_dim': 1})
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from shardwright.memo import memoize
+
+__all__ = ["bools", "decode", "i64_array", "i64_tensor", "integer"]
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)
+      | (?P<word>[A-Za-z_\#@!][\w.$\#@]*)
+      | (?P<arrow>->)
+      | (?P<mark>.)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@memoize
+def decode(text: str) -> Any:
+    """The value that attribute `text` holds: int, float, bool, str, tuple, dict, or the text itself.
+
+    Integers and floats lose their type; dense and `array<>` attributes become (nested) tuples, a splat its one value;
+    dialect structs (`#stablehlo.dot<…>`) become dicts; enumerations (`#stablehlo<precision DEFAULT>`) their last word.
+    """
+    if text.startswith("#opaque"):
+        return text
+    reader = _Reader(text)
+    return reader.value()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.tokens: list[tuple[str, str]] = [
+            (match.lastgroup or "mark", match.group(match.lastgroup or "mark"))
+            for match in _TOKEN.finditer(text)
+            if match.lastgroup is not None and match.group(match.lastgroup).strip()
+        ]
+        self.at = 0
+
+    def peek(self, ahead: int = 0) -> str:
+        return self.tokens[self.at + ahead][1] if self.at + ahead < len(self.tokens) else ""
+
+    def next(self) -> tuple[str, str]:
+        token = self.tokens[self.at] if self.at < len(self.tokens) else ("mark", "")
+        self.at += 1
+        return token
+
+    def value(self) -> Any:
+        kind, text = self.next()
+        if kind == "string":
+            return re.sub(r"\\(.)", r"\1", text[1:-1])
+        if kind == "number":
+            self.skip_type()
+            return float(text) if any(c in text for c in ".eE") else int(text)
+        if text == "[":
+            return tuple(self.items("]"))
+        if text == "(":
+            return tuple(self.items(")"))
+        if text == "{":
+            return dict(self.fields("}"))
+        if text in ("true", "false"):
+            return text == "true"
+        if text == "unit":
+            return True
+        if text in ("array", "dense") and self.peek() == "<":
+            return self.elements(text)
+        if text.startswith("#") and self.peek() == "<":
+            return self.struct()
+        return text.removeprefix("@")
+
+    def elements(self, kind: str) -> Any:
+        self.next()
+        if kind == "array":
+            self.next()
+            if self.peek() == ":":
+                self.next()
+            return tuple(self.items(">"))
+        inner = tuple(self.items(">"))
+        self.skip_type()
+        return inner[0] if len(inner) == 1 else inner
+
+    def struct(self) -> Any:
+        self.next()
+        if self.peek(1) == "=":
+            return dict(self.fields(">"))
+        if self.peek() == ">":
+            self.next()
+            return {}
+        words: list[Any] = []
+        while self.peek() not in (">", ""):
+            words.append(self.value())
+            if self.peek() == ",":
+                self.next()
+        self.next()
+        return words[-1]
+
+    def items(self, end: str) -> Iterator[Any]:
+        while self.peek() not in (end, ""):
+            yield self.value()
+            if self.peek() == ",":
+                self.next()
+        self.next()
+
+    def fields(self, end: str) -> Iterator[tuple[str, Any]]:
+        while self.peek() not in (end, ""):
+            kind, name = self.next()
+            name = name[1:-1] if kind == "string" else name
+            if self.peek() == "=":
+                self.next()
+                yield name, self.value()
+            else:
+                yield name, True
+            if self.peek() == ",":
+                self.next()
+        self.next()
+
+    def skip_type(self) -> None:
+        if self.peek() != ":":
+            return
+        self.next()
+        self.next()
+        if self.peek() == "<":
+            depth = 0
+            while self.at < len(self.tokens):
+                _, text = self.next()
+                depth += {"<": 1, ">": -1}.get(text, 0)
+                if depth == 0:
+                    return
+
+
+def i64_array(values: Iterable[int]) -> str:
+    """`array<i64: 1, 2>`."""
+    items = ", ".join(map(str, values))
+    return f"array<i64: {items}>" if items else "array<i64>"
+
+
+def bools(values: Iterable[bool]) -> str:
+    """`array<i1: true, false>`."""
+    items = ", ".join("true" if value else "false" for value in values)
+    return f"array<i1: {items}>" if items else "array<i1>"
+
+
+def integer(value: int, dtype: str = "i64") -> str:
+    """`3 : i64`."""
+    return f"{value} : {dtype}"
+
+
+def i64_tensor(rows: Iterable[Iterable[int]]) -> str:
+    """`dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>`."""
+    table = [list(row) for row in rows]
+    width = len(table[0]) if table else 0
+    return f"dense<{table}> : tensor<{len(table)}x{width}xi64>"

@@ -1,0 +1,119 @@
+"""The one door to jaxlib's MLIR bindings.
+
+Every private jaxlib module that the compiler needs is imported here and nowhere else. Written and tested against
+jaxlib 0.10 (0.10.2); the names used are the same in 0.11.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mosaic_gpu_ext
+from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+from shardwright.errors import ShardingError
+
+__all__ = ["context", "ir", "load_module", "module_text", "parse_attribute", "parse_type", "passmanager", "stablehlo"]
+
+_MAX_NESTING = 400
+"""Brackets within brackets that we let MLIR's recursive parser see; it dies of about 3,000 nested regions."""
+
+
+@lru_cache(maxsize=1)
+def context() -> ir.Context:
+    """The MLIR context of this process, with every dialect jaxlib has. Types and attributes live as long as it."""
+    ctx = ir.Context()
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    ctx.append_dialect_registry(registry)
+    ctx.load_all_available_dialects()
+    stablehlo.register_dialect(ctx)
+    sdy.register_dialect(ctx)
+    chlo.register_dialect(ctx)
+    mhlo.register_mhlo_dialect(ctx)
+    _mosaic_gpu_ext.register_inliner_extensions(ctx)
+    stablehlo.register_stablehlo_passes()
+    ctx.allow_unregistered_dialects = True
+    return ctx
+
+
+def parse_attribute(text: str) -> ir.Attribute:
+    """The MLIR attribute written as `text`."""
+    return ir.Attribute.parse(text, context=context())
+
+
+def parse_type(text: str) -> ir.Type:
+    """The MLIR type written as `text`."""
+    return ir.Type.parse(text, context=context())
+
+
+def load_module(source: str | bytes, name: str = "-") -> ir.Module:
+    """Parse MLIR text, MLIR bytecode or a StableHLO portable artifact.
+
+    Raises:
+        ShardingError: with the parser's message and the position in `name`, or for nesting no parser survives.
+    """
+    data = source.encode() if isinstance(source, str) else source
+    _check_nesting(data, name)
+    try:
+        if data.startswith(b"ML\xefR"):
+            return _load_bytecode(data)
+        return ir.Module.parse(data.decode(), context=context())
+    except UnicodeDecodeError as error:
+        raise ShardingError(
+            "the file is neither MLIR text nor MLIR bytecode",
+            location=name,
+            cause=f"byte {error.start} is not UTF-8 text",
+            remedy="give StableHLO text, MLIR bytecode or a StableHLO portable artifact",
+        ) from None
+    except (ir.MLIRError, ValueError) as error:
+        raise _parse_error(error, name) from None
+
+
+def _load_bytecode(data: bytes) -> ir.Module:
+    try:
+        return stablehlo.deserialize_portable_artifact(context(), data)
+    except (ir.MLIRError, ValueError):
+        return ir.Module.parse(data, context=context())
+
+
+def _parse_error(error: Exception, name: str) -> ShardingError:
+    diagnostics = getattr(error, "error_diagnostics", None) or []
+    if not diagnostics:
+        return ShardingError(f"not valid MLIR: {error}", location=name)
+    first = diagnostics[0]
+    where = str(first.location).removeprefix('loc("').removesuffix(")").replace('"', "")
+    where = name + where.removeprefix("-") if where.startswith("-") else f"{name} ({where})"
+    notes = "; ".join(note.message for d in diagnostics for note in d.notes)
+    more = "; ".join(d.message for d in diagnostics[1:3])
+    return ShardingError(
+        f"not valid MLIR: {first.message}",
+        location=where,
+        cause="; ".join(part for part in (more, notes) if part),
+        remedy="correct the module; the position is where the parser stopped",
+    )
+
+
+def _check_nesting(data: bytes, name: str) -> None:
+    depth = deepest = line = 0
+    if data.count(b"{") < _MAX_NESTING and data.count(b"[") < _MAX_NESTING and data.count(b"(") < _MAX_NESTING:
+        return
+    for number, text in enumerate(data.split(b"\n"), 1):
+        opened = text.count(b"{") + text.count(b"[") + text.count(b"(")
+        closed = text.count(b"}") + text.count(b"]") + text.count(b")")
+        if depth + opened > deepest:
+            deepest, line = depth + opened if opened > closed + _MAX_NESTING else depth + opened - closed, number
+        depth = max(0, depth + opened - closed)
+        if deepest > _MAX_NESTING and depth > _MAX_NESTING:
+            raise ShardingError(
+                f"regions or brackets are nested more than {_MAX_NESTING} deep",
+                location=f"{name}:{line}",
+                cause="MLIR's parser is recursive and would exhaust the stack",
+                remedy="flatten the nested regions",
+            )
+
+
+def module_text(module: ir.Module, locations: bool = False) -> str:
+    """A module as text, with source locations where asked for."""
+    return str(module.operation.get_asm(enable_debug_info=locations))

@@ -1,0 +1,145 @@
+"""The graph: a module as small ids. No MLIR handle lives here.
+
+Values are numbers; `types[value]` and `shardings[value]` describe them. An op holds an interned `Signature`, the
+numbers of its operands and results, the blocks of its regions, and the number of its location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shardwright.ir.locations import LocationTable
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Block", "Function", "Graph", "Op"]
+
+
+class Op:
+    """One operation. `regions` are the blocks of its tensor-program regions, one block each."""
+
+    __slots__ = ("location", "operands", "regions", "results", "signature")
+
+    def __init__(
+        self,
+        signature: Signature,
+        operands: tuple[int, ...],
+        results: tuple[int, ...],
+        regions: tuple[Block, ...] = (),
+        location: int = 0,
+    ) -> None:
+        """Make an op; the values must belong to the same graph."""
+        self.signature = signature
+        self.operands = operands
+        self.results = results
+        self.regions = regions
+        self.location = location
+
+    @property
+    def name(self) -> str:
+        """The op's name, such as `stablehlo.add`."""
+        return self.signature.name
+
+    def __repr__(self) -> str:
+        """`%3 = stablehlo.add(%1, %2)`."""
+        results = ", ".join(f"%{value}" for value in self.results)
+        return f"{results} = {self.name}({', '.join(f'%{value}' for value in self.operands)})"
+
+
+@dataclass(slots=True)
+class Block:
+    """Arguments and ops of a region, the terminator last."""
+
+    arguments: tuple[int, ...]
+    ops: list[Op]
+
+    @property
+    def terminator(self) -> Op:
+        """The last op, whose operands the block yields."""
+        return self.ops[-1]
+
+
+@dataclass(slots=True)
+class Function:
+    """A function: its block, and the attributes (MLIR text by name) of arguments and results, shardings left out."""
+
+    name: str
+    block: Block
+    argument_attributes: list[dict[str, str]]
+    result_attributes: list[dict[str, str]]
+    argument_names: list[str]
+    result_names: list[str]
+    result_shardings: list[TensorSharding | None]
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Graph:
+    """A module of one function `main`, every call inlined.
+
+    Attributes:
+        types: Type of each value.
+        shardings: Sharding of each value; `None` where nothing is said yet.
+        main: The function.
+        meshes: Meshes by symbol.
+        locations: Where ops come from.
+        attributes: Attributes of the module, as MLIR text.
+        name: Name of the module.
+        op_shardings: For ops that carry shardings of their own (constraints, reshards, collectives, manual
+            computations): results' values are in `shardings`; anything further is in the signature.
+    """
+
+    types: list[TensorType]
+    shardings: list[TensorSharding | None]
+    main: Function
+    meshes: dict[str, Mesh]
+    locations: LocationTable
+    attributes: dict[str, str] = field(default_factory=dict)
+    name: str = ""
+
+    def new_value(self, type: TensorType, sharding: TensorSharding | None = None) -> int:
+        """A fresh value."""
+        self.types.append(type)
+        self.shardings.append(sharding)
+        return len(self.types) - 1
+
+    def walk(self) -> Iterator[Op]:
+        """Every op, an op before those in its regions."""
+        yield from _walk(self.main.block)
+
+    def uses(self) -> list[list[tuple[Op, int]]]:
+        """For each value, the `(op, operand number)` pairs that read it, in program order."""
+        uses: list[list[tuple[Op, int]]] = [[] for _ in self.types]
+        for op in self.walk():
+            for number, value in enumerate(op.operands):
+                uses[value].append((op, number))
+        return uses
+
+    @property
+    def op_count(self) -> int:
+        """Number of ops, those in regions included."""
+        return sum(1 for _ in self.walk())
+
+    def skeleton(self) -> Graph:
+        """An empty graph with the same meshes, locations and names, for a pass that rebuilds the program."""
+        main = Function(
+            self.main.name,
+            Block((), []),
+            self.main.argument_attributes,
+            self.main.result_attributes,
+            self.main.argument_names,
+            self.main.result_names,
+            list(self.main.result_shardings),
+            self.main.attributes,
+        )
+        return Graph([], [], main, dict(self.meshes), self.locations, dict(self.attributes), self.name)
+
+
+def _walk(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            yield from _walk(region)

@@ -1,0 +1,330 @@
+"""MLIR module → graph: one walk, every handle turned into a small id, every call inlined.
+
+How a sharding is written is a notation's business, so the parser of sharding text is handed in; use
+`shardwright.notation.modules.read` to read a module of the `sdy` dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir
+from shardwright.ir.graph import Block, Function, Graph, Op
+from shardwright.ir.locations import LocationTable, argument_name, pytree_path
+from shardwright.ir.opaque import attribute_text
+from shardwright.ir.signature import Body, BodyOp, Signature
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.sharding import TensorSharding
+
+__all__ = ["BODY_OPS", "SHARDING_ATTRIBUTES", "read_module"]
+
+ParseShardings = Callable[[str, Mapping[str, Mesh]], tuple[TensorSharding, ...]]
+ParseMesh = Callable[[str, str], Mesh]
+
+BODY_OPS = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "reduce",
+        "scatter",
+        "sort",
+        "map",
+        "reduce_window",
+        "select_and_scatter",
+        "all_reduce",
+        "reduce_scatter",
+    )
+)
+"""Ops whose regions compute on scalars (or on single elements) and belong to the signature."""
+
+SHARDING_ATTRIBUTES = {
+    "sdy.sharding_constraint": "sharding",
+    "sdy.reshard": "sharding",
+    "sdy.data_flow_edge": "sharding",
+    "sdy.all_gather": "out_sharding",
+    "sdy.all_slice": "out_sharding",
+    "sdy.all_to_all": "out_sharding",
+    "sdy.all_reduce": "out_sharding",
+    "sdy.reduce_scatter": "out_sharding",
+    "sdy.collective_permute": "out_sharding",
+    "sdy.manual_computation": "out_shardings",
+    "sdy.named_computation": "out_shardings",
+}
+"""Where ops of the sdy dialect keep the sharding of their results; all others have `sdy.sharding`."""
+
+_SHARDING = "sdy.sharding"
+_KEPT_TEXT = frozenset({"sdy.manual_computation", "sdy.named_computation"})
+_CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+
+
+def read_module(module: ir.Module, parse_mesh: ParseMesh, parse_shardings: ParseShardings, source: str = "-") -> Graph:
+    """Read `module`, whose entry is `@main` or its only public function; `source` names the text it came from.
+
+    Raises:
+        ShardingError: dynamic shapes, tuples, several blocks in a region, recursion, no entry function, or meshes of
+            different size.
+    """
+    return _Reader(module, parse_mesh, parse_shardings, source).read()
+
+
+class _Reader:
+    def __init__(self, module: ir.Module, parse_mesh: ParseMesh, parse_shardings: ParseShardings, source: str) -> None:
+        self.module = module
+        self.parse_mesh = parse_mesh
+        self.parse_shardings = parse_shardings
+        self.types: list[TensorType] = []
+        self.shardings: list[TensorSharding | None] = []
+        self.meshes: dict[str, Mesh] = {}
+        self.locations = LocationTable(source)
+        self.functions: dict[str, Any] = {}
+        self.calls: list[str] = []
+        self.caller = 0
+        self._types: dict[Any, TensorType] = {}
+        self._signatures: dict[Any, Signature] = {}
+        self._interned: dict[Signature, Signature] = {}
+
+    def read(self) -> Graph:
+        for op in self.module.body.operations:
+            name = op.operation.name
+            if name == "sdy.mesh":
+                symbol = ir.StringAttr(op.attributes["sym_name"]).value
+                self.meshes[symbol] = self.parse_mesh(str(op.attributes["mesh"]), symbol)
+            elif name == "func.func":
+                self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op.operation
+        self._check_meshes()
+        entry = self._entry()
+        main = self._function(entry)
+        attributes = {key: str(value) for key, value in self.module.operation.attributes.items() if key != "sym_name"}
+        named = "sym_name" in self.module.operation.attributes
+        name = ir.StringAttr(self.module.operation.attributes["sym_name"]).value if named else ""
+        return Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name)
+
+    def _check_meshes(self) -> None:
+        sizes = {mesh.size: mesh for mesh in self.meshes.values() if mesh.axes}
+        if len(sizes) > 1:
+            said = ", ".join(f"@{mesh.name} of {size}" for size, mesh in sizes.items())
+            raise ShardingError(
+                "the module has meshes of different size",
+                op="sdy.mesh",
+                cause=f"devices: {said}",
+                remedy="use one set of devices for the whole module",
+            )
+
+    def _entry(self) -> Any:
+        if "main" in self.functions:
+            return self.functions["main"]
+        public = [f for f in self.functions.values() if _visibility(f) == "public"]
+        if len(public) == 1:
+            return public[0]
+        raise ShardingError(
+            "the module has no function @main",
+            cause=f"functions: {', '.join('@' + name for name in self.functions) or 'none'}",
+            remedy="name the program's entry @main",
+        )
+
+    def _function(self, op: Any) -> Function:
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        if not op.regions[0].blocks:
+            raise ShardingError(f"function @{name} has no body", op="func.func", remedy="give its definition")
+        body = op.regions[0].blocks[0]
+        arguments: list[int] = []
+        ids: dict[Any, int] = {}
+        attributes = [_dictionary(a) for a in op.attributes["arg_attrs"]] if "arg_attrs" in op.attributes else []
+        attributes += [{} for _ in range(len(body.arguments) - len(attributes))]
+        names: list[str] = []
+        for number, value in enumerate(body.arguments):
+            names.append(argument_name(str(value.location) if hasattr(value, "location") else "", number))
+            arguments.append(self._value(value, ids, op.location))
+            text = attributes[number].pop(_SHARDING, None)
+            if text is not None:
+                self.shardings[arguments[-1]] = self._parse(text, op.location)[0]
+        block = Block(tuple(arguments), [])
+        self._ops(body, block.ops, ids)
+        results = [_dictionary(a) for a in op.attributes["res_attrs"]] if "res_attrs" in op.attributes else []
+        results += [{} for _ in range(len(block.terminator.operands) - len(results))]
+        texts = [result.pop(_SHARDING, None) for result in results]
+        said = [None if text is None else self._parse(text, op.location)[0] for text in texts]
+        result_names = [_result_name(result, number) for number, result in enumerate(results)]
+        kept = {
+            key: str(value)
+            for key, value in op.attributes.items()
+            if key not in ("sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility")
+        }
+        return Function(name, block, attributes, results, _unique(names), _unique(result_names), said, kept)
+
+    def _value(self, value: Any, ids: dict[Any, int], location: Any) -> int:
+        handle = value.type
+        type = self._types.get(handle)
+        if type is None:
+            type = self._types[handle] = self._type(handle, location)
+        self.types.append(type)
+        self.shardings.append(None)
+        number = ids[value] = len(self.types) - 1
+        return number
+
+    def _type(self, handle: Any, location: Any) -> TensorType:
+        text = str(handle)
+        type = TensorType.parse(text)
+        if not type.is_tensor and text.startswith(("tensor<", "tuple<", "memref<")):
+            raise ShardingError(
+                f"type {text} is not a tensor of static shape",
+                location=str(self.locations[self.locations.add(location)]),
+                cause="dynamic and bounded shapes, tensor encodings and tuples are not supported",
+                remedy="lower the program with concrete shapes",
+            )
+        return type
+
+    def _parse(self, text: str, location: Any) -> tuple[TensorSharding, ...]:
+        try:
+            return self.parse_shardings(text, self.meshes)
+        except ShardingError as error:
+            said = error.diagnostic
+            where = str(self.locations[self.locations.add(location)])
+            raise ShardingError(said.message, location=where, cause=said.cause, remedy=said.remedy) from None
+
+    def _ops(self, block: Any, into: list[Op], ids: dict[Any, int]) -> None:
+        signatures = self._signatures
+        for view in block.operations:
+            op = view.operation
+            name = op.name
+            if name in _CALLS:
+                self._call(op, name, into, ids)
+                continue
+            operands = tuple([ids[value] for value in op.operands])
+            attributes = op.attributes
+            key = (
+                name,
+                tuple(attributes.items()),
+                tuple([self.types[v] for v in operands]),
+                tuple([r.type for r in op.results]),
+            )
+            regions = len(op.regions)
+            signature = signatures.get(key) if not regions else None
+            if signature is None:
+                signature = self._signature(op, name, operands)
+                signature = self._interned.setdefault(signature, signature)
+                if not regions:
+                    signatures[key] = signature
+            results = tuple([self._value(value, ids, op.location) for value in op.results])
+            self._read_shardings(op, name, attributes, results)
+            blocks: tuple[Block, ...] = ()
+            if regions and name not in BODY_OPS:
+                blocks = tuple([self._region(region, ids, op) for region in op.regions])
+            into.append(Op(signature, operands, results, blocks, self._location(op.location)))
+
+    def _location(self, handle: Any) -> int:
+        return self.locations.inside(handle, self.caller) if self.caller else self.locations.add(handle)
+
+    def _read_shardings(self, op: Any, name: str, attributes: Any, results: tuple[int, ...]) -> None:
+        attribute = SHARDING_ATTRIBUTES.get(name, _SHARDING)
+        if attribute not in attributes:
+            return
+        for result, sharding in zip(results, self._parse(str(attributes[attribute]), op.location), strict=False):
+            self.shardings[result] = sharding
+
+    def _signature(self, op: Any, name: str, operands: tuple[int, ...]) -> Signature:
+        skipped = () if name in _KEPT_TEXT else (SHARDING_ATTRIBUTES.get(name, ""),)
+        attributes = tuple(
+            sorted(
+                (key, attribute_text(value))
+                for key, value in op.attributes.items()
+                if key not in (_SHARDING, "mhlo.sharding") and key not in skipped
+            )
+        )
+        if name == "stablehlo.custom_call" and any(k == "called_computations" and v != "[]" for k, v in attributes):
+            raise ShardingError(
+                "a custom call that calls functions is not supported",
+                op=name,
+                location=str(self.locations[self._location(op.location)]),
+                remedy="inline the called computation",
+            )
+        bodies = tuple(_body(region, op) for region in op.regions) if name in BODY_OPS else ()
+        results = tuple(self._result_type(value, op) for value in op.results)
+        return Signature(name, attributes, tuple(self.types[v] for v in operands), results, bodies)
+
+    def _result_type(self, value: Any, op: Any) -> TensorType:
+        handle = value.type
+        if handle not in self._types:
+            self._types[handle] = self._type(handle, op.location)
+        return self._types[handle]
+
+    def _region(self, region: Any, ids: dict[Any, int], op: Any) -> Block:
+        if len(region.blocks) != 1:
+            raise ShardingError(
+                f"a region of {op.name} has {len(region.blocks)} blocks",
+                op=op.name,
+                location=str(self.locations[self._location(op.location)]),
+                remedy="structured control flow has one block per region",
+            )
+        body = region.blocks[0]
+        block = Block(tuple([self._value(value, ids, op.location) for value in body.arguments]), [])
+        self._ops(body, block.ops, ids)
+        return block
+
+    def _call(self, op: Any, name: str, into: list[Op], ids: dict[Any, int]) -> None:
+        symbol = ir.FlatSymbolRefAttr(op.attributes[_CALLS[name]]).value
+        where = str(self.locations[self._location(op.location)])
+        if symbol in self.calls:
+            raise ShardingError(f"function @{symbol} calls itself", op=name, location=where, remedy="use a loop")
+        callee = self.functions.get(symbol)
+        if callee is None or not callee.regions[0].blocks:
+            raise ShardingError(f"function @{symbol} is called but not defined", op=name, location=where)
+        body = callee.regions[0].blocks[0]
+        inner = {argument: ids[value] for argument, value in zip(body.arguments, op.operands, strict=True)}
+        outer, self.caller = self.caller, self._location(op.location)
+        self.calls.append(symbol)
+        ops: list[Op] = []
+        self._ops(body, ops, inner)
+        self.calls.pop()
+        self.caller = outer
+        into.extend(ops[:-1])
+        ids.update(zip(op.results, ops[-1].operands, strict=True))
+
+
+def _body(region: Any, parent: Any) -> Body:
+    if len(region.blocks) != 1:
+        raise ShardingError(f"the computation inside {parent.name} has several blocks", op=parent.name)
+    block = region.blocks[0]
+    numbers: dict[Any, int] = {}
+    for argument in block.arguments:
+        numbers[argument] = len(numbers)
+    ops: list[BodyOp] = []
+    for view in block.operations:
+        op = view.operation
+        try:
+            operands = tuple(numbers[value] for value in op.operands)
+        except KeyError:
+            raise ShardingError(
+                f"the computation inside {parent.name} reads a value from outside",
+                op=parent.name,
+                remedy="pass it as an operand",
+            ) from None
+        attributes = tuple(sorted((key, attribute_text(value)) for key, value in op.attributes.items()))
+        for result in op.results:
+            numbers[result] = len(numbers)
+        types = tuple(TensorType.parse(str(result.type)) for result in op.results)
+        ops.append(BodyOp(op.name, attributes, operands, types, tuple(_body(r, op) for r in op.regions)))
+    return Body(tuple(TensorType.parse(str(argument.type)) for argument in block.arguments), tuple(ops))
+
+
+def _visibility(function: Any) -> str:
+    said = "sym_visibility" in function.attributes
+    return ir.StringAttr(function.attributes["sym_visibility"]).value if said else "public"
+
+
+def _dictionary(attribute: Any) -> dict[str, str]:
+    entries: Any = ir.DictAttr(attribute)
+    return {named.name: str(named.attr) for named in entries}
+
+
+def _result_name(attributes: dict[str, str], number: int) -> str:
+    text = attributes.get("jax.result_info", "")
+    match = re.match(r'"(.*)"$', text)
+    return pytree_path(match.group(1)) if match and match.group(1) else f"result{number}"
+
+
+def _unique(names: list[str]) -> list[str]:
+    return [name if names.count(name) == 1 else f"{name}#{number}" for number, name in enumerate(names)]

@@ -1,0 +1,1 @@
+"""Notations: text of the field ↔ the sharding model. One file per notation."""

@@ -1,0 +1,240 @@
+"""The `sdy` dialect's attributes: text ↔ model.
+
+Source: the sdy dialect reference (MeshAttr, TensorShardingAttr, TensorShardingPerValueAttr, AxisRefListAttr, …).
+Open dimensions carry `?`, priorities `p1`, sub-axes `"x":(1)2`; the kind of unreduced axes is a sum unless said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.memo import current_session, memoize
+from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.sharding import DimSharding, Partial, TensorSharding
+
+__all__ = [
+    "parse_axes",
+    "parse_mesh",
+    "parse_sharding",
+    "parse_shardings",
+    "print_axes",
+    "print_axis_lists",
+    "print_mesh",
+    "print_sharding",
+    "print_shardings",
+]
+
+_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|@"[^"]*"|@[\w.$-]+|[A-Za-z_][\w.]*|\d+|.)', re.DOTALL)
+
+
+def parse_mesh(text: str, name: str = "mesh") -> Mesh:
+    """`#sdy.mesh<["x"=2, "y"=4], device_ids=[…]>` (or without the prefix) as a `Mesh` called `name`."""
+    match = re.search(r"<\s*\[(.*?)\]\s*(?:,\s*device_ids\s*=\s*\[([\d,\s]*)\])?\s*>", text, re.DOTALL)
+    if match is None:
+        raise ShardingError(f"not a mesh: {text!r}", remedy='write <["x"=2, "y"=4]>')
+    axes = [(axis, int(size)) for axis, size in re.findall(r'"((?:[^"\\]|\\.)*)"\s*=\s*(\d+)', match.group(1))]
+    ids = None if match.group(2) is None else [int(i) for i in match.group(2).split(",") if i.strip()]
+    return Mesh(axes, device_ids=ids, name=name)
+
+
+@memoize
+def print_mesh(mesh: Mesh) -> str:
+    """`#sdy.mesh<["x"=2, "y"=4]>`."""
+    axes = ", ".join(f'"{axis}"={size}' for axis, size in mesh.axes)
+    ids = f", device_ids={list(mesh.device_ids)}" if mesh.device_ids is not None else ""
+    return f"#sdy.mesh<[{axes}]{ids}>"
+
+
+def parse_sharding(text: str, meshes: Mapping[str, Mesh]) -> TensorSharding:
+    """`#sdy.sharding<@mesh, [{"x", ?}p1, {}], replicated={…}, unreduced={…}>`, with or without prefix.
+
+    Raises:
+        ShardingError: malformed text, an unknown mesh or axis.
+    """
+    found = parse_shardings(text, meshes)
+    if len(found) != 1:
+        raise ShardingError(f"expected one sharding, got {len(found)}: {text!r}")
+    return found[0]
+
+
+def parse_shardings(text: str, meshes: Mapping[str, Mesh]) -> tuple[TensorSharding, ...]:
+    """One sharding or a `#sdy.sharding_per_value<[<…>, <…>]>`, in order."""
+    table = current_session().table(__name__ + ".shardings")
+    key = (text, *meshes.values())
+    found: tuple[TensorSharding, ...] | None = table.get(key)
+    if found is None:
+        found = table[key] = tuple(_Parser(text, meshes).shardings())
+    return found
+
+
+def parse_axes(text: str, mesh: Mesh) -> Axes:
+    """`{"x", "y":(1)2}`, or `#sdy<manual_axes{"x"}>`, as a list of axes."""
+    start = text.index("{")
+    return tuple(_Parser(text[start:], {}).axes(mesh)[0])
+
+
+class _Parser:
+    """Recursive descent over the tokens of sharding text."""
+
+    def __init__(self, text: str, meshes: Mapping[str, Mesh]) -> None:
+        self.text = text
+        self.meshes = meshes
+        self.tokens = [match.group(1) for match in _TOKEN.finditer(text) if match.group(1).strip()]
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, expected: str = "") -> str:
+        token = self.peek()
+        if expected and token != expected:
+            raise ShardingError(f"malformed sharding {self.text!r}", cause=f"expected {expected!r}, got {token!r}")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        if self.peek() == token:
+            self.at += 1
+            return True
+        return False
+
+    def shardings(self) -> list[TensorSharding]:
+        if self.accept("#"):
+            self.take()  # `sdy.sharding` or `sdy.sharding_per_value`, told apart by the bracket that follows
+        self.take("<")
+        if not self.accept("["):
+            found = [self.sharding()]
+            self.take(">")
+            return found
+        found = []
+        while not self.accept("]"):
+            self.take("<")
+            found.append(self.sharding())
+            self.take(">")
+            self.accept(",")
+        return found
+
+    def sharding(self) -> TensorSharding:
+        mesh = self.mesh()
+        self.take(",")
+        self.take("[")
+        dims: list[DimSharding] = []
+        while not self.accept("]"):
+            axes, open_ = self.axes(mesh)
+            dims.append(DimSharding(tuple(axes), open_, self.priority()))
+            self.accept(",")
+        replicated: Axes = ()
+        partial: list[Partial] = []
+        while self.accept(","):
+            what = self.take()
+            self.take("=")
+            kind = self.take() if self.peek() != "{" else "sum"
+            axes, _ = self.axes(mesh)
+            if what == "replicated":
+                replicated = tuple(axes)
+            elif what == "unreduced":
+                partial += [Partial(axis, kind) for axis in axes]
+            else:
+                raise ShardingError(f"malformed sharding {self.text!r}", cause=f"unknown part {what!r}")
+        return TensorSharding(mesh, tuple(dims), replicated, tuple(partial))
+
+    def mesh(self) -> Mesh:
+        token = self.take()
+        if token == "mesh":
+            start = self.at
+            while not self.accept(">"):
+                self.take()
+            return parse_mesh("".join(self.tokens[start : self.at]))
+        name = token.removeprefix("@").strip('"')
+        if name not in self.meshes:
+            known = ", ".join("@" + known for known in self.meshes) or "none"
+            raise ShardingError(f"unknown mesh @{name}", cause=f"the module has the meshes {known}")
+        return self.meshes[name]
+
+    def axes(self, mesh: Mesh) -> tuple[list[AxisRef], bool]:
+        self.take("{")
+        axes: list[AxisRef] = []
+        open_ = False
+        while not self.accept("}"):
+            if self.accept("?"):
+                open_ = True
+            else:
+                axes.append(self.axis(mesh))
+            self.accept(",")
+        return axes, open_
+
+    def axis(self, mesh: Mesh) -> AxisRef:
+        name = self.take().strip('"')
+        if not self.accept(":"):
+            return mesh.axis(name)
+        self.take("(")
+        pre = self.integer()
+        self.take(")")
+        return mesh.axis(name, pre, self.integer())
+
+    def integer(self) -> int:
+        token = self.take()
+        if not token.isdigit():
+            raise ShardingError(f"malformed sharding {self.text!r}", cause=f"expected a number, got {token!r}")
+        return int(token)
+
+    def priority(self) -> int | None:
+        match = re.fullmatch(r"p(\d+)", self.peek())
+        if match is None:
+            return None
+        self.at += 1
+        return int(match.group(1))
+
+
+def print_axis(axis: AxisRef, mesh: Mesh) -> str:
+    """`"x"` or `"x":(1)2`."""
+    return f'"{axis.name}"' if mesh.is_full(axis) else f'"{axis.name}":({axis.pre}){axis.size}'
+
+
+def print_axes(axes: Iterable[AxisRef], mesh: Mesh) -> str:
+    """`{"x", "y":(1)2}`."""
+    return "{" + ", ".join(print_axis(axis, mesh) for axis in axes) + "}"
+
+
+def print_axis_lists(lists: Iterable[Iterable[AxisRef]], mesh: Mesh) -> str:
+    """`[{"x"}, {}]`."""
+    return "[" + ", ".join(print_axes(axes, mesh) for axes in lists) + "]"
+
+
+def print_sharding(sharding: TensorSharding) -> str:
+    """`#sdy.sharding<@mesh, [{"x"}, {?}]>`.
+
+    Raises:
+        ShardingError: offsets, halos, or a reduction kind other than sum, which this dialect's parser does not know.
+    """
+    return "#sdy.sharding" + _inner(sharding)
+
+
+def print_shardings(shardings: Sequence[TensorSharding]) -> str:
+    """`#sdy.sharding_per_value<[<@mesh, [{"x"}]>, …]>`."""
+    return f"#sdy.sharding_per_value<[{', '.join(map(_inner, shardings))}]>"
+
+
+@memoize
+def _inner(sharding: TensorSharding) -> str:
+    if sharding.offsets or sharding.halos:
+        raise ShardingError("sdy cannot express offsets or halos", cause=f"sharding {sharding!r}")
+    mesh = sharding.mesh
+    text = f"<@{mesh.name}, [{', '.join(_dimension(dim, mesh) for dim in sharding.dims)}]"
+    if sharding.replicated:
+        text += f", replicated={print_axes(sharding.replicated, mesh)}"
+    for kind in dict.fromkeys(p.kind for p in sharding.partial):
+        if kind != "sum":
+            raise ShardingError(
+                f"this version of sdy cannot express a tensor partial by {kind}", cause=f"sharding {sharding!r}"
+            )
+        text += f", unreduced={print_axes(sharding.partial_axes, mesh)}"
+    return text + ">"
+
+
+def _dimension(dim: DimSharding, mesh: Mesh) -> str:
+    inner = [print_axis(axis, mesh) for axis in dim.axes] + (["?"] if dim.open else [])
+    priority = f"p{dim.priority}" if dim.priority is not None else ""
+    return "{" + ", ".join(inner) + "}" + priority
