@@ -16,7 +16,9 @@ from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = [
     "parse_axes",
+    "parse_axis_lists",
     "parse_mesh",
+    "parse_moves",
     "parse_sharding",
     "parse_shardings",
     "print_axes",
@@ -73,6 +75,33 @@ def parse_axes(text: str, mesh: Mesh) -> Axes:
     """`{"x", "y":(1)2}`, or `#sdy<manual_axes{"x"}>`, as a list of axes."""
     start = text.index("{")
     return tuple(_Parser(text[start:], {}).axes(mesh)[0])
+
+
+def parse_axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
+    """`[{"x"}, {}]`, or `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`, as axes per dimension."""
+    parser = _Parser(text[text.index("[") :], {})
+    parser.take("[")
+    lists: list[Axes] = []
+    while not parser.accept("]"):
+        lists.append(tuple(parser.axes(mesh)[0]))
+        parser.accept(",")
+    return tuple(lists)
+
+
+def parse_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]:
+    """`[{"x"}: 0->1]`, or `#sdy<all_to_all_param_list[…]>`, as `(axes, source, target)` triples."""
+    parser = _Parser(text[text.index("[") :], {})
+    parser.take("[")
+    moves: list[tuple[Axes, int, int]] = []
+    while not parser.accept("]"):
+        axes = tuple(parser.axes(mesh)[0])
+        parser.take(":")
+        source = parser.integer()
+        parser.take("-")
+        parser.take(">")
+        moves.append((axes, source, parser.integer()))
+        parser.accept(",")
+    return tuple(moves)
 
 
 class _Parser:

@@ -1,0 +1,156 @@
+"""Is this an explicit program? Every op local as it stands, every communication an op, every sharding honest.
+
+This is what `localize` relies on, for programs that `materialize` made and for those read from a file. It does not
+trust either: layouts after collectives are derived again, and each op's operands and results must be one split of it.
+"""
+
+from __future__ import annotations
+
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.signature import Signature
+from shardwright.mesh import AxisRef
+from shardwright.notation.sdy import parse_shardings
+from shardwright.partition.assign import factor_axes, tensor_sharding
+from shardwright.partition.emit import step_of
+from shardwright.partition.splits import linear_operands, splits_of
+from shardwright.sharding import TensorSharding
+
+__all__ = ["check"]
+
+_ANY_LAYOUT = frozenset({"stablehlo.constant", "stablehlo.iota"})
+_TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
+_LOOPS = frozenset({"stablehlo.while", "stablehlo.optimization_barrier"})
+
+
+def check(graph: Graph) -> None:
+    """Check an explicit program.
+
+    Raises:
+        ShardingError: naming the first op whose layouts do not fit, and how.
+    """
+    _Checker(graph).block(graph.main.block, graph.main.result_shardings)
+
+
+class _Checker:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def fail(self, op: Op, cause: str) -> ShardingError:
+        return ShardingError(
+            f"{op.name} is not local",
+            op=op.signature.label,
+            location=str(self.graph.locations[op.location]),
+            cause=cause,
+            remedy="insert the collective that brings its operands where it needs them",
+        )
+
+    def layouts(self, op: Op, values: tuple[int, ...]) -> list[TensorSharding | None]:
+        found: list[TensorSharding | None] = []
+        for value in values:
+            type, sharding = self.graph.types[value], self.graph.shardings[value]
+            if type.is_tensor and sharding is None:
+                raise self.fail(op, f"value %{value} has no sharding")
+            if type.is_tensor and sharding is not None:
+                sharding.check(type.dims)
+                if not sharding.divides(type.dims):
+                    raise self.fail(op, f"{sharding!r} does not divide {type}")
+            found.append(sharding.closed() if sharding is not None and type.is_tensor else None)
+        return found
+
+    def block(self, block: Block, yields: list[TensorSharding | None] | None) -> None:
+        for op in block.ops:
+            if op.name in _TERMINATORS:
+                self.same(op, self.layouts(op, op.operands), yields, "what is yielded")
+            elif op.regions:
+                self.regions(op)
+            elif op.name.startswith("sdy."):
+                self.collective(op)
+            else:
+                self.split(op)
+
+    def same(
+        self, op: Op, found: list[TensorSharding | None], wanted: list[TensorSharding | None] | None, what: str
+    ) -> None:
+        for number, (one, other) in enumerate(zip(found, wanted or found, strict=True)):
+            if one != (other.closed() if other is not None else None) and other is not None:
+                raise self.fail(op, f"{what} {number} is {one!r} and should be {other!r}")
+
+    def regions(self, op: Op) -> None:
+        results = self.layouts(op, op.results)
+        operands = self.layouts(op, op.operands)
+        if op.name == "sdy.manual_computation":
+            ins = parse_shardings(op.signature.text("in_shardings") or "", self.graph.meshes)
+            outs = parse_shardings(op.signature.text("out_shardings") or "", self.graph.meshes)
+            self.same(op, operands, list(ins), "operand")
+            self.same(op, results, list(outs), "result")
+            return
+        if op.name in _LOOPS:
+            self.same(op, operands, results, "operand")
+        for number, region in enumerate(op.regions):
+            condition = op.name == "stablehlo.while" and number == 0
+            if region.arguments:
+                self.same(op, self.layouts(op, region.arguments), results, "region argument")
+            self.block(region, None if condition else results)
+
+    def collective(self, op: Op) -> None:
+        (before,), (after,) = self.layouts(op, op.operands), self.layouts(op, op.results)
+        assert before is not None
+        assert after is not None
+        try:
+            found = step_of(op.signature, after).apply(before)
+        except ShardingError as error:
+            raise self.fail(op, error.diagnostic.message) from None
+        if found != after:
+            raise self.fail(op, f"it takes {before!r} to {found!r}, not to {after!r}")
+
+    def split(self, op: Op) -> None:
+        operands, results = self.layouts(op, op.operands), self.layouts(op, op.results)
+        if op.name in _LOOPS:
+            self.same(op, operands, results, "operand")
+            return
+        signature = op.signature
+        if op.name in _ANY_LAYOUT or _is_splat(signature):
+            if any(layout is not None and layout.partial for layout in (*operands, *results)):
+                raise self.fail(op, "a constant cannot be partial")
+            return
+        splits = splits_of(signature)
+        if splits is None:
+            if any(layout is not None and not layout.is_replicated for layout in (*operands, *results)):
+                raise self.fail(op, "it has no sharding rule: operands and results must be replicated")
+            return
+        rule = splits.rule
+        tensors = [*operands, *results]
+        mappings = [*rule.operands, *rule.results]
+        factors = factor_axes(rule, [layout for layout in tensors if layout is not None])
+        for number, (layout, mapping) in enumerate(zip(tensors, mappings, strict=True)):
+            if layout is not None and layout.axes != tensor_sharding(layout.mesh, mapping, factors).axes:
+                raise self.fail(op, f"tensor {number} has {layout!r}, which is not the split the others have")
+        for factor, axes in enumerate(factors):
+            if axes and factor not in splits.allowed:
+                raise self.fail(op, f"it is split along a factor of size {rule.sizes[factor]} and cannot be")
+        made = {axis for factor in rule.reduction for axis in factors[factor]}
+        self.partials(op, made, operands, results)
+
+    def partials(
+        self, op: Op, made: set[AxisRef], operands: list[TensorSharding | None], results: list[TensorSharding | None]
+    ) -> None:
+        """Results are partial along the reduction's axes and those of partial operands that the op is linear in."""
+        held = {n: set(s.partial_axes) for n, s in enumerate(operands) if s is not None and s.partial}
+        passed: set[AxisRef] = set().union(*held.values()) if held else set()
+        if held and not any(
+            set(held) == set(together) and len({frozenset(axes) for axes in held.values()}) == 1
+            for together in linear_operands(op.signature)
+        ):
+            raise self.fail(op, f"operands {sorted(held)} are partial and the op is not linear in them")
+        for layout in results:
+            if layout is not None and not _same_axes(layout, made | passed):
+                raise self.fail(op, f"its result is partial along {layout.partial_axes}, not along {made | passed}")
+
+
+def _same_axes(layout: TensorSharding, axes: set[AxisRef]) -> bool:
+    return layout.mesh.in_order(layout.partial_axes) == layout.mesh.in_order(axes)
+
+
+def _is_splat(signature: Signature) -> bool:
+    return signature.name == "stablehlo.broadcast_in_dim" and signature.operands[0].rank == 0

@@ -1,0 +1,102 @@
+"""Steps of a reshard plan as ops of the `sdy` dialect."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from shardwright.errors import ShardingError
+from shardwright.ir.builder import Builder
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Axes, Mesh
+from shardwright.notation.sdy import parse_axes, parse_axis_lists, parse_moves, print_axes, print_axis_lists
+from shardwright.reshard.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
+from shardwright.sharding import TensorSharding
+
+__all__ = ["collective", "emit_steps", "step_of"]
+
+
+def emit_steps(
+    builder: Builder, value: int, sharding: TensorSharding, steps: tuple[Step, ...]
+) -> list[tuple[TensorSharding, int]]:
+    """Append one collective per step; each layout passed through and the value that has it."""
+    passed: list[tuple[TensorSharding, int]] = []
+    for step in steps:
+        sharding = step.apply(sharding)
+        signature = collective(step, builder.type(value), sharding.mesh)
+        (value,) = builder.append(signature, (value,), (sharding,))
+        passed.append((sharding, value))
+    return passed
+
+
+def collective(step: Step, type: TensorType, mesh: Mesh) -> Signature:
+    """The sdy op that takes `step` on a tensor of global `type`."""
+    name, attributes = _op(step, mesh)
+    return Signature(name, attributes, (type,), (type,))
+
+
+@singledispatch
+def _op(step: Step, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    raise TypeError(f"no sdy op for {step!r}")
+
+
+@_op.register
+def _(step: AllSlice, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return "sdy.all_slice", (("slicing_axes", _lists(step.axes, mesh)),)
+
+
+@_op.register
+def _(step: AllGather, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return "sdy.all_gather", (("gathering_axes", _lists(step.axes, mesh)),)
+
+
+@_op.register
+def _(step: ReduceScatter, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return "sdy.reduce_scatter", (("reduce_scatter_axes", _lists(step.axes, mesh)),)
+
+
+@_op.register
+def _(step: AllReduce, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return "sdy.all_reduce", (("reduction_axes", f"#sdy<axis_ref_list{print_axes(step.axes, mesh)}>"),)
+
+
+@_op.register
+def _(step: CollectivePermute, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return "sdy.collective_permute", ()
+
+
+@_op.register
+def _(step: AllToAll, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    moves = ", ".join(f"{print_axes(axes, mesh)}: {source}->{target}" for axes, source, target in step.moves)
+    return "sdy.all_to_all", (("params", f"#sdy<all_to_all_param_list[{moves}]>"),)
+
+
+def _lists(lists: tuple[Axes, ...], mesh: Mesh) -> str:
+    return f"#sdy<list_of_axis_ref_lists{print_axis_lists(lists, mesh)}>"
+
+
+def step_of(signature: Signature, after: TensorSharding) -> Step:
+    """The step that a collective of the sdy dialect takes; `after` is the sharding of its result.
+
+    Raises:
+        ShardingError: the op is not a collective.
+    """
+    mesh = after.mesh
+    match signature.name:
+        case "sdy.all_slice":
+            return AllSlice(parse_axis_lists(signature.text("slicing_axes") or "", mesh))
+        case "sdy.all_gather":
+            return AllGather(parse_axis_lists(signature.text("gathering_axes") or "", mesh))
+        case "sdy.reduce_scatter":
+            return ReduceScatter(parse_axis_lists(signature.text("reduce_scatter_axes") or "", mesh))
+        case "sdy.all_reduce":
+            return AllReduce(parse_axes(signature.text("reduction_axes") or "{}", mesh))
+        case "sdy.all_to_all":
+            return AllToAll(parse_moves(signature.text("params") or "", mesh))
+        case "sdy.collective_permute":
+            return CollectivePermute(after)
+    raise ShardingError(
+        f"{signature.name} is not a collective",
+        cause="an explicit program has collectives and local ops only",
+        remedy="partition the program from its propagated form",
+    )

@@ -1,0 +1,95 @@
+"""Ops that communicate inside: reductions other than sums.
+
+Between ops this version of sdy knows partial sums only. An op whose split leaves partial maxima (or minima, products,
+…) becomes an `sdy.manual_computation` over all axes of the mesh: the op on one device's shards, followed by the
+StableHLO collectives that combine them, so that later stages see what is communicated.
+"""
+
+from __future__ import annotations
+
+from shardwright.ir.builder import Builder
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.notation.sdy import print_axes, print_shardings
+from shardwright.partition.assign import Assignment
+from shardwright.partition.emit import collective
+from shardwright.partition.localize import (
+    Local,
+    local_all_reduce,
+    local_reduce_scatter,
+    local_type,
+    localize_op,
+)
+from shardwright.reshard.plan import plan
+from shardwright.reshard.steps import AllReduce, ReduceScatter, Step
+from shardwright.sharding import TensorSharding
+
+__all__ = ["emit_reduced"]
+
+
+def emit_reduced(
+    builder: Builder,
+    signature: Signature,
+    operands: list[int],
+    choice: Assignment,
+    targets: tuple[TensorSharding, ...],
+) -> tuple[tuple[int, ...], tuple[TensorSharding, ...]]:
+    """Append an op split as `choice` says, its partial results reduced on the spot.
+
+    Arguments:
+        builder: Where to append.
+        signature: The op at global types.
+        operands: Values that lie as `choice.operands`.
+        choice: The split; results partial by `choice.kind`.
+        targets: Where the results are wanted: they are reduced on the way there.
+
+    Returns:
+        The results and how they lie.
+    """
+    graph = builder.graph
+    arguments = tuple(
+        graph.new_value(local_type(type, layout))
+        for type, layout in zip(signature.operands, choice.operands, strict=True)
+    )
+    ops: list[Op] = []
+    ctx = Local(graph, ops, builder.location)
+    made = localize_op(ctx, signature, arguments, choice.operands, choice.results)
+    reduced = [
+        _reduce(ctx, value, type, layout, target)
+        for value, type, layout, target in zip(made, signature.results, choice.results, targets, strict=True)
+    ]
+    values, layouts = tuple(value for value, _ in reduced), tuple(layout for _, layout in reduced)
+    returns = Signature("sdy.return", (), tuple(graph.types[value] for value in values), ())
+    ctx.append(returns, values)
+    mesh = targets[0].mesh
+    attributes = (
+        ("in_shardings", print_shardings(choice.operands)),
+        ("manual_axes", f"#sdy<manual_axes{print_axes(map(mesh.axis, mesh.sizes), mesh)}>"),
+        ("out_shardings", print_shardings(layouts)),
+    )
+    whole = Signature("sdy.manual_computation", attributes, signature.operands, signature.results)
+    return builder.append(whole, operands, layouts, (Block(arguments, ops),)), layouts
+
+
+def _reduce(
+    ctx: Local, value: int, type: TensorType, layout: TensorSharding, target: TensorSharding
+) -> tuple[int, TensorSharding]:
+    """Take the steps of the plan from `layout` to `target` that lie before its last reduction, and that one."""
+    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target).steps
+    reductions = [number for number, step in enumerate(steps) if isinstance(step, AllReduce | ReduceScatter)]
+    for step in steps[: reductions[-1] + 1 if reductions else 0]:
+        value = _take(ctx, value, type, step, layout)
+        layout = step.apply(layout)
+    return value, layout
+
+
+def _take(ctx: Local, value: int, type: TensorType, step: Step, before: TensorSharding) -> int:
+    if isinstance(step, AllReduce):
+        return local_all_reduce(ctx, value, step.axes, step.kind)
+    if isinstance(step, ReduceScatter):
+        for dim, axes in enumerate(step.axes):
+            value = local_reduce_scatter(ctx, value, axes, dim, step.kind)
+        return value
+    (result,) = localize_op(ctx, collective(step, type, before.mesh), (value,), (before,), (step.apply(before),))
+    return result

@@ -1,0 +1,374 @@
+"""Propagated program → explicit program: every op local, every communication an op.
+
+Ops are taken in order. Each is split as `assign` says; its operands are brought into the layouts that it needs; its
+results stay in the layout they are computed in (partial, perhaps) until somebody needs another. So a partial sum
+is reduced as late as possible, once, and as a reduce_scatter where a shard of it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shardwright.errors import ShardingError
+from shardwright.ir.builder import Builder
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.notation.sdy import parse_axes, parse_shardings
+from shardwright.partition.assign import Assignment, assign
+from shardwright.partition.inner import emit_reduced
+from shardwright.partition.splits import check_supported
+from shardwright.partition.values import Value, Values
+from shardwright.reshard.plan import reshard_cost
+from shardwright.sharding import TensorSharding, replicated
+
+__all__ = ["Explicit", "Note", "materialize"]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something a user may want to know of how an op was partitioned.
+
+    Attributes:
+        op: The op as users know it.
+        location: Its place in the source.
+        message: What was done, and why.
+        bytes: Bytes sent per device because of it, once.
+    """
+
+    op: str
+    location: str
+    message: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explicit:
+    """An explicit program (see `partition.check`) and what is to be said of it."""
+
+    graph: Graph
+    notes: tuple[Note, ...]
+
+
+def materialize(graph: Graph) -> Explicit:
+    """Make every communication of a propagated graph explicit. The graph given is left as it is.
+
+    Raises:
+        ShardingError: an op that has no meaning on one device, a value without sharding, or no mesh.
+    """
+    return _Materializer(graph).run()
+
+
+class _Materializer:
+    def __init__(self, source: Graph) -> None:
+        self.source = source
+        self.graph = source.skeleton()
+        self.builder = Builder(self.graph, self.graph.main.block.ops)
+        self.values = Values(self.builder)
+        self.env: dict[int, Value] = {}
+        self.notes: list[Note] = []
+        self.mesh = _mesh(source)
+        self.uses = _count_uses(source)
+        self._handlers: dict[str, Callable[[Op], None]] = {
+            "stablehlo.constant": self._free,
+            "stablehlo.iota": self._free,
+            "stablehlo.broadcast_in_dim": self._broadcast,
+            "stablehlo.while": self._while,
+            "stablehlo.case": self._case,
+            "stablehlo.if": self._case,
+            "stablehlo.optimization_barrier": self._barrier,
+            "sdy.reshard": self._layout,
+            "sdy.sharding_constraint": self._layout,
+            "sdy.propagation_barrier": self._layout,
+            "sdy.sharding_group": lambda op: None,
+            "sdy.manual_computation": self._manual,
+            "sdy.named_computation": self._inline,
+        }
+
+    def run(self) -> Explicit:
+        main, made = self.source.main, self.graph.main
+        made.block = self._block(main.block, self._targets(main.block.arguments), ops=made.block.ops)
+        returned = main.block.terminator.operands
+        said = [
+            self._even(sharding or self._target(value), self.source.types[value])
+            for sharding, value in zip(main.result_shardings, returned, strict=True)
+        ]
+        self._ops(main.block.ops[:-1])
+        self.builder.location = main.block.terminator.location
+        operands = [self.values.want(self.env[v], s) for v, s in zip(returned, said, strict=True)]
+        self.builder.append(main.block.terminator.signature, operands)
+        made.result_shardings = list(said)
+        return Explicit(self.graph, tuple(self.notes))
+
+    # --- values
+
+    def _target(self, value: int) -> TensorSharding | None:
+        """The layout propagation gave a value, cut to what divides its shape."""
+        type = self.source.types[value]
+        if not type.is_tensor:
+            return None
+        return self._even(self.source.shardings[value] or replicated(self.mesh, type.rank), type)
+
+    def _targets(self, values: tuple[int, ...]) -> tuple[TensorSharding | None, ...]:
+        return tuple([self._target(value) for value in values])
+
+    @staticmethod
+    def _even(sharding: TensorSharding | None, type: TensorType) -> TensorSharding | None:
+        return None if sharding is None else sharding.closed().evenly_dividing(type.dims)
+
+    def _define(self, value: int, made: int, layout: TensorSharding | None) -> None:
+        """Say that `made` of the new graph is `value` of the old, in this layout."""
+        self.env[value] = Value(self.source.types[value], self._target(value), self.uses[value], [(layout, made)])
+
+    def _want_all(self, values: tuple[int, ...], layouts: tuple[TensorSharding | None, ...]) -> list[int]:
+        return [self.values.want(self.env[v], layout) for v, layout in zip(values, layouts, strict=True)]
+
+    # --- blocks
+
+    def _block(self, block: Block, layouts: tuple[TensorSharding | None, ...], ops: list[Op]) -> Block:
+        """A new block whose arguments have these layouts, ops to be appended to `ops`."""
+        arguments = []
+        for value, layout in zip(block.arguments, layouts, strict=True):
+            made = self.graph.new_value(self.source.types[value], layout)
+            self._define(value, made, layout)
+            arguments.append(made)
+        return Block(tuple(arguments), ops)
+
+    def _region(
+        self, block: Block, layouts: tuple[TensorSharding | None, ...], yields: tuple[TensorSharding | None, ...]
+    ) -> Block:
+        """A region with these layouts of its arguments and of what it yields."""
+        outer, self.builder.ops = self.builder.ops, []
+        self.values.enter()
+        made = self._block(block, layouts, self.builder.ops)
+        self._ops(block.ops[:-1])
+        self.builder.location = block.terminator.location
+        operands = self._want_all(block.terminator.operands, yields)
+        self.builder.append(block.terminator.signature, operands)
+        self.values.leave()
+        self.builder.ops = outer
+        return made
+
+    def _ops(self, ops: list[Op]) -> None:
+        for op in ops:
+            self.builder.location = op.location
+            handler = self._handlers.get(op.name)
+            if handler is not None:
+                handler(op)
+            elif op.regions:
+                raise ShardingError(
+                    f"{op.name} is not known",
+                    op=op.signature.label,
+                    location=str(self.source.locations[op.location]),
+                    cause="it has regions whose meaning is not known",
+                    remedy="use stablehlo.while, stablehlo.case or a function call",
+                )
+            else:
+                self._split(op)
+
+    # --- ops
+
+    def _split(self, op: Op) -> None:
+        """Any op without regions: split it, bring its operands where they must be."""
+        signature = op.signature
+        check_supported(signature, str(self.source.locations[op.location]))
+        operands = [self.env[value] for value in op.operands]
+        targets = tuple(
+            [self._target(value) or replicated(self.mesh, self.source.types[value].rank) for value in op.results]
+        )
+        sources = tuple([operand.source for operand in operands])
+        passing = frozenset(
+            [i for i, operand in enumerate(operands) if operand.uses == 1 and operand.source and sources[i][0].partial]
+        )
+        if not targets and not any(sources):
+            self._define_results(op, self.builder.append(signature, [v.versions[0][1] for v in operands]), ())
+            return
+        choice = assign(signature, sources, targets, passing)
+        self._note(op, choice, operands)
+        needed = [self.values.want(v, s) for v, s in zip(operands, choice.operands, strict=True)]
+        self.builder.location = op.location
+        if choice.kind != "sum" and any(result.partial for result in choice.results):
+            results, layouts = emit_reduced(self.builder, signature, needed, choice, targets)
+        else:
+            results, layouts = self.builder.append(signature, needed, choice.results), choice.results
+        self._define_results(op, results, layouts)
+
+    def _define_results(self, op: Op, made: tuple[int, ...], layouts: tuple[TensorSharding, ...]) -> None:
+        for number, (value, result) in enumerate(zip(op.results, made, strict=True)):
+            layout = layouts[number] if layouts and self.source.types[value].is_tensor else None
+            self.graph.shardings[result] = layout
+            self._define(value, result, layout)
+
+    def _note(self, op: Op, choice: Assignment, operands: list[Value]) -> None:
+        """Say which operands had to be gathered because this op cannot be computed in parts along a dimension."""
+        for number in choice.gathered:
+            operand = operands[number]
+            versions = operand.source
+            cost = min(
+                reshard_cost(operand.type.dims, operand.element_bytes, s, choice.operands[number]) for s in versions
+            )
+            if cost <= 0 or choice.operands[number] in versions:
+                continue
+            dims = [
+                str(dim)
+                for dim, (had, has) in enumerate(zip(versions[0].axes, choice.operands[number].axes, strict=True))
+                if had != has
+            ]
+            self.notes.append(
+                Note(
+                    op.signature.label,
+                    str(self.source.locations[op.location]),
+                    f"operand {number} is gathered along dimension {', '.join(dims)}: "
+                    f"no local form of this op along it",
+                    round(cost),
+                )
+            )
+
+    def _free(self, op: Op) -> None:
+        """A constant or iota: any device can make any shard of it."""
+        self._define_free(op, lambda layout: self.builder.append(op.signature, (), (layout,))[0])
+
+    def _broadcast(self, op: Op) -> None:
+        """A broadcast scalar is made where it is needed, in the layout needed."""
+        if self.source.types[op.operands[0]].rank:
+            self._split(op)
+            return
+        scalar = self.env[op.operands[0]]
+        whole = replicated(self.mesh, 0)
+
+        def make(layout: TensorSharding) -> int:
+            return self.builder.append(op.signature, (self.values.want(scalar, whole),), (layout,))[0]
+
+        self._define_free(op, make)
+
+    def _define_free(self, op: Op, make: Callable[[TensorSharding], int]) -> None:
+        (result,) = op.results
+        location = op.location
+
+        def made(layout: TensorSharding) -> int:
+            outer, self.builder.location = self.builder.location, location
+            number = make(layout)
+            self.builder.location = outer
+            return number
+
+        self.env[result] = Value(self.source.types[result], self._target(result), self.uses[result], [], made)
+
+    def _layout(self, op: Op) -> None:
+        """A request for a layout: reshard now; other layouts of the value stay known."""
+        (result,) = op.results
+        value = self.env[op.operands[0]]
+        target = self._target(result)
+        if value.make is None:
+            self.values.want(value, target)
+        self.env[result] = Value(value.type, target, self.uses[result] + value.uses - 1, value.versions, value.make)
+
+    def _barrier(self, op: Op) -> None:
+        layouts = self._targets(op.results)
+        operands = self._want_all(op.operands, layouts)
+        for value, made, layout in zip(
+            op.results, self.builder.append(op.signature, operands, layouts), layouts, strict=True
+        ):
+            self._define(value, made, layout)
+
+    def _while(self, op: Op) -> None:
+        """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
+        layouts = self._targets(op.results)
+        operands = self._want_all(op.operands, layouts)
+        condition, body = op.regions
+        one = replicated(self.mesh, 0)
+        regions = (self._region(condition, layouts, (one,)), self._region(body, layouts, layouts))
+        self.builder.location = op.location
+        for value, made, layout in zip(
+            op.results, self.builder.append(op.signature, operands, layouts, regions), layouts, strict=True
+        ):
+            self._define(value, made, layout)
+
+    def _case(self, op: Op) -> None:
+        """All branches yield the layouts of the results."""
+        layouts = self._targets(op.results)
+        index = self.values.want(self.env[op.operands[0]], replicated(self.mesh, 0))
+        regions = tuple(self._region(region, (), layouts) for region in op.regions)
+        self.builder.location = op.location
+        for value, made, layout in zip(
+            op.results, self.builder.append(op.signature, (index,), layouts, regions), layouts, strict=True
+        ):
+            self._define(value, made, layout)
+
+    def _inline(self, op: Op) -> None:
+        """A named computation is its body."""
+        (block,) = op.regions
+        for argument, operand in zip(block.arguments, op.operands, strict=True):
+            self.env[argument] = self.env[operand]
+        self._ops(block.ops[:-1])
+        for result, value in zip(op.results, block.terminator.operands, strict=True):
+            self.env[result] = self.env[value]
+
+    def _manual(self, op: Op) -> None:
+        """A computation written per device: its operands are brought where it says, its body stays as it is."""
+        meshes = self.source.meshes
+        ins = parse_shardings(op.signature.text("in_shardings") or "", meshes)
+        outs = parse_shardings(op.signature.text("out_shardings") or "", meshes)
+        manual = parse_axes(op.signature.text("manual_axes") or "{}", self.mesh)
+        used = {axis.name for sharding in (*ins, *outs) for axis in sharding.used_axes}
+        free = sorted(used - {axis.name for axis in manual})
+        if free:
+            raise ShardingError(
+                f"sdy.manual_computation leaves the axes {', '.join(free)} free",
+                op=op.name,
+                location=str(self.source.locations[op.location]),
+                cause="its body would have to be partitioned further along them",
+                remedy="make the computation manual over all axes that its shardings use",
+            )
+        layouts_in = tuple(s.closed() for s in ins)
+        layouts_out = tuple(s.closed() for s in outs)
+        operands = self._want_all(op.operands, layouts_in)
+        region = self._verbatim(op.regions[0])
+        self.builder.location = op.location
+        for value, made, layout in zip(
+            op.results, self.builder.append(op.signature, operands, layouts_out, (region,)), layouts_out, strict=True
+        ):
+            self._define(value, made, layout)
+
+    def _verbatim(self, block: Block) -> Block:
+        numbers: dict[int, int] = {}
+
+        def copy(block: Block) -> Block:
+            for value in block.arguments:
+                numbers[value] = self.graph.new_value(self.source.types[value])
+            made = Block(tuple(numbers[value] for value in block.arguments), [])
+            for op in block.ops:
+                regions = tuple(copy(region) for region in op.regions)
+                for value in op.results:
+                    numbers[value] = self.graph.new_value(self.source.types[value])
+                results = tuple(numbers[value] for value in op.results)
+                operands = tuple(numbers[value] for value in op.operands)
+                made.ops.append(Op(op.signature, operands, results, regions, op.location))
+            return made
+
+        return copy(block)
+
+
+def _mesh(graph: Graph) -> Mesh:
+    """The mesh of the module: that of its shardings, or the only one there is."""
+    for sharding in graph.shardings:
+        if sharding is not None and sharding.mesh.axes:
+            return sharding.mesh
+    for mesh in graph.meshes.values():
+        if mesh.axes:
+            return mesh
+    raise ShardingError(
+        "the program has no device mesh",
+        cause="there is no sdy.mesh in the module",
+        remedy="give one: --mesh data=2,model=4, or program.shard(sw.Mesh(data=2, model=4), …)",
+    )
+
+
+def _count_uses(graph: Graph) -> list[int]:
+    uses = [0] * len(graph.types)
+    for op in graph.walk():
+        if op.name == "sdy.sharding_group":
+            continue
+        for value in op.operands:
+            uses[value] += 1
+    return uses

@@ -1,0 +1,153 @@
+"""Along which factors of its rule an op may be computed in parts, with no communication inside.
+
+Pass-through factors split every tensor alike. Reduction factors leave a partial result, whose kind comes from the op.
+Everything else, and whatever a local form is not known for, is not split: its operands are gathered first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardwright.errors import ShardingError
+from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
+from shardwright.rules.registry import rule_for
+from shardwright.rules.rule import ShardingRule
+
+__all__ = ["Splits", "check_supported", "linear_operands", "splits_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """How an op may be computed in parts.
+
+    Attributes:
+        rule: The op's sharding rule.
+        allowed: Factors along which it may be split.
+        kind: Reduction kind of the result along its reduction factors.
+    """
+
+    rule: ShardingRule
+    allowed: frozenset[int]
+    kind: str = "sum"
+
+
+_REPLICATED = frozenset({"stablehlo.rng_bit_generator"})
+"""Their shards are not slices of the whole: every device computes all of it."""
+
+_REFUSED = {
+    "stablehlo.partition_id": "its value differs from device to device, the unsharded program has one device",
+    "stablehlo.replica_id": "its value differs from device to device, the unsharded program has one device",
+    "stablehlo.rng": "its random numbers cannot be reproduced: devices would disagree",
+    "stablehlo.infeed": "it reads from the host",
+    "stablehlo.outfeed": "it writes to the host",
+    "stablehlo.send": "it talks to the host or another program",
+    "stablehlo.recv": "it talks to the host or another program",
+    "stablehlo.all_gather": "it communicates between devices of its own",
+    "stablehlo.all_reduce": "it communicates between devices of its own",
+    "stablehlo.all_to_all": "it communicates between devices of its own",
+    "stablehlo.collective_broadcast": "it communicates between devices of its own",
+    "stablehlo.collective_permute": "it communicates between devices of its own",
+    "stablehlo.reduce_scatter": "it communicates between devices of its own",
+}
+
+_SPLITTABLE_CALLS = frozenset({"mhlo.erf", "mhlo.erf_inv", "mhlo.topk", "TopK", "mhlo.asin", "mhlo.acos", "mhlo.atan"})
+"""Custom calls whose work on a shard is the same call on the shard."""
+
+
+def check_supported(signature: Signature, location: str) -> None:
+    """Refuse ops that have no meaning in a program written for one device.
+
+    Raises:
+        ShardingError: naming the op and its place.
+    """
+    cause = _REFUSED.get(signature.name)
+    if cause is not None:
+        raise ShardingError(
+            f"{signature.name} cannot be partitioned",
+            op=signature.label,
+            location=location,
+            cause=cause,
+            remedy="write the program for one device, or put the op inside sdy.manual_computation",
+        )
+
+
+@memoize
+def splits_of(signature: Signature) -> Splits | None:
+    """How an op may be split, or `None` if it is computed whole on every device."""
+    rule = rule_for(signature)
+    if rule is None or signature.name in _REPLICATED:
+        return None
+    opaque = signature.name == "stablehlo.custom_call" and not rule.custom
+    if opaque and signature.get("call_target_name") not in _SPLITTABLE_CALLS:
+        return None
+    kind = _reduction_kind(signature)
+    allowed = rule.pass_through if kind is None else rule.pass_through | rule.reduction
+    allowed = allowed - rule.need_replication - rule.permutation
+    return Splits(rule, allowed - _unsupported(signature, rule), kind or "sum")
+
+
+def _reduction_kind(signature: Signature) -> str | None:
+    if not signature.bodies:
+        return "sum"
+    return signature.bodies[0].reduction
+
+
+def _unsupported(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """Factors the rule allows but our local forms do not cover."""
+    if signature.name == "stablehlo.convolution":
+        return _grouped_factors(signature, rule)
+    if signature.name == "stablehlo.gather":
+        return _wide_slices(signature, rule)
+    return frozenset()
+
+
+def _grouped_factors(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """With feature or batch groups only a plain batch stays split: the group counts are attributes of the whole."""
+    groups = signature.get("feature_group_count", 1) * signature.get("batch_group_count", 1)
+    if groups == 1:
+        return frozenset()
+    shared = {f for dim in rule.operands[0] for f in dim} & {f for dim in rule.results[0] for f in dim}
+    kernel = {f for dim in rule.operands[1] for f in dim}
+    plain = shared - kernel if signature.get("batch_group_count", 1) == 1 else set()
+    return frozenset(range(len(rule.sizes))) - plain
+
+
+def _wide_slices(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """A masked lookup fetches single rows: indexed operand dimensions with wider slices are not split."""
+    numbers = signature.get("dimension_numbers", {})
+    sizes = signature.get("slice_sizes", ())
+    wide: set[int] = set()
+    for dim in numbers.get("start_index_map", ()):
+        if sizes[dim] != 1 and sizes[dim] != signature.operands[0].dims[dim]:
+            wide |= set(rule.operands[0][dim])
+    return frozenset(wide)
+
+
+_LINEAR = {
+    "stablehlo.transpose": (0,),
+    "stablehlo.reshape": (0,),
+    "stablehlo.slice": (0,),
+    "stablehlo.reverse": (0,),
+    "stablehlo.negate": (0,),
+    "stablehlo.dynamic_slice": (0,),
+    "stablehlo.broadcast_in_dim": (0,),
+    "stablehlo.divide": (0,),
+    "stablehlo.multiply": (0, 1),
+    "stablehlo.dot_general": (0, 1),
+}
+_JOINTLY_LINEAR = frozenset({"stablehlo.add", "stablehlo.subtract", "stablehlo.concatenate"})
+_EXACT = ("f32", "f64", "bf16", "f16", "complex<f32>", "complex<f64>")
+
+
+def linear_operands(signature: Signature) -> tuple[tuple[int, ...], ...]:
+    """Sets of operands in which, all others fixed, the op is linear: partial sums may pass through it.
+
+    Multiplication is linear in either operand, addition in both together. Integers and booleans are left out, as are
+    conversions: a sum of rounded parts is not the rounded sum.
+    """
+    if not all(type.dtype in _EXACT for type in (*signature.results,)):
+        return ()
+    if signature.name in _JOINTLY_LINEAR:
+        return (tuple(range(len(signature.operands))),)
+    return tuple((operand,) for operand in _LINEAR.get(signature.name, ()))
