@@ -6,6 +6,7 @@ jaxlib 0.10 (0.10.2); the names used are the same in 0.11.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from jaxlib.mlir import ir, passmanager
@@ -16,8 +17,12 @@ from shardwright.errors import ShardingError
 
 __all__ = ["context", "ir", "load_module", "module_text", "parse_attribute", "parse_type", "passmanager", "stablehlo"]
 
-_MAX_NESTING = 400
+_MAX_NESTING = 800
 """Brackets within brackets that we let MLIR's recursive parser see; it dies of about 3,000 nested regions."""
+
+_BYTECODE = b"ML\xefR"
+_QUOTED = re.compile(rb'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"()[]{}<>"))
 
 
 @lru_cache(maxsize=1)
@@ -57,7 +62,7 @@ def load_module(source: str | bytes, name: str = "-") -> ir.Module:
     data = source.encode() if isinstance(source, str) else source
     _check_nesting(data, name)
     try:
-        if data.startswith(b"ML\xefR"):
+        if data.startswith(_BYTECODE):
             return _load_bytecode(data)
         return ir.Module.parse(data.decode(), context=context())
     except UnicodeDecodeError as error:
@@ -96,22 +101,40 @@ def _parse_error(error: Exception, name: str) -> ShardingError:
 
 
 def _check_nesting(data: bytes, name: str) -> None:
-    depth = deepest = line = 0
-    if data.count(b"{") < _MAX_NESTING and data.count(b"[") < _MAX_NESTING and data.count(b"(") < _MAX_NESTING:
+    """Refuse text whose brackets nest deeper than MLIR's recursive parser can follow.
+
+    Brackets alone are kept and matching pairs struck out, once a level: all of it at the speed of C.
+    """
+    if data.startswith(_BYTECODE):
         return
-    for number, text in enumerate(data.split(b"\n"), 1):
-        opened = text.count(b"{") + text.count(b"[") + text.count(b"(")
-        closed = text.count(b"}") + text.count(b"]") + text.count(b")")
-        if depth + opened > deepest:
-            deepest, line = depth + opened if opened > closed + _MAX_NESTING else depth + opened - closed, number
-        depth = max(0, depth + opened - closed)
-        if deepest > _MAX_NESTING and depth > _MAX_NESTING:
+    brackets = _QUOTED.sub(b"", data).replace(b"->", b"").translate(None, _NOT_BRACKETS)
+    for _ in range(_MAX_NESTING):
+        shorter = brackets.replace(b"()", b"").replace(b"[]", b"").replace(b"{}", b"").replace(b"<>", b"")
+        if len(shorter) == len(brackets):
+            break
+        brackets = shorter
+    depth = 0
+    for bracket in brackets:
+        depth += 1 if bracket in b"([{<" else -1
+        if depth > _MAX_NESTING:
             raise ShardingError(
                 f"regions or brackets are nested more than {_MAX_NESTING} deep",
-                location=f"{name}:{line}",
+                location=f"{name}:{_deep_line(data)}",
                 cause="MLIR's parser is recursive and would exhaust the stack",
                 remedy="flatten the nested regions",
             )
+
+
+def _deep_line(data: bytes) -> int:
+    """The line on which the nesting first exceeds what we accept."""
+    depth = 0
+    text = _QUOTED.sub(lambda match: b"\n" * match.group().count(b"\n"), data).replace(b"->", b"")
+    for number, line in enumerate(text.split(b"\n"), 1):
+        for bracket in line.translate(None, _NOT_BRACKETS):
+            depth += 1 if bracket in b"([{<" else -1
+            if depth > _MAX_NESTING:
+                return number
+    return 1
 
 
 def module_text(module: ir.Module, locations: bool = False) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import shardwright.rules.families  # noqa: F401 (registers the rules)
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize

@@ -1,0 +1,121 @@
+"""Reading a module into a graph and writing it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import load_module, module_text
+from shardwright.ir.graph import Graph
+from shardwright.notation.modules import read, write
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def graph_of(text: str) -> Graph:
+    return read(load_module(text), "program.mlir")
+
+
+@pytest.mark.parametrize("name", ["mlp", "gpt2", "gpt8", "decode", "gpt32_scan"])
+def test_a_written_example_verifies_and_reads_back_the_same(name: str) -> None:
+    graph = graph_of((EXAMPLES / f"{name}.mlir").read_text())
+    module = write(graph)
+    assert module.operation.verify()
+    text = module_text(module)
+    assert module_text(write(graph_of(text))) == text
+
+
+def test_calls_are_inlined_and_keep_the_place_of_the_call() -> None:
+    graph = graph_of(
+        """
+        func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+          %0:2 = call @both(%a) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) loc("model.py":7:1)
+          return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
+        }
+        func.func private @both(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+          %0 = stablehlo.negate %x : tensor<4xf32> loc("negation")
+          return %0, %x : tensor<4xf32>, tensor<4xf32>
+        }
+        """
+    )
+    negate, terminator = graph.main.block.ops
+    assert negate.name == "stablehlo.negate"
+    assert terminator.operands == (negate.results[0], graph.main.block.arguments[0])
+    assert str(graph.locations[negate.location]) == "model.py:7"
+
+
+def test_equal_ops_share_one_signature() -> None:
+    graph = graph_of(
+        """
+        func.func @main(%a: tensor<4x8xf32>) -> tensor<4xf32> {
+          %c = stablehlo.constant dense<0.0> : tensor<f32>
+          %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [1]
+               : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+          %1 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [1]
+               : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+          %2 = stablehlo.add %0, %1 : tensor<4xf32>
+          return %2 : tensor<4xf32>
+        }
+        """
+    )
+    _, first, second, _, _ = graph.main.block.ops
+    assert first.signature is second.signature
+    assert first.signature.bodies[0].reduction == "sum"
+
+
+def test_a_large_constant_survives_without_its_text_in_the_signature() -> None:
+    values = ", ".join(map(str, range(100)))
+    graph = graph_of(
+        f"func.func @main() -> tensor<100xi32> {{ %0 = stablehlo.constant dense<[{values}]> : tensor<100xi32>\n"
+        "return %0 : tensor<100xi32> }"
+    )
+    constant = graph.main.block.ops[0].signature
+    assert (constant.text("value") or "").startswith("#opaque<")
+    assert f"[{values}]" in module_text(write(graph))
+
+
+def test_argument_names_come_from_locations_and_are_unique() -> None:
+    graph = graph_of(
+        """
+        func.func @main(%a: tensor<f32> loc("params['w'][0]"), %b: tensor<f32> loc("x"), %c: tensor<f32> loc("x"),
+                        %d: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }
+        """
+    )
+    assert graph.main.argument_names[:3] == ["params/w/0", "x#1", "x#2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> { return %a : tensor<?xf32> }", "static shape"),
+        ("func.func @f() { return } func.func @g() { return }", "no function @main"),
+        ("func.func @main() { call @main() : () -> () return }", "calls itself"),
+        ('sdy.mesh @a = <["x"=2]> sdy.mesh @b = <["x"=4]> func.func @main() { return }', "different size"),
+        ("func.func @main() { call @gone() : () -> () return } func.func private @gone()", "not defined"),
+    ],
+)
+def test_what_the_graph_cannot_hold_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ShardingError, match=said):
+        graph_of(text)
+
+
+def test_a_parse_error_says_where() -> None:
+    with pytest.raises(ShardingError) as error:
+        load_module("func.func @main() {\n  %0 = stablehlo.nothing\n}", "bad.mlir")
+    assert error.value.diagnostic.location.startswith("bad.mlir:2:")
+
+
+def test_nesting_that_would_overflow_the_parser_is_refused() -> None:
+    deep = "func.func @main(%p: tensor<i32>) {\n" + '"stablehlo.case"(%p) ({\n' * 3000 + "}) : () -> ()\n" * 3000 + "}"
+    with pytest.raises(ShardingError, match="deep"):
+        load_module(deep)
+    with pytest.raises(ShardingError, match="deep"):
+        load_module(deep.replace("\n", " "))
+
+
+def test_wide_modules_are_not_mistaken_for_deep_ones() -> None:
+    dims = "\n".join(f"%{i} = stablehlo.constant dense<[[{i}, 1]]> : tensor<1x2xi32>" for i in range(2000))
+    load_module(f"func.func @main() {{\n{dims}\nreturn }}")
+    load_module(f"func.func @main() {{ {dims.replace(chr(10), ' ')} return }}")

@@ -1,0 +1,272 @@
+"""Which communication a propagated program is given. Inputs carry their shardings; what carries none is replicated."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import load_module
+from shardwright.ir.graph import Graph, Op
+from shardwright.notation.modules import read, write
+from shardwright.partition.check import check
+from shardwright.partition.materialize import Explicit, materialize
+from shardwright.sharding import TensorSharding
+
+MESH = 'sdy.mesh @mesh = <["y"=4]>\n'
+
+
+def explicit(body: str) -> Explicit:
+    """Materialize, and check by our own checker and by the dialect's verifier."""
+    made = materialize(read(load_module(MESH + body), "test.mlir"))
+    check(made.graph)
+    assert write(made.graph).operation.verify()
+    return made
+
+
+def communication(graph: Graph) -> dict[str, int]:
+    return dict(Counter(op.name for op in graph.walk() if op.name.startswith("sdy.") and op.name != "sdy.return"))
+
+
+def sharded(*dims: str) -> str:
+    return f"{{sdy.sharding = #sdy.sharding<@mesh, [{', '.join(dims)}]>}}"
+
+
+def value(*dims: str) -> str:
+    return f"{{sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{', '.join(dims)}]>]>}}"
+
+
+def product(result: str, output: str = "") -> str:
+    """A matrix product contracted along y, its result wanted as `result`."""
+    return f"""
+    func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}, %b: tensor<1024x512xf32> {sharded('{"y"}', "{}")})
+        -> (tensor<512x512xf32> {output or result.replace("_per_value<[<", "<").replace(">]>", ">")}) {{
+      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {result}
+        : (tensor<512x1024xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
+      return %0 : tensor<512x512xf32>
+    }}"""
+
+
+def test_a_contraction_along_an_axis_is_reduced() -> None:
+    assert communication(explicit(product(value("{}", "{}"))).graph) == {"sdy.all_reduce": 1}
+
+
+def test_it_is_reduced_into_the_shard_that_is_wanted() -> None:
+    assert communication(explicit(product(value('{"y"}', "{}"))).graph) == {"sdy.reduce_scatter": 1}
+
+
+def test_partial_sums_are_added_before_they_are_reduced() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}, %b: tensor<1024x512xf32> {sharded('{"y"}', "{}")},
+                    %c: tensor<1024x512xf32> {sharded('{"y"}', "{}")}) -> tensor<512x512xf32> {{
+      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<512x1024xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
+      %1 = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0]
+        : (tensor<512x1024xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
+      %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<512x512xf32>) -> tensor<512x512xf32>
+      %3 = stablehlo.add %0, %2 : tensor<512x512xf32>
+      %4 = stablehlo.tanh %3 : tensor<512x512xf32>
+      return %4 : tensor<512x512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.all_reduce": 1}
+    (reduced,) = (op for op in made.graph.walk() if op.name == "sdy.all_reduce")
+    names = [op.name for op in made.graph.main.block.ops]
+    assert names.index("stablehlo.add") < names.index("sdy.all_reduce") < names.index("stablehlo.tanh")
+    assert reduced.signature.text("reduction_axes") == '#sdy<axis_ref_list{"y"}>'
+
+
+def test_a_partial_sum_with_several_readers_is_reduced_once() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}, %b: tensor<1024x512xf32> {sharded('{"y"}', "{}")})
+        -> (tensor<512x512xf32>, tensor<512x512xf32>) {{
+      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<512x1024xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
+      %1 = stablehlo.tanh %0 : tensor<512x512xf32>
+      %2 = stablehlo.multiply %0, %1 : tensor<512x512xf32>
+      return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.all_reduce": 1}
+
+
+def test_an_integer_sum_of_parts_does_not_pass_through_a_product() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512x1024xi32> {sharded("{}", '{"y"}')}) -> tensor<512xi32> {{
+      %c = stablehlo.constant dense<0> : tensor<i32>
+      %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [1]
+        : (tensor<512x1024xi32>, tensor<i32>) -> tensor<512xi32>
+      %1 = stablehlo.negate %0 : tensor<512xi32>
+      return %1 : tensor<512xi32>
+    }}""")
+    names = [op.name for op in made.graph.main.block.ops]
+    assert names.index("sdy.all_reduce") < names.index("stablehlo.negate")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "collective"), [("{}", "stablehlo.all_reduce"), ('{"y"}', "stablehlo.reduce_scatter")]
+)
+def test_a_maximum_is_reduced_by_maximum_inside_the_op(wanted: str, collective: str) -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}) -> (tensor<512xf32> {sharded(wanted)}) {{
+      %c = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %0 = stablehlo.reduce(%a init: %c) applies stablehlo.maximum across dimensions = [1] {value(wanted)}
+        : (tensor<512x1024xf32>, tensor<f32>) -> tensor<512xf32>
+      return %0 : tensor<512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.manual_computation": 1}
+    (inner,) = (op for op in made.graph.walk() if op.name == collective)
+    assert inner.signature.bodies[0].reduction == "max"
+
+
+def test_a_reduction_whose_body_is_not_known_is_gathered_first_and_noted() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}) -> tensor<512xf32> {{
+      %c = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.reduce(%a init: %c) across dimensions = [1] : (tensor<512x1024xf32>, tensor<f32>) -> tensor<512xf32>
+        reducer(%p: tensor<f32>, %q: tensor<f32>) {{
+          %n = stablehlo.negate %p : tensor<f32>
+          %s = stablehlo.add %n, %q : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+        }}
+      return %0 : tensor<512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.all_gather": 1}
+    (note,) = made.notes
+    assert (note.op, note.location) == ("stablehlo.reduce", "test.mlir:5")
+    assert "dimension 1" in note.message
+    assert note.bytes == 512 * 1024 * 4 * 3 // 4
+
+
+def test_an_unknown_custom_call_is_computed_whole() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512xf32> {sharded('{"y"}')}) -> (tensor<512xf32> {sharded('{"y"}')}) {{
+      %0 = stablehlo.custom_call @mystery(%a) {value('{"y"}')} : (tensor<512xf32>) -> tensor<512xf32>
+      return %0 : tensor<512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.all_gather": 1, "sdy.all_slice": 1}
+    assert made.notes[0].op == "stablehlo.custom_call @mystery"
+
+
+def test_constants_are_made_where_they_are_needed() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512xf32> {sharded('{"y"}')}, %b: tensor<512xf32>)
+        -> (tensor<512xf32> {sharded('{"y"}')}, tensor<512xf32>) {{
+      %c = stablehlo.constant dense<2.0> : tensor<f32>
+      %w = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<512xf32>
+      %0 = stablehlo.multiply %a, %w {value('{"y"}')} : tensor<512xf32>
+      %1 = stablehlo.multiply %b, %w : tensor<512xf32>
+      return %0, %1 : tensor<512xf32>, tensor<512xf32>
+    }}""")
+    assert communication(made.graph) == {}
+
+
+def test_a_table_lookup_is_masked_and_summed() -> None:
+    made = explicit(f"""
+    func.func @main(%t: tensor<1024x512xf32> {sharded('{"y"}', "{}")}, %i: tensor<4x1xi32>) -> tensor<4x512xf32> {{
+      %0 = "stablehlo.gather"(%t, %i) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 512>}}>
+        : (tensor<1024x512xf32>, tensor<4x1xi32>) -> tensor<4x512xf32>
+      return %0 : tensor<4x512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.all_reduce": 1}
+
+
+def test_a_loop_carries_its_values_in_one_layout() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512xf32> {sharded('{"y"}')}) -> (tensor<512xf32> {sharded('{"y"}')}) {{
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %r:2 = stablehlo.while(%i = %z, %v = %a) : tensor<i32>, tensor<512xf32>
+        attributes {{sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{{"y"}}]>]>}}
+      cond {{
+        %n = stablehlo.constant dense<3> : tensor<i32>
+        %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      }} do {{
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %j = stablehlo.add %i, %one : tensor<i32>
+        %w = stablehlo.tanh %v : tensor<512xf32>
+        stablehlo.return %j, %w : tensor<i32>, tensor<512xf32>
+      }}
+      return %r#1 : tensor<512xf32>
+    }}""")
+    (loop,) = (op for op in made.graph.walk() if op.name == "stablehlo.while")
+    layouts = [[made.graph.shardings[v] for v in values] for values in (loop.operands, loop.results)]
+    layouts += [[made.graph.shardings[v] for v in block.arguments] for block in loop.regions]
+    layouts += [[made.graph.shardings[v] for v in loop.regions[1].terminator.operands]]
+    assert all(row == layouts[0] for row in layouts)
+    assert repr(layouts[0][1]) == "[{y}]"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%0 = stablehlo.partition_id : tensor<ui32>", "stablehlo.partition_id"),
+        (
+            '%0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>}>'
+            " : (tensor<512xf32>) -> tensor<512xf32>",
+            "stablehlo.all_gather",
+        ),
+    ],
+)
+def test_ops_without_meaning_on_one_device_are_refused_with_their_place(line: str, said: str) -> None:
+    with pytest.raises(ShardingError, match=said) as error:
+        explicit(f"func.func @main(%a: tensor<512xf32>) {{\n{line}\nreturn }}")
+    assert error.value.diagnostic.location == "test.mlir:3"
+    assert error.value.diagnostic.remedy
+
+
+def test_a_program_without_a_mesh_is_refused() -> None:
+    with pytest.raises(ShardingError, match="no device mesh"):
+        materialize(read(load_module("func.func @main() { return }")))
+
+
+def _collective(graph: Graph) -> Op:
+    return next(op for op in graph.walk() if op.name == "sdy.all_reduce")
+
+
+def test_check_catches_a_collective_that_was_dropped() -> None:
+    graph = explicit(product(value("{}", "{}"))).graph
+    dropped = _collective(graph)
+    graph.main.block.ops.remove(dropped)
+    for op in graph.walk():
+        op.operands = tuple(dropped.operands[0] if v == dropped.results[0] else v for v in op.operands)
+    with pytest.raises(ShardingError, match=r"func\.return is not local"):
+        check(graph)
+
+
+def test_check_catches_a_collective_over_the_wrong_axis() -> None:
+    graph = explicit(product(value("{}", "{}"))).graph
+    op = _collective(graph)
+    op.signature = op.signature.replace(reduction_axes='#sdy<axis_ref_list{"y":(1)2}>')
+    with pytest.raises(ShardingError, match="not local"):
+        check(graph)
+
+
+def test_check_catches_a_layout_the_op_does_not_produce() -> None:
+    graph = explicit(product(value("{}", "{}"))).graph
+    dot = graph.main.block.ops[0]
+    mesh = graph.meshes["mesh"]
+    graph.shardings[dot.results[0]] = TensorSharding.of(mesh, [["y"], []])
+    with pytest.raises(ShardingError, match=r"stablehlo\.dot_general is not local"):
+        check(graph)
+
+
+def test_check_catches_a_partial_sum_in_a_nonlinear_op() -> None:
+    graph = explicit("""
+    func.func @main(%a: tensor<512xf32>) -> tensor<512xf32> {
+      %0 = stablehlo.tanh %a : tensor<512xf32>
+      %1 = stablehlo.tanh %0 : tensor<512xf32>
+      return %1 : tensor<512xf32>
+    }""").graph
+    partial = TensorSharding.of(graph.meshes["mesh"], [[]], partial=["y"])
+    graph.shardings[graph.main.block.ops[0].results[0]] = partial
+    with pytest.raises(ShardingError, match=r"stablehlo\.tanh is not local"):
+        check(graph)
+
+
+def test_an_idle_axis_carries_part_of_a_large_reduction() -> None:
+    """Each row of devices reduces a slice of its own: fewer bytes than every row reducing all of it."""
+    body = product(value("{}", "{}"))
+    made = materialize(read(load_module('sdy.mesh @mesh = <["x"=2, "y"=4]>\n' + body)))
+    check(made.graph)
+    assert [op.name for op in made.graph.main.block.ops][1:4] == ["sdy.all_slice", "sdy.all_reduce", "sdy.all_gather"]
