@@ -14,6 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy import parse_axes, parse_shardings
 from shardwright.partition.assign import Assignment, assign
@@ -24,6 +25,9 @@ from shardwright.reshard.plan import reshard_cost
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["Explicit", "Note", "materialize"]
+
+
+_COLLECTIVES = ("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "collective_permute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class _Materializer:
             "sdy.reshard": self._layout,
             "sdy.sharding_constraint": self._layout,
             "sdy.propagation_barrier": self._layout,
+            **{f"sdy.{name}": self._layout for name in _COLLECTIVES},
             "sdy.sharding_group": lambda op: None,
             "sdy.manual_computation": self._manual,
             "sdy.named_computation": self._inline,
@@ -91,7 +96,7 @@ class _Materializer:
         made.block = self._block(main.block, self._targets(main.block.arguments), ops=made.block.ops)
         returned = main.block.terminator.operands
         said = [
-            self._even(sharding or self._target(value), self.source.types[value])
+            _even(sharding, self.source.types[value]) if sharding else self._target(value)
             for sharding, value in zip(main.result_shardings, returned, strict=True)
         ]
         self._ops(main.block.ops[:-1])
@@ -108,14 +113,10 @@ class _Materializer:
         type = self.source.types[value]
         if not type.is_tensor:
             return None
-        return self._even(self.source.shardings[value] or replicated(self.mesh, type.rank), type)
+        return _even(self.source.shardings[value] or replicated(self.mesh, type.rank), type)
 
     def _targets(self, values: tuple[int, ...]) -> tuple[TensorSharding | None, ...]:
         return tuple([self._target(value) for value in values])
-
-    @staticmethod
-    def _even(sharding: TensorSharding | None, type: TensorType) -> TensorSharding | None:
-        return None if sharding is None else sharding.closed().evenly_dividing(type.dims)
 
     def _define(self, value: int, made: int, layout: TensorSharding | None) -> None:
         """Say that `made` of the new graph is `value` of the old, in this layout."""
@@ -172,7 +173,7 @@ class _Materializer:
     def _split(self, op: Op) -> None:
         """Any op without regions: split it, bring its operands where they must be."""
         signature = op.signature
-        check_supported(signature, str(self.source.locations[op.location]))
+        check_supported(signature, lambda: str(self.source.locations[op.location]))
         operands = [self.env[value] for value in op.operands]
         targets = tuple(
             [self._target(value) or replicated(self.mesh, self.source.types[value].rank) for value in op.results]
@@ -347,6 +348,12 @@ class _Materializer:
             return made
 
         return copy(block)
+
+
+@memoize
+def _even(sharding: TensorSharding, type: TensorType) -> TensorSharding:
+    """The layout that `sharding` asks for, cut to what divides."""
+    return sharding.closed().evenly_dividing(type.dims)
 
 
 def _mesh(graph: Graph) -> Mesh:

@@ -6,6 +6,7 @@ Everything else, and whatever a local form is not known for, is not split: its o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import shardwright.rules.families  # noqa: F401 (registers the rules)
@@ -56,7 +57,7 @@ _SPLITTABLE_CALLS = frozenset({"mhlo.erf", "mhlo.erf_inv", "mhlo.topk", "TopK", 
 """Custom calls whose work on a shard is the same call on the shard."""
 
 
-def check_supported(signature: Signature, location: str) -> None:
+def check_supported(signature: Signature, location: Callable[[], str]) -> None:
     """Refuse ops that have no meaning in a program written for one device.
 
     Raises:
@@ -67,7 +68,7 @@ def check_supported(signature: Signature, location: str) -> None:
         raise ShardingError(
             f"{signature.name} cannot be partitioned",
             op=signature.label,
-            location=location,
+            location=location(),
             cause=cause,
             remedy="write the program for one device, or put the op inside sdy.manual_computation",
         )
