@@ -1,0 +1,1 @@
+"""Sharding rules: how the dimensions of an op's operands and results correspond. One file per op family."""

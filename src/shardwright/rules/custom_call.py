@@ -1,0 +1,133 @@
+"""Custom calls that are known by their target. Any other has no rule, unless the program gives it one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shardwright.ir.signature import Signature
+from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, RuleBuilder
+from shardwright.rules.registry import sharding_rule
+from shardwright.rules.rule import ShardingRule
+
+__all__ = ["known_targets"]
+
+TargetRule = Callable[[Signature], ShardingRule | None]
+
+_targets: dict[str, TargetRule] = {}
+
+
+def known_targets() -> tuple[str, ...]:
+    """The custom call targets that have a rule."""
+    return tuple(_targets)
+
+
+@sharding_rule("stablehlo.custom_call")
+def _custom_call(signature: Signature) -> ShardingRule | None:
+    rule = _targets.get(signature.get("call_target_name", ""))
+    return rule(signature) if rule else None
+
+
+def _target(*names: str) -> Callable[[TargetRule], TargetRule]:
+    def register(function: TargetRule) -> TargetRule:
+        _targets.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+@_target(
+    "Cholesky",
+    "CompactWyHelper",
+    "InspectSharding",
+    "InvertDiagBlocksLowerTriangular",
+    "InvertDiagBlocksUpperTriangular",
+    "LayoutConstraint",
+    "MoveToDevice",
+    "MoveToHost",
+    "X64Combine",
+    "X64SplitHigh",
+    "X64SplitLow",
+    "annotate_device_placement",
+    "mhlo.erf",
+)
+def _same_shape(signature: Signature) -> ShardingRule | None:
+    """One factor per dimension of the first result, in every tensor as far as it has dimensions."""
+    if not signature.results:
+        return None
+    builder = RuleBuilder(signature)
+    for dim, size in enumerate(signature.results[0].dims):
+        places = [dim if dim < type.rank else None for type in (*signature.operands, *signature.results)]
+        split = len(signature.operands)
+        builder.factor(size, places[:split], places[split:])
+    return builder.build()
+
+
+@_target("Eigh")
+def _eigh(signature: Signature) -> ShardingRule:
+    """Matrices → eigenvectors, eigenvalues (one per column)."""
+    shape = signature.operands[0].dims
+    rows, columns = len(shape) - 2, len(shape) - 1
+    return (
+        RuleBuilder(signature)
+        .pointwise(shape[:-2])
+        .factor(shape[rows], [rows], [rows, None])
+        .factor(shape[columns], [columns], [columns, rows])
+        .build()
+    )
+
+
+@_target("Qr", "QrDecompositionBlock")
+def _qr(signature: Signature) -> ShardingRule:
+    """Matrices → packed factors, coefficients of the reflectors."""
+    shape = signature.operands[0].dims
+    rows, columns = len(shape) - 2, len(shape) - 1
+    return (
+        RuleBuilder(signature)
+        .pointwise(shape[:-2])
+        .factor(shape[rows], [rows], [rows, None], NEED_REPLICATION)
+        .factor(shape[columns], [columns], [columns, None], NEED_REPLICATION)
+        .factor(signature.results[1].dims[-1], [None], [None, rows], NEED_REPLICATION)
+        .build()
+    )
+
+
+@_target("ProductOfElementaryHouseholderReflectors")
+def _householder_product(signature: Signature) -> ShardingRule:
+    """Reflectors, their coefficients → matrices."""
+    shape = signature.operands[0].dims
+    rows, columns = len(shape) - 2, len(shape) - 1
+    return (
+        RuleBuilder(signature)
+        .pointwise(shape[:-2])
+        .factor(shape[rows], [rows, None], [rows], NEED_REPLICATION)
+        .factor(shape[columns], [columns, None], [columns], NEED_REPLICATION)
+        .factor(signature.operands[1].dims[-1], [None, rows], [None], NEED_REPLICATION)
+        .build()
+    )
+
+
+@_target("mhlo.topk")
+def _top_k(signature: Signature) -> ShardingRule:
+    """Where only some elements are kept, the dimension is whole."""
+    source, target = signature.operands[0].dims, signature.results[0].dims
+    builder = RuleBuilder(signature)
+    for dim, (size, kept) in enumerate(zip(source, target, strict=True)):
+        cut = size != kept
+        builder.across(dim, size, NEED_REPLICATION if cut else PASS_THROUGH, blocked=cut)
+    return builder.build()
+
+
+@_target("ApproxTopK", "PartialReduce")
+def _approx_top_k(signature: Signature) -> ShardingRule:
+    """Values, their positions, and scalars → kept values and positions. A cut dimension is not connected."""
+    source, target = signature.operands[0].dims, signature.results[0].dims
+    builder = RuleBuilder(signature)
+    for dim, (size, kept) in enumerate(zip(source, target, strict=True)):
+        if size == kept:
+            builder.across(dim, size)
+            continue
+        nowhere = [None] * len(signature.operands)
+        inputs = [dim if type.rank else None for type in signature.operands]
+        builder.factor(size, inputs, [None] * len(signature.results))
+        builder.factor(kept, nowhere, [dim] * len(signature.results), NEED_REPLICATION, blocked=True)
+    return builder.build()

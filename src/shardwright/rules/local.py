@@ -1,0 +1,93 @@
+"""Which factors an op can really be split along without talking to other devices.
+
+Some rules let shardings pass through a dimension that the op cannot be computed in parts of on its own: the part of a
+`dynamic_update_slice` that lies in one shard depends on where the update goes. Propagation wants those factors
+connected; whoever splits the op must treat them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
+from shardwright.rules.registry import rule_for
+from shardwright.rules.rule import ShardingRule, TensorMapping
+
+__all__ = ["local_factors"]
+
+Factors = frozenset[int]
+
+
+@memoize
+def local_factors(signature: Signature) -> Factors:
+    """The factors of the op's rule along which each shard of the results needs only that shard of the operands.
+
+    Empty for an op without a rule. `tests/rules/test_numbers.py` checks this by computing.
+    """
+    rule = rule_for(signature)
+    if rule is None:
+        return frozenset()
+    if rule.custom:
+        return rule.pass_through
+    limit = _LIMITS.get(_key(signature))
+    return rule.pass_through if limit is None else rule.pass_through & limit(signature, rule)
+
+
+def _key(signature: Signature) -> str:
+    target = signature.get("call_target_name") if signature.name == "stablehlo.custom_call" else None
+    return f"{signature.name} {target}" if target else signature.name
+
+
+def _in(mapping: TensorMapping) -> Factors:
+    return frozenset(factor for dim in mapping for factor in dim)
+
+
+def _in_update(signature: Signature, rule: ShardingRule) -> Factors:
+    return _in(rule.operands[1])
+
+
+def _in_updates(signature: Signature, rule: ShardingRule) -> Factors:
+    return _in(rule.operands[-1])
+
+
+def _in_result(signature: Signature, rule: ShardingRule) -> Factors:
+    return _in(rule.results[0])
+
+
+def _in_batch(signature: Signature, rule: ShardingRule) -> Factors:
+    return _in(rule.operands[0][:-2])
+
+
+def _in_both(signature: Signature, rule: ShardingRule) -> Factors:
+    return _in(rule.operands[0]) & _in(rule.results[0])
+
+
+def _nowhere(signature: Signature, rule: ShardingRule) -> Factors:
+    return frozenset()
+
+
+def _unpadded(signature: Signature, rule: ShardingRule) -> Factors:
+    """A dimension padded here and cut there may keep its size and still shift."""
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    edges = zip(*(signature.get(name) for name in names), strict=True)
+    return _in(tuple(dim for dim, pads in zip(rule.operands[0], edges, strict=True) if not any(pads)))
+
+
+_MATRIX_CALLS = (
+    "Cholesky",
+    "CompactWyHelper",
+    "Eigh",
+    "InvertDiagBlocksLowerTriangular",
+    "InvertDiagBlocksUpperTriangular",
+)
+
+_LIMITS: dict[str, Callable[[Signature, ShardingRule], Factors]] = {
+    "stablehlo.dynamic_update_slice": _in_update,
+    "stablehlo.pad": _unpadded,
+    "stablehlo.reshape": _in_both,
+    "stablehlo.rng_bit_generator": _nowhere,
+    "stablehlo.scatter": _in_updates,
+    **{f"stablehlo.custom_call {target}": _in_batch for target in _MATRIX_CALLS},
+    **{f"stablehlo.custom_call {target}": _in_result for target in ("ApproxTopK", "PartialReduce")},
+}

@@ -1,0 +1,56 @@
+"""Ops that compute each element of the result from the same element of the operands: one factor per dimension.
+
+A scalar operand (of `clamp` and `select`) stands beside the others without a factor.
+"""
+
+from __future__ import annotations
+
+from shardwright.ir.signature import Signature
+from shardwright.rules.builder import RuleBuilder
+from shardwright.rules.registry import sharding_rule
+from shardwright.rules.rule import ShardingRule
+
+__all__ = ["CHLO_ELEMENTWISE", "STABLEHLO_ELEMENTWISE", "pointwise_rule"]
+
+
+def _names(dialect: str, *lines: str) -> tuple[str, ...]:
+    return tuple(f"{dialect}.{name}" for line in lines for name in line.split())
+
+
+STABLEHLO_ELEMENTWISE = _names(
+    "stablehlo",
+    # one operand
+    "abs cbrt ceil convert cosine count_leading_zeros exponential exponential_minus_one floor imag is_finite log",
+    "log_plus_one logistic negate not popcnt real reduce_precision round_nearest_afz round_nearest_even rsqrt sign",
+    "sine sqrt tan tanh",
+    # two operands
+    "add and atan2 compare complex divide maximum minimum multiply or power remainder shift_left",
+    "shift_right_arithmetic shift_right_logical subtract xor",
+    # three operands
+    "clamp select",
+)
+
+CHLO_ELEMENTWISE = _names(
+    "chlo",
+    "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv",
+    "erfc is_inf is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta",
+)
+
+
+@sharding_rule(*STABLEHLO_ELEMENTWISE, "sdy.sharding_constraint")
+def pointwise_rule(signature: Signature) -> ShardingRule:
+    """One factor per dimension of the result, in every tensor that is not a scalar."""
+    return RuleBuilder(signature).pointwise(signature.results[0].dims).build()
+
+
+@sharding_rule(*CHLO_ELEMENTWISE, "stablehlo.map", beyond_shardy=True)
+def _pointwise_beyond(signature: Signature) -> ShardingRule:
+    return pointwise_rule(signature)
+
+
+@sharding_rule("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize", beyond_shardy=True)
+def _per_tensor_quantization(signature: Signature) -> ShardingRule | None:
+    """Pointwise where one scale serves the whole tensor; scales per axis would have to be split along."""
+    per_axis = any("{" in type.dtype for type in (*signature.operands, *signature.results))
+    plain = all(type.is_tensor for type in (*signature.operands, *signature.results))
+    return pointwise_rule(signature) if plain and not per_axis else None

@@ -1,0 +1,21 @@
+"""Random numbers: the generator's state is whole, what it draws is free."""
+
+from __future__ import annotations
+
+from shardwright.ir.signature import Signature
+from shardwright.rules.builder import NEED_REPLICATION, RuleBuilder
+from shardwright.rules.registry import sharding_rule
+from shardwright.rules.rule import ShardingRule
+
+__all__: list[str] = []
+
+
+@sharding_rule("stablehlo.rng_bit_generator")
+def _rng_bit_generator(signature: Signature) -> ShardingRule:
+    """State → new state, bits."""
+    builder = RuleBuilder(signature)
+    for dim, size in enumerate(signature.operands[0].dims):
+        builder.factor(size, [dim], [dim, None], NEED_REPLICATION, blocked=True)
+    for dim, size in enumerate(signature.results[1].dims):
+        builder.factor(size, [None], [None, dim])
+    return builder.build()

@@ -1,0 +1,95 @@
+"""Ops that combine elements: reduce, reduce_window, select_and_scatter, batch normalization."""
+
+from __future__ import annotations
+
+from shardwright.ir.signature import Signature
+from shardwright.rules.builder import (
+    NEED_REPLICATION,
+    PASS_THROUGH,
+    PERMUTATION,
+    REDUCTION,
+    RuleBuilder,
+)
+from shardwright.rules.registry import sharding_rule
+from shardwright.rules.rule import ShardingRule
+
+__all__: list[str] = []
+
+
+@sharding_rule("stablehlo.reduce")
+def _reduce(signature: Signature) -> ShardingRule:
+    """Inputs first, then as many initial values, which are scalars."""
+    count = len(signature.results)
+    reduced = signature.get("dimensions", ())
+    nowhere = [None] * count
+    builder = RuleBuilder(signature)
+    out = 0
+    for dim, size in enumerate(signature.operands[0].dims):
+        inputs = [*[dim] * count, *nowhere]
+        if dim in reduced:
+            builder.factor(size, inputs, nowhere, REDUCTION)
+        else:
+            builder.factor(size, inputs, [out] * count)
+            out += 1
+    return builder.build()
+
+
+def _window(signature: Signature, rank: int) -> list[bool]:
+    """For each dimension, whether windows are single elements taken one by one, without padding.
+
+    Dilation leaves such windows as they are.
+    """
+    ones = (1,) * rank
+    sizes, strides = (signature.get(name) or ones for name in ("window_dimensions", "window_strides"))
+    padding = signature.get("padding") or 0
+    pads = padding if isinstance(padding, tuple) else ((padding, padding),) * rank
+    every = zip(sizes, strides, pads, strict=True)
+    return [one == (1, 1, (0, 0)) for one in every]
+
+
+@sharding_rule("stablehlo.reduce_window")
+def _reduce_window(signature: Signature) -> ShardingRule:
+    """One shard of the result needs its windows: its own part of the input and the edges of its neighbours'."""
+    shape = signature.results[0].dims
+    trivial = _window(signature, len(shape))
+    kind = lambda dim: PASS_THROUGH if trivial[dim] else PERMUTATION  # noqa: E731
+    return RuleBuilder(signature).pointwise(shape, kind).build()
+
+
+@sharding_rule("stablehlo.select_and_scatter")
+def _select_and_scatter(signature: Signature) -> ShardingRule:
+    """Operand, source, initial value → result, shaped like the operand."""
+    operand, source = signature.operands[0].dims, signature.operands[1].dims
+    trivial = _window(signature, len(operand))
+    builder = RuleBuilder(signature)
+    for dim, (size, windows) in enumerate(zip(operand, source, strict=True)):
+        if trivial[dim]:
+            builder.factor(size, [dim, dim, None], [dim])
+        else:
+            builder.factor(windows, [None, dim, None], [None], NEED_REPLICATION)
+            builder.factor(size, [dim, None, None], [dim], PERMUTATION)
+    return builder.build()
+
+
+@sharding_rule("stablehlo.batch_norm_inference")
+def _batch_norm_inference(signature: Signature) -> ShardingRule:
+    """The vectors (scale, offset, mean, variance) go along the feature dimension."""
+    feature = signature.get("feature_index")
+    builder = RuleBuilder(signature)
+    for dim, size in enumerate(signature.operands[0].dims):
+        builder.factor(size, [dim, *[0 if dim == feature else None] * 4], [dim])
+    return builder.build()
+
+
+@sharding_rule("stablehlo.batch_norm_training", "stablehlo.batch_norm_grad", beyond_shardy=True)
+def _batch_norm_statistics(signature: Signature) -> ShardingRule:
+    """Means over all but the feature dimension: those must be whole."""
+    feature = signature.get("feature_index")
+    tensors = (*signature.operands, *signature.results)
+    split = len(signature.operands)
+    builder = RuleBuilder(signature)
+    for dim, size in enumerate(signature.operands[0].dims):
+        along = dim == feature
+        places = [(0 if along else None) if type.rank == 1 else dim for type in tensors]
+        builder.factor(size, places[:split], places[split:], PASS_THROUGH if along else NEED_REPLICATION)
+    return builder.build()

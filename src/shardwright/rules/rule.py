@@ -1,0 +1,85 @@
+"""The form of a sharding rule.
+
+A rule names *factors*, the independent loops of an op, and maps every dimension of every operand and result to the
+factors it is made of, major to minor. A matrix product has the factors `i, j, k`: `([i, k], [k, j]) -> ([i, j])`.
+
+Source: the `sdy` dialect's OpShardingRuleAttr.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DimFactors", "ShardingRule", "TensorMapping", "identity_rule"]
+
+DimFactors = tuple[int, ...]
+"""The factors of one dimension, major to minor."""
+
+TensorMapping = tuple[DimFactors, ...]
+"""The factors of every dimension of one tensor."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShardingRule:
+    """The factors of an op and where they stand. Compared by value, the hash computed once.
+
+    Attributes:
+        sizes: Size of each factor, in elements.
+        operands: A mapping per operand.
+        results: A mapping per result.
+        reduction: Factors whose shards hold contributions to be combined (contracting dimensions).
+        need_replication: Factors that an op cannot be computed in parts of.
+        permutation: Factors that need data of neighbouring shards (a slice along a sharded dimension).
+        blocked: Factors along which propagation must not flow.
+        custom: Whether a user gave the rule.
+    """
+
+    sizes: tuple[int, ...]
+    operands: tuple[TensorMapping, ...]
+    results: tuple[TensorMapping, ...]
+    reduction: frozenset[int] = frozenset()
+    need_replication: frozenset[int] = frozenset()
+    permutation: frozenset[int] = frozenset()
+    blocked: frozenset[int] = frozenset()
+    custom: bool = False
+
+    def __post_init__(self) -> None:
+        """Compute the hash once."""
+        key = (
+            self.sizes,
+            self.operands,
+            self.results,
+            self.reduction,
+            self.need_replication,
+            self.permutation,
+            self.blocked,
+            self.custom,
+        )
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __eq__(self, other: object) -> bool:
+        """Equal by value."""
+        if self is other:
+            return True
+        return isinstance(other, ShardingRule) and self._key == other._key  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        """The hash computed at construction."""
+        return self._hash  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def special(self) -> frozenset[int]:
+        """Factors that are not plain pass-through."""
+        return self.reduction | self.need_replication | self.permutation
+
+    @property
+    def pass_through(self) -> frozenset[int]:
+        """Factors that split all tensors alike, with no communication."""
+        return frozenset(range(len(self.sizes))) - self.special
+
+
+def identity_rule(shape: tuple[int, ...], operands: int = 1) -> ShardingRule:
+    """One factor per dimension, shared by `operands` operands and one result."""
+    mapping = tuple((index,) for index in range(len(shape)))
+    return ShardingRule(shape, (mapping,) * operands, (mapping,))

@@ -1,0 +1,69 @@
+"""Ops that take a part, put a part in, extend or turn round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shardwright.ir.signature import Signature
+from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, Kind, RuleBuilder
+from shardwright.rules.registry import sharding_rule
+from shardwright.rules.rule import ShardingRule
+
+__all__: list[str] = []
+
+
+def _kind_of(dims: tuple[int, ...], kind: Kind) -> Callable[[int], Kind]:
+    return lambda dim: kind if dim in dims else PASS_THROUGH
+
+
+def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(dim for dim, sizes in enumerate(zip(before, after, strict=True)) if sizes[0] != sizes[1])
+
+
+@sharding_rule("stablehlo.slice", "stablehlo.pad")
+def _shifted(signature: Signature) -> ShardingRule:
+    """Where the size changes, data moves between neighbouring shards."""
+    source, target = signature.operands[0].dims, signature.results[0].dims
+    return RuleBuilder(signature).pointwise(source, _kind_of(_changed(source, target), PERMUTATION)).build()
+
+
+@sharding_rule("stablehlo.reverse")
+def _reverse(signature: Signature) -> ShardingRule:
+    reversed_dims = signature.get("dimensions", ())
+    shape = signature.results[0].dims
+    return RuleBuilder(signature).pointwise(shape, _kind_of(reversed_dims, PERMUTATION)).build()
+
+
+@sharding_rule("stablehlo.concatenate")
+def _concatenate(signature: Signature) -> ShardingRule:
+    """The factor of the concatenated dimension has the size of the result's."""
+    joined = (signature.get("dimension"),)
+    shape = signature.results[0].dims
+    return RuleBuilder(signature).pointwise(shape, _kind_of(joined, NEED_REPLICATION)).build()
+
+
+@sharding_rule("stablehlo.dynamic_slice")
+def _dynamic_slice(signature: Signature) -> ShardingRule:
+    """Where a part is taken at a place known only when the program runs, the dimension must be whole."""
+    source, target = signature.operands[0].dims, signature.results[0].dims
+    changed = _changed(source, target)
+    builder = RuleBuilder(signature)
+    for dim, size in enumerate(source):
+        cut = dim in changed
+        builder.across(dim, size, NEED_REPLICATION if cut else PASS_THROUGH, blocked=cut)
+    return builder.build()
+
+
+@sharding_rule("stablehlo.dynamic_update_slice")
+def _dynamic_update_slice(signature: Signature) -> ShardingRule:
+    """Where the update is smaller than the operand, it is whole; operand and result may be split alike."""
+    operand, update = signature.operands[0].dims, signature.operands[1].dims
+    indices = [None] * (len(signature.operands) - 2)
+    builder = RuleBuilder(signature)
+    for dim, (size, part) in enumerate(zip(operand, update, strict=True)):
+        if size == part:
+            builder.across(dim, size)
+        else:
+            builder.factor(size, [dim, None, *indices], [dim])
+            builder.factor(part, [None, dim, *indices], [None], NEED_REPLICATION)
+    return builder.build()
