@@ -1,0 +1,119 @@
+"""Which devices take part in a collective of a per-device program.
+
+`replica_groups` comes in two forms: a dense table of device ids, a group a row, and mesh axes:
+
+    #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x", sub_axis_info = (1)2>]>
+
+where devices that differ only in their coordinates along those axes form a group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from shardwright.errors import ShardingError
+from shardwright.ir.opaque import dense_array
+from shardwright.ir.signature import Signature
+from shardwright.mesh import Axes, Mesh, axes_size
+
+__all__ = ["Devices", "Groups", "Table", "replica_groups", "source_target_pairs"]
+
+Devices = npt.NDArray[np.int64]
+"""One number per device (or per member of a group)."""
+
+Table = tuple[tuple[int, ...], ...]
+"""Rows of device ids."""
+
+_MESH = re.compile(r"mesh = @\"?([\w.$\-]+)\"?")
+_AXIS = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \((\d+)\)(\d+))?>')
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of devices that communicate with one another.
+
+    Attributes:
+        axes: The mesh axes along which the members of a group differ, or `None` where ids are listed.
+        mesh: The mesh of `axes`, or `None`.
+        table: The ids listed, a group a row; empty where `axes` are given.
+    """
+
+    axes: Axes | None
+    mesh: Mesh | None
+    table: Table = ()
+
+    @cached_property
+    def size(self) -> int:
+        """Devices in one group, of the largest where they differ."""
+        if self.axes is not None:
+            return axes_size(self.axes)
+        return max((len(row) for row in self.table), default=1)
+
+    @cached_property
+    def rows(self) -> tuple[Devices, ...]:
+        """The device ids of every group."""
+        if self.axes is None or self.mesh is None:
+            return tuple(np.array(row, dtype=np.int64) for row in self.table)
+        return _rows(self.axes, self.mesh)
+
+
+def replica_groups(signature: Signature, meshes: Mapping[str, Mesh], devices: int) -> Groups:
+    """The groups of a StableHLO collective; none listed means one group of all `devices`.
+
+    Raises:
+        ShardingError: groups over a mesh or an axis that the module does not have.
+    """
+    text = signature.text("replica_groups") or ""
+    if "replica_group_mesh_axes" in text:
+        return _from_axes(text, meshes, signature.name)
+    table = tuple(tuple(device for device in row if device >= 0) for row in _dense(text))
+    return Groups(None, None, table if any(table) else (tuple(range(devices)),))
+
+
+def source_target_pairs(signature: Signature) -> Table:
+    """The `(source, target)` device ids of a `collective_permute`."""
+    return _dense(signature.text("source_target_pairs") or "")
+
+
+def _dense(text: str) -> Table:
+    if not text:
+        return ()
+    array = np.atleast_2d(dense_array(text))
+    return tuple(tuple(int(device) for device in row) for row in array)
+
+
+def _from_axes(text: str, meshes: Mapping[str, Mesh], op: str) -> Groups:
+    match = _MESH.search(text)
+    mesh = meshes.get(match.group(1)) if match else None
+    if mesh is None:
+        raise ShardingError(
+            "replica groups over a mesh that the module does not define",
+            op=op,
+            cause=text,
+            remedy="keep the sdy.mesh in the module",
+        )
+    axes = tuple(
+        mesh.axis(name, int(pre), int(size)) if pre else mesh.axis(name) for name, pre, size in _AXIS.findall(text)
+    )
+    return Groups(axes, mesh)
+
+
+def _rows(axes: Axes, mesh: Mesh) -> tuple[Devices, ...]:
+    """Devices sorted by their coordinates outside `axes`, then inside, cut into groups."""
+    positions = np.arange(mesh.size)
+    inside = np.zeros(mesh.size, dtype=np.int64)
+    outside = positions.copy()
+    for axis in axes:
+        stride, modulus = mesh.digit(axis)
+        digit = positions // stride % modulus
+        inside = inside * modulus + digit
+        outside -= digit * stride
+    ids = positions if mesh.device_ids is None else np.array(mesh.device_ids)
+    order = np.lexsort((inside, outside))
+    return tuple(ids[order].reshape(-1, axes_size(axes)))

@@ -1,0 +1,225 @@
+"""How much memory a per-device program holds, by a walk over it in program order.
+
+An estimate of what a compiler that keeps this order needs, in bytes per device:
+
+- A result takes a buffer when its op runs and gives it back after its last use. Arguments live throughout, donated ones
+  until their last use.
+- Elementwise ops, `dynamic_update_slice`, `scatter` and `all_reduce` write into an operand of the same type that nobody
+  reads afterwards.
+- `reshape` and `optimization_barrier` share their operand's buffer. Splats, iotas and broadcasts take none: compilers
+  compute them where they are read.
+- A loop's carried buffers count once: they are its operands where those die, copies where they live on, and then its
+  results. Inside, a carried buffer lives until its last use in the body.
+- Of the branches of a `case` the one with the highest peak counts.
+- An argument returned as it is, if it is not donated, is copied.
+
+Fusion makes real peaks smaller, scratch space of kernels makes them bigger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.locations import Location
+from shardwright.ir.types import TensorType
+from shardwright.rules.pointwise import CHLO_ELEMENTWISE, STABLEHLO_ELEMENTWISE
+
+__all__ = ["MemoryUse", "donated_arguments", "memory"]
+
+_DONATED = ("jax.buffer_donor", "tf.aliasing_output")
+_SHARED = frozenset({"stablehlo.reshape", "stablehlo.optimization_barrier"})
+_COMPUTED_WHERE_READ = frozenset({"stablehlo.iota", "stablehlo.broadcast_in_dim"})
+_IN_PLACE = frozenset(
+    {
+        *STABLEHLO_ELEMENTWISE,
+        *CHLO_ELEMENTWISE,
+        "stablehlo.dynamic_update_slice",
+        "stablehlo.scatter",
+        "stablehlo.all_reduce",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes that a program holds on each device.
+
+    Attributes:
+        arguments: All arguments.
+        donated: Those of them that may be overwritten.
+        results: All results.
+        peak: The most that is alive at once.
+        peak_op: The op at which that is, or empty when it is at the start.
+        peak_location: Where that op comes from.
+    """
+
+    arguments: int
+    donated: int
+    results: int
+    peak: int
+    peak_op: str
+    peak_location: Location
+
+
+def donated_arguments(graph: Graph) -> frozenset[int]:
+    """The arguments (values) whose buffers the program may overwrite."""
+    pairs = zip(graph.main.block.arguments, graph.main.argument_attributes, strict=True)
+    return frozenset(value for value, attributes in pairs if any(name in attributes for name in _DONATED))
+
+
+def memory(graph: Graph) -> MemoryUse:
+    """What a per-device program holds at its peak; see this module for what is counted."""
+    walk = _Walk(graph)
+    main = graph.main.block
+    donated = donated_arguments(graph)
+    peak = walk.block(main, donated)
+    kept = [value for value in main.terminator.operands if value in main.arguments and value not in donated]
+    copies = peak.at_end + walk.bytes(kept)
+    if copies > peak.bytes:
+        peak = _Peak(copies, main.terminator, copies)
+    return MemoryUse(
+        walk.bytes(main.arguments),
+        walk.bytes(donated),
+        walk.bytes(main.terminator.operands),
+        peak.bytes,
+        peak.op.name if peak.op else "",
+        graph.locations[peak.op.location] if peak.op else Location(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Peak:
+    """The most bytes alive in a block, at which op (`None`: before the first), and the bytes alive at its end."""
+
+    bytes: int
+    op: Op | None
+    at_end: int
+
+
+class _Walk:
+    def __init__(self, graph: Graph) -> None:
+        self.types = graph.types
+
+    def bytes(self, values: Collection[int]) -> int:
+        """Bytes of values, each of them once for each time it is listed."""
+        return sum(self.types[value].bytes for value in values)
+
+    def block(self, block: Block, freed: Collection[int]) -> _Peak:
+        """The peak of a block that begins with its arguments alive and may free those in `freed`."""
+        alive = _Alive(block, freed, self.types)
+        peak = _Peak(alive.bytes, None, alive.bytes)
+        alive.release(-1)
+        for number, op in enumerate(block.ops):
+            taken = alive.take(op, number)
+            inner = self.regions(op, taken)
+            if alive.bytes + inner.bytes > peak.bytes:
+                peak = _Peak(alive.bytes + inner.bytes, inner.op or op, 0)
+            peak = replace(peak, at_end=alive.bytes)
+            alive.release(number)
+        return peak
+
+    def regions(self, op: Op, carried: int) -> _Peak:
+        """What the regions of `op` hold beside `carried`, the bytes of its results that already count."""
+        worst = _Peak(0, None, 0)
+        for region in op.regions:
+            inner = self.block(region, region.arguments)
+            beside = max(0, inner.bytes - carried)
+            if beside > worst.bytes:
+                worst = _Peak(beside, inner.op, 0)
+        return worst
+
+
+class _Alive:
+    """The buffers alive at a point of a block. Values that share a buffer have one root."""
+
+    def __init__(self, block: Block, freed: Collection[int], types: Sequence[TensorType]) -> None:
+        self.types = types
+        self.root: dict[int, int] = {value: value for value in block.arguments}
+        self.size: dict[int, int] = {value: types[value].bytes for value in block.arguments}
+        self.bytes = sum(self.size.values())
+        self.last = _last_uses(block)
+        self.kept = set(block.arguments) - set(freed)
+        self.dying: dict[int, set[int]] = {}
+        for value in block.arguments:
+            self._expire(value, -1)
+
+    def take(self, op: Op, number: int) -> int:
+        """Give the results of the op at `number` their buffers; returns the bytes of those results."""
+        for result, operand in _sharing(op):
+            self._share(result, operand)
+        reusable = self._reusable(op, number)
+        for position, result in enumerate(op.results):
+            if result not in self.root:
+                self._allocate(op, position, result, reusable)
+            self._expire(result, number)
+        return sum(self.types[value].bytes for value in op.results)
+
+    def release(self, number: int) -> None:
+        """Free what the op at `number` was the last to use."""
+        for root in self.dying.pop(number, ()):
+            if self._end(root) <= number and root not in self.kept:
+                self.bytes -= self.size.pop(root, 0)
+
+    def _share(self, result: int, operand: int) -> None:
+        """Have `result` live in the buffer of `operand`; one from outside the block counts outside."""
+        root = self.root.get(operand, operand)
+        self.root[result] = root
+        self.last[root] = max(self.last.get(root, -1), self.last.get(result, -1))
+
+    def _allocate(self, op: Op, position: int, result: int, reusable: list[int]) -> None:
+        size = 0 if _is_computed_where_read(op) else self.types[result].bytes
+        wanted = self.root.get(op.operands[position]) if op.name == "stablehlo.while" else None
+        for root in reusable:
+            if self.size[root] == size and wanted in (None, root):
+                reusable.remove(root)
+                self._share(result, root)
+                return
+        self.root[result] = result
+        self.size[result] = size
+        self.bytes += size
+
+    def _reusable(self, op: Op, number: int) -> list[int]:
+        """The buffers that this op reads last and may write into."""
+        if op.name not in _IN_PLACE and op.name != "stablehlo.while":
+            return []
+        roots = dict.fromkeys(self.root[value] for value in op.operands if value in self.root)
+        return [root for root in roots if root in self.size and root not in self.kept and self._end(root) <= number]
+
+    def _end(self, root: int) -> int:
+        return self.last.get(root, -1)
+
+    def _expire(self, value: int, number: int) -> None:
+        """Note when the buffer of `value`, made at op `number`, will be free."""
+        root = self.root[value]
+        self.last[root] = end = max(self._end(root), number)
+        self.dying.setdefault(end, set()).add(root)
+
+
+def _sharing(op: Op) -> Iterator[tuple[int, int]]:
+    if op.name in _SHARED:
+        yield from zip(op.results, op.operands, strict=True)
+
+
+def _is_computed_where_read(op: Op) -> bool:
+    if op.name == "stablehlo.constant":
+        text = op.signature.text("value") or ""
+        return text.startswith("dense<") and not text.startswith(("dense<[", 'dense<"'))
+    return op.name in _COMPUTED_WHERE_READ
+
+
+def _last_uses(block: Block) -> dict[int, int]:
+    """For each value that ops of the block read, the number of the last op that does, its regions included."""
+    last: dict[int, int] = {}
+    for number, op in enumerate(block.ops):
+        for value in _read(op):
+            last[value] = number
+    return last
+
+
+def _read(op: Op) -> Iterator[int]:
+    yield from op.operands
+    for region in op.regions:
+        for inner in region.ops:
+            yield from _read(inner)

@@ -1,0 +1,1 @@
+"""What communication and computation cost."""

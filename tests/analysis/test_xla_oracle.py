@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.oracles.hlo import HloCollective, collectives, count_trips, replica_groups, shape_bytes
+from tests.oracles.xla import ROOT, XlaError, partition
+
+HEADER = "HloModule jit_f, entry_computation_layout={(f32[4])->f32[4]}, num_partitions=8\n\n"
+ADD = """%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y)
+}
+"""
+
+
+def module(ops: str, rest: str = "", parameter: str = "f32[32]", result: str = "f32[32]") -> list[HloCollective]:
+    entry = (
+        f"ENTRY %main_spmd (param: {parameter}) -> {result} {{\n  %param = {parameter}{{0}} parameter(0)\n{ops}\n}}\n"
+    )
+    return collectives(f"{HEADER}{ADD}\n{rest}\n{entry}\n", 8)
+
+
+def seen(uses: list[HloCollective]) -> list[tuple[str, int, float, int]]:
+    return [(use.kind, use.group_size, use.sent, use.executed) for use in uses]
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("{{0,1},{2,3}}", [[0, 1], [2, 3]]),
+        ("{}", [[0, 1, 2, 3]]),
+        ("[2,2]<=[4]", [[0, 1], [2, 3]]),
+        ("[2,2]<=[2,2]T(1,0)", [[0, 2], [1, 3]]),
+        ("mesh['x'=2,'y'=2] {'x'}", [[0, 2], [1, 3]]),
+        ("mesh['x'=2,'y'=2] {'x','y'}", [[0, 1, 2, 3]]),
+        ("mesh['x'=4] {'x':(1)2}", [[0, 2], [1, 3]]),
+        ("mesh['x'=4] {'x':(2)2}", [[0, 1], [2, 3]]),
+        ("mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)) {'x'}", [[0, 1], [2, 3]]),
+        ("mesh['x'=2,'y'=2], device_ids=(3,2,1,0) {'y'}", [[3, 2], [1, 0]]),
+    ],
+)
+def test_replica_groups_are_read_in_every_form(text: str, groups: list[list[int]]) -> None:
+    assert sorted(replica_groups(text, 4)) == sorted(groups)
+
+
+def test_bytes_of_shapes() -> None:
+    assert shape_bytes("f32[2,4]{1,0}") == 32
+    assert shape_bytes("(bf16[8]{0}, /*index=1*/pred[4], s32[])") == 24
+    assert shape_bytes("f8e4m3fn[16]") == 16
+
+
+def test_each_kind_sends_by_the_ring_formulas() -> None:
+    uses = module("""  %g = f32[128]{0} all-gather(%param), channel_id=1, replica_groups=[2,4]<=[8], dimensions={0}
+  %r = f32[32]{0} all-reduce(%param), replica_groups=mesh['a'=2,'b'=4] {'a'}, to_apply=%add, metadata={op_name="here"}
+  %s = f32[8]{0} reduce-scatter(%param), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}, to_apply=%add
+  %t = f32[32]{0} all-to-all(%param), replica_groups={{0,1},{2,3},{4,5},{6,7}}, dimensions={0}
+  %c = f32[32]{0} collective-permute(%param), channel_id=2, source_target_pairs={{0,1},{1,0}}
+  ROOT %n = f32[32]{0} negate(%r)""")
+    assert seen(uses) == [
+        ("all-gather", 4, 384, 1),
+        ("all-reduce", 2, 128, 1),
+        ("reduce-scatter", 4, 96, 1),
+        ("all-to-all", 2, 64, 1),
+        ("collective-permute", 2, 128, 1),
+    ]
+    assert uses[1].op_name == "here"
+
+
+def test_tuple_operands_are_summed() -> None:
+    uses = module("""  %r = (f32[32]{0}, f32[32]{0}) all-reduce(%param, %param), replica_groups={{0,1}}, to_apply=%add
+  ROOT %n = f32[32]{0} get-tuple-element(%r), index=0""")
+    assert seen(uses) == [("all-reduce", 2, 256, 1)]
+
+
+SLICED = """  %r = f32[32]{0} all-reduce(%param), replica_groups=[2,4]<=[8], to_apply=%add
+  %table = s32[8]{0} constant({TABLE})
+  %id = u32[] partition-id()
+  %offsets = s32[1]{0} dynamic-slice(%table, %id), dynamic_slice_sizes={1}
+  %offset = s32[] reshape(%offsets)
+  ROOT %d = f32[8]{0} dynamic-slice(%r, %offset), dynamic_slice_sizes={8}"""
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ("0, 8, 16, 24, 0, 8, 16, 24", [("reduce-scatter", 4, 96, 1)]),
+        ("0, 0, 16, 16, 0, 0, 16, 16", [("reduce-scatter", 2, 64, 1), ("all-reduce", 2, 64, 1)]),
+        ("0, 0, 0, 0, 8, 8, 8, 8", [("all-reduce", 4, 192, 1)]),
+    ],
+)
+def test_an_all_reduce_of_which_each_keeps_a_slice_is_a_reduce_scatter(table: str, found: list) -> None:
+    assert seen(module(SLICED.replace("TABLE", table), result="f32[8]")) == found
+
+
+LOOP = """%cond (p: (s32[], f32[32])) -> pred[] {
+  %p = (s32[], f32[32]{0}) parameter(0)
+  %i = s32[] get-tuple-element(%p), index=0
+  %n = s32[] constant(7)
+  ROOT %lt = pred[] compare(%i, %n), direction=LT
+}
+
+%body (q: (s32[], f32[32])) -> (s32[], f32[32]) {
+  %q = (s32[], f32[32]{0}) parameter(0)
+  %j = s32[] get-tuple-element(%q), index=0
+  %two = s32[] constant(2)
+  %next = s32[] add(%j, %two)
+  %x = f32[32]{0} get-tuple-element(%q), index=1
+  %r = f32[32]{0} all-reduce(%x), replica_groups=[4,2]<=[8], to_apply=%add
+  ROOT %t = (s32[], f32[32]{0}) tuple(%next, %r)
+}
+"""
+WHILE = """  %zero = s32[] constant(0)
+  %start = (s32[], f32[32]{0}) tuple(%zero, %param)
+  %w = (s32[], f32[32]{0}) while(%start), condition=%cond, body=%body
+  ROOT %out = f32[32]{0} get-tuple-element(%w), index=1"""
+
+
+def test_loops_multiply_by_their_trip_count() -> None:
+    assert seen(module(WHILE, LOOP)) == [("all-reduce", 2, 128, 4)]
+
+
+def test_a_trip_count_that_xla_states_is_believed() -> None:
+    said = WHILE.replace("body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"9"}}')
+    assert seen(module(said, LOOP)) == [("all-reduce", 2, 128, 9)]
+
+
+def test_a_loop_that_depends_on_data_counts_once_and_says_so() -> None:
+    (use,) = module(WHILE, LOOP.replace("constant(7)", "get-tuple-element(%p), index=0"))
+    assert (use.executed, use.trip_count_known) == (1, False)
+
+
+def test_of_a_conditional_the_costliest_branch_counts() -> None:
+    branches = """%small (a: f32[32]) -> f32[32] {
+  %a = f32[32]{0} parameter(0)
+  ROOT %r1 = f32[32]{0} all-reduce(%a), replica_groups=[4,2]<=[8], to_apply=%add
+}
+
+%big (b: f32[32]) -> f32[32] {
+  %b = f32[32]{0} parameter(0)
+  ROOT %r2 = f32[32]{0} all-reduce(%b), replica_groups=[2,4]<=[8], to_apply=%add
+}
+"""
+    ops = """  %i = s32[] constant(0)
+  ROOT %c = f32[32]{0} conditional(%i, %param, %param), branch_computations={%small, %big}"""
+    assert seen(module(ops, branches)) == [("all-reduce", 4, 192, 1)]
+
+
+def test_trips_agree_with_ranges() -> None:
+    assert [count_trips(0, 3, 10, d) for d in ("LT", "LE")] == [4, 4]
+    assert count_trips(9, -3, 0, "GE") == 4
+    assert count_trips(0, 0, 1, "LT") is None
+
+
+def test_the_short_form_of_hlo_text_reads_like_the_long_one() -> None:
+    text = f"""{HEADER}add {{
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT sum = f32[] add(x, y)
+}}
+
+ENTRY main {{
+  param = f32[32]{{0}} parameter(0)
+  ROOT r = f32[32]{{0}} all-reduce(param), replica_groups=mesh['x'=2,'y'=4] {{'y'}}, to_apply=add
+}}
+"""
+    assert seen(collectives(text, 8)) == [("all-reduce", 4, 192, 1)]
+
+
+@pytest.mark.oracle
+def test_xla_partitions_the_small_example() -> None:
+    found = partition((ROOT / "examples" / "mlp.mlir").read_text())
+    assert seen(list(found.uses)) == [
+        ("all-gather", 4, 96, 1),
+        ("all-reduce", 2, 256, 1),
+        ("reduce-scatter", 4, 96, 1),
+    ]
+    assert found.sent == 448
+
+
+@pytest.mark.oracle
+def test_a_module_that_xla_refuses_is_an_error() -> None:
+    with pytest.raises(XlaError, match="parse"):
+        partition("module { nonsense }", 2)
