@@ -51,7 +51,9 @@ class AxisRef:
 
     def overlaps(self, other: AxisRef) -> bool:
         """Whether both use some of the same part of the same axis."""
-        return self.name == other.name and max(self.pre, other.pre) < min(self.end, other.end)
+        if self.name != other.name:
+            return False
+        return self == other or max(self.pre, other.pre) < min(self.end, other.end)  # equal: axes of size 1
 
     def contains(self, other: AxisRef) -> bool:
         """Whether `other` is a part of this (or equal)."""
@@ -329,5 +331,5 @@ def decompose(lists: Iterable[Iterable[AxisRef]]) -> dict[AxisRef, Axes]:
                     f"sub-axes of {axis.name!r} cannot be used together", cause=f"cuts at {low} and {high} do not nest"
                 )
             pieces.append(AxisRef(axis.name, low, high // low))
-        parts[axis] = tuple(pieces)
+        parts[axis] = tuple(pieces) or (axis,)  # an axis of size 1 has no cuts
     return parts

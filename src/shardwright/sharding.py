@@ -26,6 +26,7 @@ from shardwright.mesh import (
     AxisRef,
     Mesh,
     axes_size,
+    can_coexist,
     merge_axes,
     truncate_by_divisor,
 )
@@ -54,6 +55,20 @@ class Partial:
 
     axis: AxisRef
     kind: str = "sum"
+
+
+def _merge_partial(partial: tuple[Partial, ...]) -> tuple[Partial, ...]:
+    """Neighbouring parts of one axis that await the same kind of reduction made one."""
+    if len(partial) < 2:
+        return partial
+    merged = [partial[0]]
+    for p in partial[1:]:
+        last = merged[-1]
+        if last.kind == p.kind and last.axis.joins(p.axis):
+            merged[-1] = Partial(AxisRef(p.axis.name, last.axis.pre, last.axis.size * p.axis.size), p.kind)
+        else:
+            merged.append(p)
+    return tuple(merged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +217,10 @@ class TensorSharding:
     def closed(self) -> TensorSharding:
         """The layout alone: all dimensions closed, no priorities, no `replicated`, neighbouring parts merged."""
         dims = tuple(DimSharding(merge_axes(dim.axes)) for dim in self.dims)
-        if dims == self.dims and not self.replicated:
+        partial = _merge_partial(self.partial)
+        if dims == self.dims and partial == self.partial and not self.replicated:
             return self
-        return replace(self, dims=dims, replicated=())
+        return replace(self, dims=dims, partial=partial, replicated=())
 
     def with_axes(self, axes: Sequence[Axes], partial: Iterable[Partial] = ()) -> TensorSharding:
         """A closed sharding on the same mesh with other axes and partials."""
@@ -235,6 +251,12 @@ class TensorSharding:
                     raise ShardingError(
                         f"mesh axis {axis.name!r} is used twice in {self!r}",
                         remedy="an axis may split one dimension, or be replicated, or be partial, once",
+                    )
+                if not can_coexist(axis, other):
+                    raise ShardingError(
+                        f"sub-axes of {axis.name!r} cannot be used together in {self!r}",
+                        cause="no one split of the axis has both as parts",
+                        remedy="let every pre-size divide the larger ones",
                     )
             seen.append(axis)
         for p in self.partial:

@@ -23,6 +23,8 @@ from shardwright.ir.types import TensorType, bit_width
         ("[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGH>]", ("DEFAULT", "HIGH")),
         ("#stablehlo<comparison_direction LT>", "LT"),
         ("@mesh", "mesh"),
+        ("dense<0xFF800000> : tensor<f32>", "0xFF800000"),
+        ('#stablehlo.axis_ref<name = "x", sub_axis_info = (1)2>', {"name": "x", "sub_axis_info": (1, 2)}),
         ("#stablehlo.channel_handle<handle = 1, type = 1>", {"handle": 1, "type": 1}),
         (
             "#stablehlo.gather<offset_dims = [1, 2], index_vector_dim = 1>",

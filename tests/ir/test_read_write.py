@@ -119,3 +119,18 @@ def test_wide_modules_are_not_mistaken_for_deep_ones() -> None:
     dims = "\n".join(f"%{i} = stablehlo.constant dense<[[{i}, 1]]> : tensor<1x2xi32>" for i in range(2000))
     load_module(f"func.func @main() {{\n{dims}\nreturn }}")
     load_module(f"func.func @main() {{ {dims.replace(chr(10), ' ')} return }}")
+
+
+def test_complex_constants_are_kept() -> None:
+    graph = graph_of(
+        """
+        func.func @main() -> (tensor<2xcomplex<f32>>, tensor<3xcomplex<f32>>) {
+          %0 = stablehlo.constant dense<[(1.0, 2.0), (3.0, -4.5)]> : tensor<2xcomplex<f32>>
+          %1 = stablehlo.constant dense<(1.0, 0.0)> : tensor<3xcomplex<f32>>
+          return %0, %1 : tensor<2xcomplex<f32>>, tensor<3xcomplex<f32>>
+        }
+        """
+    )
+    text = module_text(write(graph))
+    assert "(1.000000e+00,2.000000e+00), (3.000000e+00,-4.500000e+00)" in text
+    assert module_text(write(graph_of(text))) == text

@@ -24,6 +24,7 @@ __all__ = ["bools", "decode", "i64_array", "i64_tensor", "integer"]
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<string>"(?:[^"\\]|\\.)*")
+      | (?P<hexadecimal>0x[0-9A-Fa-f]+)
       | (?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)
       | (?P<word>[A-Za-z_\#@!][\w.$\#@]*)
       | (?P<arrow>->)
@@ -37,8 +38,9 @@ _TOKEN = re.compile(
 def decode(text: str) -> Any:
     """The value that attribute `text` holds: int, float, bool, str, tuple, dict, or the text itself.
 
-    Integers and floats lose their type; dense and `array<>` attributes become (nested) tuples, a splat its one value;
-    dialect structs (`#stablehlo.dot<…>`) become dicts; enumerations (`#stablehlo<precision DEFAULT>`) their last word.
+    Integers and floats lose their type; hexadecimal floats (infinities) stay text; dense and `array<>` attributes
+    become (nested) tuples, a splat its one value; dialect structs (`#stablehlo.dot<…>`) become dicts; enumerations
+    (`#stablehlo<precision DEFAULT>`) their last word.
     """
     if text.startswith("#opaque"):
         return text
@@ -72,8 +74,10 @@ class _Reader:
             return float(text) if any(c in text for c in ".eE") else int(text)
         if text == "[":
             return tuple(self.items("]"))
+        if kind == "hexadecimal":
+            return text
         if text == "(":
-            return tuple(self.items(")"))
+            return self.tuple()
         if text == "{":
             return dict(self.fields("}"))
         if text in ("true", "false"):
@@ -85,6 +89,12 @@ class _Reader:
         if text.startswith("#") and self.peek() == "<":
             return self.struct()
         return text.removeprefix("@")
+
+    def tuple(self) -> Any:
+        """`(a, b)`, and `(pre)size` of a sub-axis as `(pre, size)`."""
+        items = tuple(self.items(")"))
+        follows = self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+        return (*items, self.value()) if len(items) == 1 and follows == "number" else items
 
     def elements(self, kind: str) -> Any:
         self.next()

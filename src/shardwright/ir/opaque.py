@@ -22,7 +22,9 @@ _attributes: dict[str, Any] = {}
 
 
 def attribute_text(handle: Any) -> str:
-    """The text of an MLIR attribute (the same attribute always has the same text)."""
+    """The text of an MLIR attribute (the same attribute always has the same text); text is given back as it is."""
+    if isinstance(handle, str):
+        return handle
     text = _texts.get(handle)
     if text is None:
         text = _texts[handle] = _text(handle)

@@ -14,7 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.locations import LocationTable, argument_name, pytree_path
-from shardwright.ir.opaque import attribute_text
+from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
@@ -194,7 +194,7 @@ class _Reader:
                 self._call(op, name, into, ids)
                 continue
             operands = tuple([ids[value] for value in op.operands])
-            attributes = op.attributes
+            attributes = _attributes(op)
             key = (
                 name,
                 tuple(attributes.items()),
@@ -204,7 +204,7 @@ class _Reader:
             regions = len(op.regions)
             signature = signatures.get(key) if not regions else None
             if signature is None:
-                signature = self._signature(op, name, operands)
+                signature = self._signature(op, name, attributes, operands)
                 signature = self._interned.setdefault(signature, signature)
                 if not regions:
                     signatures[key] = signature
@@ -225,12 +225,12 @@ class _Reader:
         for result, sharding in zip(results, self._parse(str(attributes[attribute]), op.location), strict=False):
             self.shardings[result] = sharding
 
-    def _signature(self, op: Any, name: str, operands: tuple[int, ...]) -> Signature:
+    def _signature(self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...]) -> Signature:
         skipped = () if name in _KEPT_TEXT else (SHARDING_ATTRIBUTES.get(name, ""),)
         attributes = tuple(
             sorted(
                 (key, attribute_text(value))
-                for key, value in op.attributes.items()
+                for key, value in found.items()
                 if key not in (_SHARDING, "mhlo.sharding") and key not in skipped
             )
         )
@@ -302,12 +302,22 @@ def _body(region: Any, parent: Any) -> Body:
                 op=parent.name,
                 remedy="pass it as an operand",
             ) from None
-        attributes = tuple(sorted((key, attribute_text(value)) for key, value in op.attributes.items()))
+        attributes = tuple(sorted((key, attribute_text(value)) for key, value in _attributes(op).items()))
         for result in op.results:
             numbers[result] = len(numbers)
         types = tuple(TensorType.parse(str(result.type)) for result in op.results)
         ops.append(BodyOp(op.name, attributes, operands, types, tuple(_body(r, op) for r in op.regions)))
     return Body(tuple(TensorType.parse(str(argument.type)) for argument in block.arguments), tuple(ops))
+
+
+def _attributes(op: Any) -> dict[str, Any]:
+    """Attributes by name. jaxlib cannot hand out dense complex constants: those are taken from their text."""
+    try:
+        return dict(op.attributes.items())
+    except TypeError:
+        texts = [str(op.attributes[number]) for number in range(len(op.attributes))]
+        pairs = [text.removeprefix("NamedAttribute(").removesuffix(")").split("=", 1) for text in texts]
+        return {name: text if "complex<" in text else attribute(text) for name, text in pairs}
 
 
 def _visibility(function: Any) -> str:

@@ -107,6 +107,9 @@ class _Writer:
 
     def _op(self, op: Op) -> None:
         values = self.values
+        if op.signature.name == "stablehlo.constant" and op.signature.results[0].dtype.startswith("complex"):
+            values[op.results[0]] = self._complex_constant(op)
+            return
         types, attributes = self._head(op)
         created = ir.Operation.create(
             op.signature.name,
@@ -124,6 +127,17 @@ class _Writer:
             arguments = [self._type(self.graph.types[value]) for value in block.arguments]
             locations = [ir.Location.unknown()] * len(arguments)
             self._block(block, ir.Block.create_at_start(created.regions[index], arguments, locations))
+
+    def _complex_constant(self, op: Op) -> Any:
+        """Made from text: jaxlib has no handle for dense complex attributes."""
+        signature = op.signature
+        text = f'"stablehlo.constant"() <{{value = {signature.text("value")}}}> : () -> {signature.results[0]}'
+        created = ir.Operation.parse(text)
+        sharding = self.graph.shardings[op.results[0]]
+        if sharding is not None and self.print_shardings is not None:
+            created.attributes["sdy.sharding"] = attribute(self.print_shardings([sharding]))
+        ir.InsertionPoint.current.insert(created)
+        return created.result
 
     def _head(self, op: Op) -> tuple[list[Any], dict[str, Any]]:
         """Result types and attributes, remembered per signature and shardings."""

@@ -13,6 +13,7 @@ import shardwright.rules.families  # noqa: F401 (registers the rules)
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
+from shardwright.rules.local import local_factors
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule
 
@@ -34,8 +35,8 @@ class Splits:
     kind: str = "sum"
 
 
-_REPLICATED = frozenset({"stablehlo.rng_bit_generator"})
-"""Their shards are not slices of the whole: every device computes all of it."""
+_LOCALIZED = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
+"""Their local forms work out which part of an update falls into a shard (`localize/update.py`, `scatter.py` there)."""
 
 _REFUSED = {
     "stablehlo.partition_id": "its value differs from device to device, the unsharded program has one device",
@@ -78,14 +79,15 @@ def check_supported(signature: Signature, location: Callable[[], str]) -> None:
 def splits_of(signature: Signature) -> Splits | None:
     """How an op may be split, or `None` if it is computed whole on every device."""
     rule = rule_for(signature)
-    if rule is None or signature.name in _REPLICATED:
+    if rule is None:
         return None
     opaque = signature.name == "stablehlo.custom_call" and not rule.custom
     if opaque and signature.get("call_target_name") not in _SPLITTABLE_CALLS:
         return None
     kind = _reduction_kind(signature)
-    allowed = rule.pass_through if kind is None else rule.pass_through | rule.reduction
-    allowed = allowed - rule.need_replication - rule.permutation
+    allowed = rule.pass_through if signature.name in _LOCALIZED else local_factors(signature)
+    if kind is not None:
+        allowed |= rule.reduction - rule.need_replication - rule.permutation
     return Splits(rule, allowed - _unsupported(signature, rule), kind or "sum")
 
 
