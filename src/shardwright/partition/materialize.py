@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
@@ -120,7 +121,11 @@ class _Materializer:
 
     def _define(self, value: int, made: int, layout: TensorSharding | None) -> None:
         """Say that `made` of the new graph is `value` of the old, in this layout."""
-        self.env[value] = Value(self.source.types[value], self._target(value), self.uses[value], [(layout, made)])
+        type = self.source.types[value]
+        known = Value(type, self._target(value), self.uses[value], [(layout, made)])
+        if type.is_tensor and type.elements == 0:
+            known.make = lambda layout: self.builder.append(_nothing(type), (), (layout,))[0]
+        self.env[value] = known
 
     def _want_all(self, values: tuple[int, ...], layouts: tuple[TensorSharding | None, ...]) -> list[int]:
         return [self.values.want(self.env[v], layout) for v, layout in zip(values, layouts, strict=True)]
@@ -354,6 +359,11 @@ class _Materializer:
 def _even(sharding: TensorSharding, type: TensorType) -> TensorSharding:
     """The layout that `sharding` asks for, cut to what divides."""
     return sharding.closed().evenly_dividing(type.dims)
+
+
+def _nothing(type: TensorType) -> Signature:
+    """A constant without elements: what holds nothing need not be moved."""
+    return Signature("stablehlo.constant", (("value", f"dense<> : {type}"),), (), (type,))
 
 
 def _mesh(graph: Graph) -> Mesh:
