@@ -1,0 +1,126 @@
+"""A per-device program as a callable on the devices of this process, arrays in and arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from shardwright.errors import ShardingError
+from shardwright.frontends.jax import Call
+from shardwright.frontends.placement import mesh_devices, named_shardings
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.runtime.arrays import check_array
+from shardwright.runtime.xla import compile_local
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Compiled", "compile_program"]
+
+
+class Compiled:
+    """A sharded program, ready to run; call it as the function it was made from.
+
+    Arguments are placed on the devices as `in_shardings` say, for which those that lie so already are not moved.
+    Results are `jax.Array`s laid out as `out_shardings` say. Donated arguments are consumed.
+
+    Attributes:
+        in_shardings: The `NamedSharding` of each argument of the module.
+        out_shardings: The `NamedSharding` of each result of the module.
+    """
+
+    def __init__(
+        self,
+        executable: Any,
+        in_shardings: Sequence[jax.sharding.NamedSharding],
+        out_shardings: Sequence[jax.sharding.NamedSharding],
+        in_types: dict[str, TensorType],
+        out_types: Sequence[TensorType],
+        call: Call | None,
+    ) -> None:
+        """Hold what `compile_program` made."""
+        self.in_shardings = tuple(in_shardings)
+        self.out_shardings = tuple(out_shardings)
+        self._executable = executable
+        self._in_types = in_types
+        self._out_types = tuple(out_types)
+        self._call = call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run once.
+
+        Arguments:
+            *args: The arguments of the function, static ones left out (as in JAX's ahead-of-time calls); without a
+                function, one array for each argument of the program.
+            **kwargs: Its keyword arguments.
+
+        Returns:
+            What the function returns; without a function, a tuple of arrays.
+
+        Raises:
+            ShardingError: arguments that are not those the program was made for.
+        """
+        if self._call is not None:
+            return self._call.unflatten(self._run(self._call.flatten(args, kwargs)))
+        return tuple(self._run(self._checked(args, kwargs)))
+
+    def _run(self, leaves: Sequence[Any]) -> list[jax.Array]:
+        with jax.enable_x64(True):  # leaves have the program's types already; without it 64 bits would become 32
+            placed = [jax.device_put(leaf, sharding) for leaf, sharding in zip(leaves, self.in_shardings, strict=True)]
+            shards = self._executable.loaded.execute_sharded(placed).disassemble_into_single_device_arrays()
+            return [
+                jax.make_array_from_single_device_arrays(type.dims, sharding, parts)
+                for type, sharding, parts in zip(self._out_types, self.out_shardings, shards, strict=True)
+            ]
+
+    def _checked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        if len(args) != len(self._in_types) or kwargs:
+            raise ShardingError(
+                f"the program takes {len(self._in_types)} arrays, {len(args) + len(kwargs)} were given",
+                cause=f"its arguments are {', '.join(self._in_types)}",
+                remedy="give one array for each, by position",
+            )
+        arrays = (value if isinstance(value, jax.Array) else np.asarray(value) for value in args)
+        return [
+            check_array(array, type, name)  # type: ignore[arg-type]  # a jax.Array has what is asked of it
+            for array, (name, type) in zip(arrays, self._in_types.items(), strict=True)
+        ]
+
+
+def compile_program(
+    module: str,
+    mesh: Mesh,
+    in_shardings: Sequence[TensorSharding],
+    out_shardings: Sequence[TensorSharding],
+    in_types: dict[str, TensorType],
+    out_types: Sequence[TensorType],
+    call: Call | None,
+) -> Compiled:
+    """Compile a per-device module for the devices of this process.
+
+    Arguments:
+        module: MLIR text.
+        mesh: Which device runs which position.
+        in_shardings: How each argument lies.
+        out_shardings: How each result lies.
+        in_types: Global type of each argument by name.
+        out_types: Global type of each result.
+        call: How the function was called that it comes from.
+
+    Raises:
+        ShardingError: fewer devices here than the mesh has, or a module that XLA refuses.
+    """
+    mesh_devices(mesh)
+    named = named_shardings([*in_shardings, *out_shardings])
+    try:
+        executable = compile_local(module, mesh)
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        raise ShardingError(
+            "XLA cannot compile the per-device program",
+            cause=str(error).split("\n", 1)[0],
+            remedy="verify() runs it in a process of its own and shows what XLA says",
+        ) from None
+    count = len(in_shardings)
+    return Compiled(executable, named[:count], named[count:], in_types, out_types, call)

@@ -1,0 +1,223 @@
+"""What MLIR's parser and the sdy verifier say, in the words of the user's program.
+
+The verifier reports an op's location, which in modules with debug info is a line of the user's Python source, and for
+a function nothing but its first line; `explain` finds the line of the module instead, and says what to change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from shardwright.errors import Diagnostic, ShardingError
+from shardwright.ir.context import load_module
+from shardwright.mesh import Mesh
+from shardwright.notation.sdy import parse_mesh
+
+__all__ = ["argument_names", "close_names", "explain", "mesh_position"]
+
+_PREFIX = "not valid MLIR: "
+_VERIFIER = re.compile(r"^'([\w.]+)' op ?(?:(arg|result)(?: (\d+))? - )?(.*)$", re.DOTALL)
+_MESH = re.compile(r"sdy\.mesh\s+@([\w.$-]+)\s*=\s*(<[^>]*>)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """One message of the verifier: the op, which argument or result of it, and what is wrong."""
+
+    op: str
+    role: str
+    number: int | None
+    text: str
+
+    @property
+    def subject(self) -> str:
+        """The op as the user knows it: `argument 0 of func.func`."""
+        if not self.role:
+            return self.op
+        role = "argument" if self.role == "arg" else "result"
+        return f"{role} {self.number} of {self.op}" if self.number is not None else f"{role} of {self.op}"
+
+
+def explain(said: Diagnostic, content: str | bytes, name: str) -> Diagnostic:
+    """The diagnostic of a module that does not parse or verify, with the module's own line, a cause and a remedy.
+
+    Diagnostics about anything else come back as they are.
+    """
+    if not said.message.startswith(_PREFIX):
+        return said
+    text = _text(content)
+    message = said.message.removeprefix(_PREFIX)
+    match = _VERIFIER.match(message)
+    if match is None:
+        return replace(said, cause=_one_line(said.cause) or "MLIR's parser stopped here")
+    op, role, number, rest = match.groups()
+    finding = _Finding(op, role or "", int(number) if number else None, rest)
+    said = _in_module(said, text, name)
+    location = _argument_position(finding, said.location, text, name) or said.location
+    message, cause, remedy = _reword(finding, _meshes(text))
+    return Diagnostic(message, finding.subject, location, cause, remedy)
+
+
+def argument_names(content: str | bytes, function: str, count: int) -> list[str]:
+    """The names that the text gives to the `count` arguments of a function, numbers replaced by `argN`."""
+    text = _text(content)
+    start = re.search(rf'func\.func\s[^@]*@"?{re.escape(function)}"?\s*\(', text)
+    if start is None:
+        return []
+    found = itertools.islice(_NAMED_ARGUMENT.finditer(text, start.end()), count)
+    return [match[1] if match[1][0].isalpha() else f"arg{number}" for number, match in enumerate(found)]
+
+
+def mesh_position(content: str | bytes, name: str) -> str:
+    """`FILE:LINE` of the second mesh, the one that does not agree with the first; empty where none is found."""
+    found = list(_MESH.finditer(_text(content)))
+    return f"{name}:{_line(_text(content), found[1].start())}" if len(found) > 1 else ""
+
+
+def close_names(name: str, known: list[str], limit: int = 8) -> str:
+    """The known names most like `name`, as text for a diagnostic: `'w1', 'w2'`, and how many more there are."""
+    close = difflib.get_close_matches(name, known, n=limit, cutoff=0.5) or known[:limit]
+    more = len(known) - len(close)
+    return ", ".join(map(repr, close)) + (f" and {more} more" if more > 0 else "")
+
+
+def _reword(finding: _Finding, meshes: dict[str, Mesh]) -> tuple[str, str, str]:
+    for pattern, words in _WORDS:
+        match = re.match(pattern, finding.text, re.DOTALL)
+        if match is not None:
+            return words(match, meshes)
+    return (
+        _one_line(finding.text),
+        f"MLIR's verifier refuses this {finding.op}",
+        "correct the op; every other stage relies on a valid module",
+    )
+
+
+Words = Callable[[re.Match[str], dict[str, Mesh]], tuple[str, str, str]]
+
+
+def _unknown_mesh(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, str, str]:
+    known = ", ".join(f"@{mesh}" for mesh in meshes) or "none"
+    return (
+        f"unknown mesh {match[1]}",
+        f"the module has the meshes: {known}",
+        f'name one of them, or declare it: sdy.mesh {match[1]} = <["data"=2, "model"=4]>',
+    )
+
+
+def _unknown_axis(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, str, str]:
+    known = "; ".join(f"@{name} has {', '.join(mesh.sizes) or 'no axes'}" for name, mesh in meshes.items())
+    axes = [axis for mesh in meshes.values() for axis in mesh.sizes]
+    close = difflib.get_close_matches(match[1], axes, n=1)
+    remedy = f"did you mean {close[0]!r}?" if close else "name an axis of the mesh"
+    return f"unknown mesh axis {match[1]!r}", known, remedy
+
+
+def _twice(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, str, str]:
+    return (
+        f"mesh axis {match[1]} is used twice in one sharding",
+        "an axis can split one dimension of a tensor only",
+        "take it out of all dimensions but one, or split it into sub-axes",
+    )
+
+
+def _rank(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, str, str]:
+    return (
+        f"a sharding of {match[1]} dimensions is given to a tensor of {match[2]}",
+        "a sharding has one entry per dimension",
+        f"give {match[2]} entries" if match[2] != "0" else "give a scalar the empty list []",
+    )
+
+
+_WORDS: tuple[tuple[str, Words], ...] = (
+    (r"unknown mesh: (@\S+)", _unknown_mesh),
+    (r'unknown axis name: "(.*?)"', _unknown_axis),
+    (r"duplicate axis ref: (\S+)", _twice),
+    (r"sharding doesn't match tensor rank: (\d+) != (\d+)", _rank),
+)
+
+
+def _in_module(said: Diagnostic, text: str, name: str) -> Diagnostic:
+    """`said` with the module's own line, found by parsing once more without the locations written in it."""
+    if not text or re.fullmatch(re.escape(name) + r":\d+(:\d+)?", said.location):
+        return said
+    try:
+        load_module(_without_locations(text), name)
+    except ShardingError as error:
+        again = error.diagnostic
+        return again if again.message == said.message else said
+    return said
+
+
+def _without_locations(text: str) -> str:
+    """The module with every `loc(…)` blanked, so that each op is known by its own line and column."""
+    text = re.sub(r"^#loc\d*\s*=.*$", lambda match: " " * len(match[0]), text, flags=re.MULTILINE)
+    pieces: list[str] = []
+    end = 0
+    for match in re.finditer(r"\bloc\(", text):
+        if match.start() < end:
+            continue
+        pieces.append(text[end : match.start()])
+        end = _closing(text, match.end())
+        pieces.append(" " * (end - match.start()))
+    return "".join(pieces) + text[end:]
+
+
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
+
+
+def _closing(text: str, start: int) -> int:
+    """The position after the parenthesis that closes the one before `start`."""
+    depth = 1
+    for match in _BRACKET.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.end()
+    return len(text)
+
+
+_NAMED_ARGUMENT = re.compile(r"%([\w.$-]+)\s*:")
+
+
+def _argument_position(finding: _Finding, location: str, text: str, name: str) -> str:
+    """`FILE:LINE:COL` of the function argument that is meant; a function is reported at its own start."""
+    at = re.fullmatch(re.escape(name) + r":(\d+):(\d+)", location)
+    if finding.op != "func.func" or finding.role != "arg" or finding.number is None or at is None:
+        return ""
+    lines = text.split("\n")
+    start = sum(len(line) + 1 for line in lines[: int(at[1]) - 1]) + int(at[2]) - 1
+    for number, match in enumerate(_NAMED_ARGUMENT.finditer(text, start)):
+        if number == finding.number:
+            column = match.start() - (text.rfind("\n", 0, match.start()) + 1) + 1
+            return f"{name}:{_line(text, match.start())}:{column}"
+    return ""
+
+
+def _meshes(text: str) -> dict[str, Mesh]:
+    meshes: dict[str, Mesh] = {}
+    for name, shape in _MESH.findall(text):
+        try:
+            meshes[name] = parse_mesh(shape, name)
+        except ShardingError:
+            continue  # the mesh itself may be what is wrong
+    return meshes
+
+
+def _text(content: str | bytes) -> str:
+    if isinstance(content, str):
+        return content
+    return "" if content.startswith(b"ML\xefR") else content.decode(errors="replace")
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _one_line(text: str) -> str:
+    """`text` without the dump of the op that MLIR adds, on one line."""
+    text = re.sub(r"(?:; )?see current operation:.*", "", text, flags=re.DOTALL)
+    return " ".join(text.split())

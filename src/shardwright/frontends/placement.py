@@ -1,0 +1,88 @@
+"""Our shardings as JAX's: `NamedSharding`s over the devices of this process.
+
+JAX names whole axes only. Where a program uses parts of an axis, all its shardings are named over a finer mesh with
+the same devices in the same order: `x=8` of which `x:(1)2` is used becomes `x:(1)2` and `x:(2)4`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import AxisRef, Mesh
+from shardwright.sharding import TensorSharding
+
+__all__ = ["mesh_devices", "named_shardings"]
+
+
+def mesh_devices(mesh: Mesh, devices: Sequence[Any] | None = None) -> np.ndarray[Any, Any]:
+    """The devices of this process in the shape of the mesh, the first ones unless `devices` says which.
+
+    Raises:
+        ShardingError: fewer devices than the mesh has.
+    """
+    here = list(jax.devices() if devices is None else devices)
+    if len(here) < mesh.size:
+        raise ShardingError(
+            f"{mesh!r} has {mesh.size} devices, this process has {len(here)}",
+            cause=f"JAX sees {', '.join(sorted({str(device.platform) for device in here})) or 'no'} devices",
+            remedy=f'call jax.config.update("jax_num_cpu_devices", {mesh.size}) before all else, or use more hosts',
+        )
+    order = [here[mesh.device_id(position)] for position in range(mesh.size)]
+    return np.array(order, dtype=object).reshape([size for _, size in mesh.axes])
+
+
+def named_shardings(
+    shardings: Sequence[TensorSharding], devices: Sequence[Any] | None = None
+) -> list[jax.sharding.NamedSharding]:
+    """The `NamedSharding` of each sharding; those on one mesh share one JAX mesh.
+
+    Raises:
+        ShardingError: fewer devices than the mesh has, or parts of an axis that do not nest.
+    """
+    meshes = {sharding.mesh: _Named(sharding.mesh, shardings, devices) for sharding in dict.fromkeys(shardings)}
+    return [meshes[sharding.mesh].name(sharding) for sharding in shardings]
+
+
+class _Named:
+    """A JAX mesh for all shardings on one mesh of ours."""
+
+    def __init__(self, mesh: Mesh, shardings: Iterable[TensorSharding], devices: Sequence[Any] | None) -> None:
+        used = {axis for sharding in shardings if sharding.mesh == mesh for axis in sharding.used_axes}
+        self.parts = {name: _parts(mesh, name, used) for name in mesh.sizes}
+        every = [part for parts in self.parts.values() for part in parts]
+        array = mesh_devices(mesh, devices).reshape([part.size for part in every])
+        self.names = {part: _name(part, mesh) for part in every}
+        self.mesh = jax.sharding.Mesh(array, tuple(self.names[part] for part in every))
+
+    def name(self, sharding: TensorSharding) -> jax.sharding.NamedSharding:
+        entries = [
+            tuple(self.names[part] for axis in dim.axes for part in self.parts[axis.name] if axis.contains(part))
+            for dim in sharding.dims
+        ]
+        spec = jax.sharding.PartitionSpec(*(entry or None for entry in entries))
+        return jax.sharding.NamedSharding(self.mesh, spec)
+
+
+def _parts(mesh: Mesh, name: str, used: Iterable[AxisRef]) -> tuple[AxisRef, ...]:
+    """The axis cut wherever a used part of it begins or ends."""
+    ends = {end for axis in used if axis.name == name for end in (axis.pre, axis.end)}
+    cuts = sorted({1, mesh.sizes[name], *ends})
+    if len(cuts) == 1:
+        return (mesh.axis(name),)
+    if any(high % low for low, high in itertools.pairwise(cuts)):
+        raise ShardingError(
+            f"parts of the axis {name!r} cannot be written as JAX shardings",
+            cause=f"they are cut at {cuts}, which do not nest",
+            remedy="split the axis one way only",
+        )
+    return tuple(AxisRef(name, low, high // low) for low, high in itertools.pairwise(cuts))
+
+
+def _name(part: AxisRef, mesh: Mesh) -> str:
+    return part.name if mesh.is_full(part) else f"{part.name}:({part.pre}){part.size}"

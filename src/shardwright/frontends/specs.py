@@ -1,0 +1,205 @@
+"""Meshes and shardings as users write them: on the command line, and as JAX's `PartitionSpec`.
+
+A mesh is `data=2,model=4`. A sharding has one entry a dimension, separated by commas:
+
+    data          split over the axis `data`
+    model+data    split over both, `model` the major one
+    model:(1)2    split over a part of `model`: 2 wide, below 1 of its major-most parts
+    -             open: nothing said, propagation may split it
+    .             closed and empty: not split
+
+An empty text is the sharding of a scalar.
+
+    >>> mesh = parse_mesh_option("data=2,model=4")
+    >>> parse_spec("data,-,model:(1)2", mesh, rank=3)
+    [{data}, {?}, {model:(1)2}]
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import AxisRef, Mesh, merge_axes
+from shardwright.sharding import DimSharding, TensorSharding
+
+__all__ = ["GRAMMAR", "parse_argument_option", "parse_mesh_option", "parse_spec", "print_spec", "sharding_of"]
+
+GRAMMAR = """\
+SPEC: one entry a dimension, separated by commas. An entry is
+  AXIS          split over this mesh axis
+  AXIS+AXIS     split over both, the first one major
+  AXIS:(1)2     split over a part of the axis: 2 wide, below 1 of its major-most parts
+  -             open: nothing said, propagation may split it
+  .             closed and empty: not split
+"data,-,model+data:(1)2" has three dimensions; "" is a scalar."""
+
+_AXIS = re.compile(r"(?P<name>[^\s:+,=()]+)(?::\((?P<pre>\d+)\)(?P<size>\d+))?")
+_REMEDY = "one entry a dimension, as in data,-,model+data (see --help)"
+_MESH_REMEDY = "write it as data=2,model=4"
+
+
+def parse_mesh_option(text: str) -> Mesh:
+    """The mesh written as `data=2,model=4`, major axis first.
+
+    Raises:
+        ShardingError: anything else, a repeated axis, a size below 1.
+    """
+    axes: list[tuple[str, int]] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([^\s:+,=()]+)\s*=\s*(\d+)\s*", part, re.ASCII)
+        if match is None:
+            raise ShardingError(f"not a mesh: {text!r}", cause=f"{part!r} is not AXIS=SIZE", remedy=_MESH_REMEDY)
+        if match[1] in ("-", "."):
+            raise ShardingError(
+                f"a mesh axis cannot be called {match[1]!r}",
+                cause="it stands for a dimension that is not split",
+                remedy=_MESH_REMEDY,
+            )
+        axes.append((match[1], int(match[2])))
+    return Mesh(axes)
+
+
+def parse_argument_option(text: str) -> tuple[str, str]:
+    """`NAME_OR_INDEX=SPEC` as its two halves; the name may itself hold `=`, the spec never does."""
+    name, equals, spec = text.rpartition("=")
+    if not equals or not name.strip():
+        raise ShardingError(
+            f"not NAME_OR_INDEX=SPEC: {text!r}",
+            cause="there is no '=' with a name before it",
+            remedy="name an argument of the program and its sharding, as in params/w1=-,model",
+        )
+    return name.strip(), spec
+
+
+def parse_spec(text: str, mesh: Mesh, rank: int) -> TensorSharding:
+    """The sharding written as `data,-,model+data`, of a tensor of `rank` dimensions.
+
+    Raises:
+        ShardingError: malformed text, another number of entries than dimensions, an unknown axis, one used twice.
+    """
+    entries = [entry.strip() for entry in text.split(",")] if text.strip() else []
+    dims = tuple(_entry(entry, mesh, text) for entry in entries)
+    if len(dims) != rank:
+        raise ShardingError(
+            f"{text!r} has {len(dims)} {'entry' if len(dims) == 1 else 'entries'}, the tensor has {rank} dimensions",
+            cause="a sharding has one entry per dimension",
+            remedy=f"give {rank} entries, '-' or '.' where a dimension is not split" if rank else 'give "" to a scalar',
+        )
+    return _checked(TensorSharding(mesh, dims))
+
+
+def print_spec(sharding: TensorSharding) -> str:
+    """The text that `parse_spec` reads; open dimensions lose what `-` cannot say beside their axes."""
+    mesh = sharding.mesh
+
+    def axis(ref: AxisRef) -> str:
+        return ref.name if mesh.is_full(ref) else f"{ref.name}:({ref.pre}){ref.size}"
+
+    return ",".join("+".join(map(axis, dim.axes)) or ("-" if dim.open else ".") for dim in sharding.dims)
+
+
+def sharding_of(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:
+    """A sharding from what Python users give: a SPEC text, a `PartitionSpec`, or a `TensorSharding`.
+
+    In a `PartitionSpec`, as in JAX, `None` and missing trailing entries are not split (closed), and
+    `P.UNCONSTRAINED` is left to propagation (open).
+
+    Raises:
+        ShardingError: anything else, and what `parse_spec` refuses.
+    """
+    if isinstance(spec, str):
+        return parse_spec(spec, mesh, rank)
+    if isinstance(spec, TensorSharding):
+        return _own(spec, mesh, rank)
+    from jax.sharding import PartitionSpec  # takes most of a second, and the command line needs none of it
+
+    if not isinstance(spec, PartitionSpec):
+        raise ShardingError(
+            f"not a sharding: {spec!r}",
+            cause=f"it is a {type(spec).__name__}",
+            remedy='give sw.P(None, "model"), the text "-,model" or a TensorSharding',
+        )
+    return _partition_spec(spec, mesh, rank, lambda entry: entry is PartitionSpec.UNCONSTRAINED)
+
+
+def _partition_spec(spec: Any, mesh: Mesh, rank: int, is_open: Callable[[Any], bool]) -> TensorSharding:
+    if getattr(spec, "unreduced", None) or getattr(spec, "reduced", None):
+        raise ShardingError(
+            f"{spec!r} is unreduced or reduced along an axis",
+            cause="arguments come and results go complete",
+            remedy="leave `unreduced` and `reduced` out; shardwright finds partial tensors by itself",
+        )
+    entries = list(spec)
+    if len(entries) > rank:
+        raise ShardingError(
+            f"{spec!r} has {len(entries)} entries, the tensor has {rank} dimensions",
+            cause="a sharding has at most one entry per dimension",
+            remedy=f"give at most {rank} entries" if rank else "give P() to a scalar",
+        )
+    dims: list[DimSharding] = []
+    for entry in [*entries, *[None] * (rank - len(entries))]:
+        if entry is None or is_open(entry):
+            dims.append(DimSharding((), open=entry is not None))
+            continue
+        names = (entry,) if isinstance(entry, str) else tuple(entry)
+        dims.append(DimSharding(tuple(_axis(mesh, name) for name in names)))
+    return _checked(TensorSharding(mesh, tuple(dims)))
+
+
+def _own(sharding: TensorSharding, mesh: Mesh, rank: int) -> TensorSharding:
+    if sharding.mesh.axes != mesh.axes:
+        raise ShardingError(
+            f"the sharding {sharding!r} is on {sharding.mesh!r}",
+            cause=f"the program is on {mesh!r}",
+            remedy="make the sharding on the mesh of the program",
+        )
+    moved = TensorSharding(mesh, sharding.dims, sharding.replicated, sharding.partial)
+    moved.check((1,) * rank)
+    return moved
+
+
+def _entry(entry: str, mesh: Mesh, spec: str) -> DimSharding:
+    if entry in ("-", "."):
+        return DimSharding((), open=entry == "-")
+    axes: list[AxisRef] = []
+    for part in entry.split("+"):
+        match = _AXIS.fullmatch(part.strip())
+        if match is None or match["name"] in ("-", "."):
+            raise ShardingError(
+                f"not a sharding: {spec!r}",
+                cause=f"{entry!r} is no entry" if entry else "an entry is empty",
+                remedy=_REMEDY,
+            )
+        sub = (int(match["pre"]), int(match["size"])) if match["pre"] else None
+        axes.append(_axis(mesh, match["name"], sub))
+    return DimSharding(tuple(axes))
+
+
+def _axis(mesh: Mesh, name: str, sub: tuple[int, int] | None = None) -> AxisRef:
+    if name not in mesh.sizes:
+        close = difflib.get_close_matches(name, list(mesh.sizes), n=1)
+        raise ShardingError(
+            f"unknown mesh axis {name!r}",
+            cause=f"the mesh has the axes {', '.join(map(repr, mesh.sizes)) or 'none'}",
+            remedy=f"did you mean {close[0]!r}?" if close else "name one of them",
+        )
+    return mesh.axis(name) if sub is None else mesh.axis(name, *sub)
+
+
+def _checked(sharding: TensorSharding) -> TensorSharding:
+    seen: list[AxisRef] = []
+    for axis in sharding.used_axes:
+        if any(axis.overlaps(other) for other in seen):
+            raise ShardingError(
+                f"mesh axis {axis.name!r} is used twice in {print_spec(sharding)!r}",
+                cause="an axis can split one dimension of a tensor only",
+                remedy="take it out of all dimensions but one, or split it into sub-axes",
+            )
+        seen.append(axis)
+    # `x:(1)2+x:(2)2` is what `x:(1)4` says, and sdy refuses the longer form
+    dims = tuple(DimSharding(merge_axes(dim.axes), dim.open) for dim in sharding.dims)
+    return TensorSharding(sharding.mesh, dims)

@@ -1,0 +1,1 @@
+"""Results made readable: text for people, JSON for programs."""

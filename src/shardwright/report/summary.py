@@ -1,0 +1,140 @@
+"""What is said of a run, as plain data: `report.text` prints it for people, `--json` as it is.
+
+Sizes are bytes per device, times are seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from shardwright.ir.graph import Graph
+from shardwright.mesh import Mesh
+from shardwright.program import Plan, Program, Spmd
+from shardwright.runtime.shards import ReplicaDifference
+from shardwright.runtime.verify import OutputDifference, Verification
+
+__all__ = ["Summary", "describe_plan", "describe_program", "describe_spmd", "describe_verification", "tensor_counts"]
+
+_MAX_GROUPS = 12
+
+Summary = dict[str, Any]
+"""JSON values by name."""
+
+
+def describe_program(program: Program) -> Summary:
+    """The program as it was given."""
+    return {
+        "name": program.name,
+        "ops": program.graph.op_count,
+        "arguments": len(program.arguments),
+        "results": len(program.results),
+    }
+
+
+def describe_plan(plan: Plan) -> Summary:
+    """Program, mesh, tensor counts and the times so far."""
+    return {
+        "program": describe_program(plan.program),
+        "mesh": _mesh(plan.mesh),
+        "tensors": tensor_counts(plan),
+        "seconds": dict(plan.clock.seconds),
+    }
+
+
+def describe_spmd(spmd: Spmd) -> Summary:
+    """All of `describe_plan`, and the communication, memory and notes of the per-device program."""
+    plan = describe_plan(spmd.plan)
+    return {
+        "program": plan["program"],
+        "mesh": plan["mesh"],
+        "tensors": plan["tensors"],
+        "collectives": _traffic(spmd),
+        "memory": _memory(spmd),
+        "notes": [asdict(note) for note in spmd.notes],
+        "seconds": dict(spmd.clock.seconds),
+    }
+
+
+def tensor_counts(plan: Plan) -> dict[str, int]:
+    """How many tensors users annotated (arguments, results, constraints), and how many were completed."""
+    annotated = _sharded(plan.annotated) + _sharded_results(plan.annotated)
+    everything = _sharded(plan.graph) + _sharded_results(plan.graph)
+    return {"annotated": annotated, "completed": max(0, everything - annotated)}
+
+
+def _sharded(graph: Graph) -> int:
+    return sum(1 for sharding in graph.shardings if sharding is not None)
+
+
+def _sharded_results(graph: Graph) -> int:
+    return sum(1 for sharding in graph.main.result_shardings if sharding is not None)
+
+
+def _mesh(mesh: Mesh) -> Summary:
+    return {"axes": mesh.sizes, "devices": mesh.size}
+
+
+def _traffic(spmd: Spmd) -> Summary:
+    traffic = spmd.traffic
+    rows = {kind: asdict(use) for kind, use in traffic.kinds.items()}
+    return {"kinds": rows, "total": asdict(traffic.total), "trip_counts_known": traffic.trip_counts_known}
+
+
+def _memory(spmd: Spmd) -> Summary:
+    use = spmd.memory
+    return {
+        "arguments": use.arguments,
+        "donated": use.donated,
+        "results": use.results,
+        "peak": use.peak,
+        "peak_at": f"{use.peak_op} at {use.peak_location}" if use.peak_op else "",
+    }
+
+
+def describe_verification(verification: Verification) -> Summary:
+    """Whether the results agree, by group of outputs."""
+    rows = [_group(name, outputs) for name, outputs in _grouped(verification.outputs).items()]
+    found = {
+        "ok": verification.ok,
+        "groups": rows,
+        "failures": [f"{output.name}: {output.problem}" for output in verification.outputs if not output.ok],
+        "replica_failures": [_replica(one, verification) for one in verification.replicas],
+        "unsharded_seconds": verification.unsharded_seconds,
+        "sharded_seconds": verification.local_seconds,
+    }
+    return {"verification": found}
+
+
+def _grouped(outputs: Sequence[OutputDifference]) -> dict[str, list[OutputDifference]]:
+    """Outputs by the beginning of their names, as much of it as makes no more than a table one can read."""
+    grouped: dict[str, list[OutputDifference]] = {}
+    for depth in range(1, 6):
+        deeper: dict[str, list[OutputDifference]] = {}
+        for output in outputs:
+            deeper.setdefault("/".join(output.name.split("/")[:depth]), []).append(output)
+        if depth > 1 and len(deeper) > _MAX_GROUPS:
+            break
+        grouped = deeper
+    return grouped
+
+
+def _group(name: str, outputs: Sequence[OutputDifference]) -> Summary:
+    """A group by the worst of its outputs. What is not finite has no number in JSON: `None`."""
+    element = max(output.element for output in outputs)
+    norm = max(output.norm for output in outputs)
+    return {
+        "name": name,
+        "outputs": len(outputs),
+        "ok": all(output.ok for output in outputs),
+        "largest_element_difference": element if math.isfinite(element) else None,
+        "largest_norm_difference": norm if math.isfinite(norm) else None,
+        "tolerance": max(output.tolerance for output in outputs),
+    }
+
+
+def _replica(found: ReplicaDifference, verification: Verification) -> str:
+    name = verification.outputs[found.output].name
+    return f"{name}: the copies at positions {found.reference} and {found.position} of the mesh differ"

@@ -1,0 +1,162 @@
+"""Summaries as text that folds on narrow terminals and stays plain when it is piped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rich.console import Console
+
+from shardwright.report.layout import Page
+from shardwright.report.summary import Summary
+
+__all__ = ["bytes_text", "difference_text", "print_summary", "seconds_text", "summary_page"]
+
+_MAX_NOTES = 12
+
+
+def print_summary(out: Console, summary: Summary) -> None:
+    """Print a summary, folded to the width of a terminal."""
+    summary_page(summary, out.width if out.is_terminal else None).print(out)
+
+
+def summary_page(summary: Summary, width: int | None = None) -> Page:
+    """Every part of a summary that is there, in the order in which the work is done."""
+    page = Page(width)
+    for part, show in _PARTS.items():
+        if part in summary:
+            show(page, summary)
+    return page
+
+
+def bytes_text(count: float) -> str:
+    """A size in bytes as people read it: `bytes_text(1536)` is `1.5 KiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time as people read it: `seconds_text(0.0123)` is `12 ms`."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def difference_text(value: float | None) -> str:
+    """A relative difference in two digits; `None` is one that is not finite."""
+    if value is None:
+        return "not finite"
+    return f"{value:.1e}" if value else "0"
+
+
+def _program(page: Page, summary: Summary) -> None:
+    program, mesh = summary["program"], summary["mesh"]
+    axes = " × ".join(f"{axis}={size}" for axis, size in mesh["axes"].items())
+    counts = f"{program['ops']:,} ops, {program['arguments']} arguments, {program['results']} results"
+    page.line(f"{program['name']}: {counts}", indent=0, style="bold")
+    page.line(f"mesh {axes} ({mesh['devices']} devices)", indent=0)
+
+
+def _tensors(page: Page, summary: Summary) -> None:
+    counts = summary["tensors"]
+    page.heading("Tensors")
+    page.pairs([("annotated by you", f"{counts['annotated']:,}"), ("completed", f"{counts['completed']:,}")])
+
+
+def _collectives(page: Page, summary: Summary) -> None:
+    traffic = summary["collectives"]
+    page.heading("Collectives")
+    if not traffic["kinds"]:
+        page.line("none: no device needs anything of another")
+        return
+    rows = [
+        (kind, f"{use['static']:,}", f"{use['executed']:,}", bytes_text(use["executed_bytes"]))
+        for kind, use in [*traffic["kinds"].items(), ("total", traffic["total"])]
+    ]
+    page.table(("", "in program", "executed", "sent per device"), rows)
+    if not traffic["trip_counts_known"]:
+        page.line("a loop does not say how often it runs: it is counted once")
+
+
+def _memory(page: Page, summary: Summary) -> None:
+    use = summary["memory"]
+    page.heading("Memory per device")
+    donated = f" ({bytes_text(use['donated'])} donated)" if use["donated"] else ""
+    where = f" ({use['peak_at']})" if use["peak_at"] else ""
+    page.pairs([("arguments", bytes_text(use["arguments"]) + donated), ("peak", bytes_text(use["peak"]) + where)])
+
+
+def _verification(page: Page, summary: Summary) -> None:
+    found = summary["verification"]
+    verdict = "equal to the unsharded program" if found["ok"] else "NOT equal to the unsharded program"
+    page.heading(f"Results: {verdict}", style="bold green" if found["ok"] else "bold red")
+    rows = [
+        (
+            group["name"],
+            str(group["outputs"]),
+            difference_text(group["largest_element_difference"]),
+            difference_text(group["largest_norm_difference"]),
+            difference_text(group["tolerance"]),
+            "" if group["ok"] else "differs",
+        )
+        for group in found["groups"]
+    ]
+    page.table(("", "outputs", "largest difference", "in norm", "allowed in norm", ""), rows)
+    failures = [*found["failures"], *found["replica_failures"]]
+    for failure in failures[:_MAX_NOTES]:
+        page.line(failure)
+    if len(failures) > _MAX_NOTES:
+        page.line(f"… and {len(failures) - _MAX_NOTES} more; --json lists all")
+    unsharded, sharded = seconds_text(found["unsharded_seconds"]), seconds_text(found["sharded_seconds"])
+    page.line(f"one run takes {unsharded} unsharded, {sharded} sharded on virtual devices")
+
+
+def _notes(page: Page, summary: Summary) -> None:
+    notes = summary["notes"]
+    if not notes:
+        return
+    page.heading(f"Notes ({len(notes)})")
+    groups = _grouped(notes)
+    for note, times in groups[:_MAX_NOTES]:
+        again = f" ({times} times)" if times > 1 else ""
+        cost = f", {bytes_text(note['bytes'])} sent" if note["bytes"] else ""
+        place = f"{note['location']}: " if note["location"] else ""
+        page.line(f"{place}{note['op']}: {note['message']}{cost}{again}")
+    if len(groups) > _MAX_NOTES:
+        page.line(f"… and {len(groups) - _MAX_NOTES} more; --json lists all")
+
+
+def _seconds(page: Page, summary: Summary) -> None:
+    page.heading("Time")
+    page.pairs([(stage, seconds_text(seconds)) for stage, seconds in summary["seconds"].items()])
+
+
+def _written(page: Page, summary: Summary) -> None:
+    page.heading("Written")
+    page.pairs(list(summary["written"].items()))
+
+
+_PARTS: dict[str, Callable[[Page, Summary], None]] = {
+    "program": _program,
+    "tensors": _tensors,
+    "collectives": _collectives,
+    "memory": _memory,
+    "verification": _verification,
+    "notes": _notes,
+    "seconds": _seconds,
+    "written": _written,
+}
+
+
+def _grouped(notes: Iterable[Summary]) -> list[tuple[Summary, int]]:
+    """Equal notes once each with their bytes added, and how many there were, the costliest first."""
+    groups: dict[tuple[Any, ...], tuple[Summary, int]] = {}
+    for note in notes:
+        key = (note["op"], note["location"], note["message"])
+        known, times = groups.get(key, ({**note, "bytes": 0}, 0))
+        groups[key] = ({**known, "bytes": known["bytes"] + note["bytes"]}, times + 1)
+    return sorted(groups.values(), key=lambda group: -group[0]["bytes"])

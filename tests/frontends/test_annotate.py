@@ -1,0 +1,130 @@
+"""Shardings from outside find their arguments, and what finds none says what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.annotate import annotate
+from shardwright.frontends.load import load_source
+from shardwright.ir.graph import Graph
+from shardwright.mesh import Mesh
+
+MESH = Mesh(data=2, model=4)
+PROGRAM = """
+func.func @main(
+    %0: tensor<8x16xf32> {tf.aliasing_output = 0 : i32} loc("params['layers'][0]['w']"),
+    %1: tensor<8x16xf32> loc("params['layers'][1]['w']"),
+    %2: tensor<8x16xf32> loc("batch"),
+    %3: tensor<f32> loc("scale")) -> tensor<8x16xf32> {
+  return %0 : tensor<8x16xf32>
+}
+"""
+ANNOTATED = """
+sdy.mesh @grid = <["x"=2, "y"=4]>
+sdy.mesh @empty_mesh = <[]>
+func.func @main(
+    %0: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@grid, [{"x"}, {}]>} loc("a"),
+    %1: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@empty_mesh, [{}, {?}]>} loc("b")) -> tensor<8x16xf32> {
+  return %0 : tensor<8x16xf32>
+}
+"""
+
+
+def graph(text: str = PROGRAM) -> Graph:
+    return load_source(text).graph
+
+
+def said(args: dict[str | int, Any], text: str = PROGRAM, mesh: Mesh | None = MESH) -> dict[str, str]:
+    found = annotate(graph(text), mesh, args, "step.mlir")
+    pairs = zip(found.main.argument_names, found.main.block.arguments, strict=True)
+    return {name: repr(found.shardings[value]) for name, value in pairs if found.shardings[value] is not None}
+
+
+def refused(args: dict[str | int, Any], text: str = PROGRAM, mesh: Mesh | None = MESH) -> Diagnostic:
+    with pytest.raises(ShardingError) as caught:
+        annotate(graph(text), mesh, args, "step.mlir")
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.location
+    assert diagnostic.cause
+    assert diagnostic.remedy
+    return diagnostic
+
+
+@pytest.mark.parametrize("key", ["batch", 2, "2"])
+def test_by_name_and_by_index(key: str | int) -> None:
+    assert said({key: "data,-"}) == {"batch": "[{data}, {?}]"}
+
+
+def test_by_a_path_as_jax_prints_it() -> None:
+    assert said({"params['layers'][1]['w']": "-,model"}) == {"params/layers/1/w": "[{?}, {model}]"}
+
+
+def test_a_shared_path_means_all_below_it() -> None:
+    assert said({"params": ".,model"}) == dict.fromkeys(("params/layers/0/w", "params/layers/1/w"), "[{}, {model}]")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_more_specific_path_wins_in_any_order(order: int) -> None:
+    args: dict[str | int, Any] = {"params": ".,model", "params/layers/1": "data,.", "params/layers/1/w": "-,-"}
+    found = said(dict(list(args.items())[::order]))
+    assert found == {"params/layers/0/w": "[{}, {model}]", "params/layers/1/w": "[{?}, {?}]"}
+
+
+def test_a_path_that_is_only_the_beginning_of_a_name_is_none() -> None:
+    assert refused({"param": "-,-"}).message == "the program has no argument 'param'"
+
+
+def test_what_is_given_wins_over_what_the_program_says() -> None:
+    assert said({"a": "-,y"}, ANNOTATED, None)["a"] == "[{?}, {y}]"
+
+
+def test_what_is_said_of_an_empty_mesh_is_said_of_the_mesh() -> None:
+    found = annotate(graph(ANNOTATED), None, {})
+    assert list(found.meshes) == ["grid"]
+    sharding = found.shardings[found.main.block.arguments[1]]
+    assert sharding is not None
+    assert (sharding.mesh, repr(sharding)) == (Mesh(x=2, y=4, name="grid"), "[{}, {?}]")
+
+
+def test_the_graph_given_is_left_as_it_was() -> None:
+    before = graph()
+    annotate(before, MESH, {"params": "data,model"})
+    assert not before.meshes
+    assert before.shardings == [None] * len(before.types)
+    assert before.main.argument_attributes[0] == {"tf.aliasing_output": "0 : i32"}
+
+
+def test_donation_no_longer_names_a_result() -> None:
+    assert annotate(graph(), MESH, {}).main.argument_attributes[0] == {"jax.buffer_donor": "true"}
+
+
+def test_an_unknown_name_comes_with_close_ones() -> None:
+    diagnostic = refused({"params/layers/0/v": "-,-"})
+    assert diagnostic.location == "step.mlir"
+    assert "'params/layers/0/w', 'params/layers/1/w'" in diagnostic.cause
+
+
+@pytest.mark.parametrize("key", [4, -1, "17"])
+def test_an_index_out_of_range(key: str | int) -> None:
+    assert refused({key: "-,-"}).remedy == "give an index from 0 to 3, or a name"
+
+
+def test_a_sharding_that_does_not_fit_names_the_argument() -> None:
+    diagnostic = refused({"params": "data"})
+    assert diagnostic.op == "argument 0 of @main: params/layers/0/w, tensor<8x16xf32>"
+    assert diagnostic.location == "params=data"
+
+
+def test_no_mesh() -> None:
+    assert refused({}, mesh=None).message == "the program has no mesh"
+
+
+def test_another_mesh_than_the_programs_own() -> None:
+    assert refused({}, ANNOTATED, Mesh(x=8)).message == "the program is on Mesh(x=2, y=4), Mesh(x=8) was given"
+
+
+def test_the_programs_own_mesh_under_another_name() -> None:
+    assert list(annotate(graph(ANNOTATED), Mesh(x=2, y=4), {}).meshes) == ["grid"]

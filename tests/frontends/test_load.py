@@ -1,0 +1,185 @@
+"""Programs come from every encoding, and each way of being wrong ends in a diagnostic with a position."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.load import load_source, parse_source
+from shardwright.ir.context import context, load_module, stablehlo
+
+MESH = '\nsdy.mesh @mesh = <["data"=2, "model"=4]>\n'
+
+PROGRAM = """
+sdy.mesh @mesh = <["data"=2, "model"=4]>
+func.func @main(
+    %x: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
+    %w: tensor<64x64xf32>) -> tensor<16x64xf32> {
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<16x64xf32>, tensor<64x64xf32>) -> tensor<16x64xf32>
+  return %y : tensor<16x64xf32>
+}
+"""
+
+
+def refused(content: str | bytes) -> Diagnostic:
+    with pytest.raises(ShardingError) as caught:
+        parse_source(content, "step.mlir")
+    return caught.value.diagnostic
+
+
+def sharded(sharding: str) -> str:
+    return PROGRAM.replace('[{"data"}, {}]', sharding)
+
+
+def bytecode(text: str) -> bytes:
+    file = io.BytesIO()
+    load_module(text).operation.write_bytecode(file)
+    return file.getvalue()
+
+
+def artifact(text: str) -> bytes:
+    with context():
+        return bytes(stablehlo.serialize_portable_artifact(load_module(text), "1.9.0", True))
+
+
+@pytest.mark.parametrize("encode", [str.encode, bytecode, artifact])
+def test_every_encoding_gives_the_same_program(encode: Callable[[str], bytes], tmp_path: Path) -> None:
+    file = tmp_path / "step.mlir"
+    file.write_bytes(encode(PROGRAM))
+    graph = load_source(file).graph
+    assert [op.name for op in graph.walk()] == ["stablehlo.dot_general", "func.return"]
+    assert repr(graph.shardings[graph.main.block.arguments[0]]) == "[{data}, {}]"
+
+
+def test_a_string_with_a_line_break_is_text_and_any_other_a_path() -> None:
+    assert load_source(PROGRAM).name == "-"
+    with pytest.raises(ShardingError, match=r"cannot read 'module \{\}'"):
+        load_source("module {}")
+
+
+def test_arguments_have_the_names_that_the_text_gives_them() -> None:
+    assert load_source(PROGRAM).graph.main.argument_names == ["x", "w"]
+
+
+def test_numbered_arguments_are_called_by_position() -> None:
+    numbered = PROGRAM.replace("%x", "%7").replace("%w", "%x")
+    assert load_source(numbered).graph.main.argument_names == ["arg0", "x"]
+
+
+def test_names_in_locations_win_over_those_of_the_text() -> None:
+    located = PROGRAM.replace("%w: tensor<64x64xf32>", "%w: tensor<64x64xf32> loc(\"params['w']\")")
+    assert load_source(located).graph.main.argument_names == ["arg0", "params/w"]
+
+
+def test_the_content_is_kept_untouched() -> None:
+    assert load_source(PROGRAM).content == PROGRAM
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(ShardingError) as caught:
+        load_source(Path("no/such/file.mlir"))
+    said = caught.value.diagnostic
+    assert (said.location, said.cause) == ("no/such/file.mlir", "No such file or directory")
+    assert said.remedy
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ShardingError, match="cannot read"):
+        load_source(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"ML\xefR and no more", "\n"])
+def test_what_is_no_program(content: str | bytes) -> None:
+    said = refused(content)
+    assert said.location.startswith("step.mlir")
+    assert said.cause
+    assert said.remedy
+
+
+def test_nothing_is_printed_while_reading_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    refused(b"ML\xefR and no more")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_malformed_text_says_where_the_parser_stopped() -> None:
+    said = refused(PROGRAM.replace("dot_general", "dot_generally"))
+    assert said.location == "step.mlir:6:8"
+    assert "stablehlo.dot_generally" in said.message
+
+
+def test_nesting_deeper_than_the_parser_survives() -> None:
+    said = refused("func.func @main() {\n" + '"a.b"() ({\n' * 5000)
+    assert said.message == "regions or brackets are nested more than 800 deep"
+    assert said.location.startswith("step.mlir:")
+
+
+def test_an_unknown_mesh() -> None:
+    said = refused(PROGRAM.replace("<@mesh,", "<@mash,"))
+    assert (said.message, said.location) == ("unknown mesh @mash", "step.mlir:4:5")
+    assert said.op == "argument 0 of func.func"
+    assert "@mesh" in said.cause
+
+
+def test_an_unknown_axis_comes_with_the_one_that_was_meant() -> None:
+    said = refused(sharded('[{"modle"}, {}]'))
+    assert (said.message, said.location) == ("unknown mesh axis 'modle'", "step.mlir:4:5")
+    assert said.remedy == "did you mean 'model'?"
+
+
+def test_an_axis_used_twice() -> None:
+    said = refused(sharded('[{"model"}, {"model"}]'))
+    assert said.message == 'mesh axis "model" is used twice in one sharding'
+    assert said.location == "step.mlir:4:5"
+    assert said.cause
+    assert said.remedy
+
+
+def test_more_entries_than_dimensions() -> None:
+    said = refused(sharded('[{"model"}, {"data"}, {}]'))
+    assert said.message == "a sharding of 3 dimensions is given to a tensor of 2"
+    assert said.location == "step.mlir:4:5"
+    assert said.remedy == "give 2 entries"
+
+
+def test_the_second_argument_is_found_on_its_own_line() -> None:
+    other = PROGRAM.replace("%w: tensor<64x64xf32>", "%w: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, []>}")
+    assert refused(other).location == "step.mlir:5:5"
+
+
+def test_an_op_with_a_python_location_is_found_in_the_module() -> None:
+    constraint = (
+        '  %z = sdy.sharding_constraint %y <@mesh, [{"nope"}, {}]> : tensor<16x64xf32> loc(#loc3)\n'
+        "  return %z : tensor<16x64xf32>\n}\n"
+        '#loc1 = loc("train (\\").py":3:4)\n#loc3 = loc("jit(f)/(a)"(#loc1))\n'
+    )
+    said = refused(PROGRAM.replace("  return %y : tensor<16x64xf32>\n}\n", constraint))
+    assert (said.message, said.location) == ("unknown mesh axis 'nope'", "step.mlir:8:8")
+
+
+def test_dynamic_shapes() -> None:
+    said = refused("\nfunc.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> { return %x : tensor<?x4xf32> }")
+    assert "tensor<?x4xf32> is not a tensor of static shape" in said.message
+    assert said.location == "step.mlir:2"
+    assert said.remedy == "lower the program with concrete shapes"
+
+
+def test_two_meshes_of_different_size() -> None:
+    said = refused(PROGRAM.replace(MESH, MESH + 'sdy.mesh @other = <["x"=3]>\n'))
+    assert said.message == "the module has meshes of different size"
+    assert said.location == "step.mlir:3"
+    assert said.cause == "devices: @mesh of 8, @other of 3"
+    assert said.remedy
+
+
+def test_a_diagnostic_is_aligned_text() -> None:
+    assert str(refused(sharded('[{"modle"}, {}]'))) == textwrap.dedent("""\
+        step.mlir:4:5: error: unknown mesh axis 'modle'
+          op:     argument 0 of func.func
+          why:    @mesh has data, model
+          change: did you mean 'model'?""")

@@ -1,0 +1,170 @@
+"""The grammar of meshes and shardings as users write them: what it reads, prints and refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax.sharding import PartitionSpec as P
+
+from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.specs import (
+    parse_argument_option,
+    parse_mesh_option,
+    parse_spec,
+    print_spec,
+    sharding_of,
+)
+from shardwright.mesh import AxisRef, Mesh
+from shardwright.sharding import DimSharding, TensorSharding
+
+MESH = Mesh(data=2, model=4, x=8)
+
+
+def refused(call: Callable[..., Any], *args: Any) -> Diagnostic:
+    with pytest.raises(ShardingError) as caught:
+        call(*args)
+    said = caught.value.diagnostic
+    assert said.cause
+    assert said.remedy
+    return said
+
+
+@st.composite
+def shardings(draw: st.DrawFn) -> TensorSharding:
+    """Any sharding on `MESH` that SPEC can say: each axis, whole or as parts, in at most one place."""
+    parts: list[AxisRef] = []
+    for name, size in MESH.axes:
+        cut = draw(st.sampled_from([cut for cut in (1, 2, 4) if size % cut == 0 and cut < size]))
+        parts += [AxisRef(name, 1, cut), AxisRef(name, cut, size // cut)] if cut > 1 else [AxisRef(name, 1, size)]
+    order = draw(st.permutations(parts))
+    rank = draw(st.integers(0, 4))
+    dims: list[list[AxisRef]] = [[] for _ in range(rank)]
+    for part in order:
+        dim = draw(st.integers(0, rank))
+        if dim < rank and not (dims[dim] and dims[dim][-1].joins(part)):
+            dims[dim].append(part)
+    return TensorSharding(MESH, tuple(DimSharding(tuple(dim), not dim and draw(st.booleans())) for dim in dims))
+
+
+@given(shardings())
+def test_what_is_printed_is_read_back(sharding: TensorSharding) -> None:
+    assert parse_spec(print_spec(sharding), MESH, sharding.rank) == sharding
+
+
+@given(shardings(), st.sampled_from([" ", "  "]))
+def test_spaces_around_entries_and_axes_do_not_matter(sharding: TensorSharding, space: str) -> None:
+    text = print_spec(sharding).replace(",", f"{space},{space}").replace("+", f"{space}+{space}")
+    assert parse_spec(f"{space}{text}{space}", MESH, sharding.rank) == sharding
+
+
+@given(st.text(st.sampled_from("data,model+-.:()12 x="), max_size=20), st.integers(0, 3))
+def test_any_text_is_read_or_refused_with_a_diagnostic(text: str, rank: int) -> None:
+    try:
+        sharding = parse_spec(text, MESH, rank)
+    except ShardingError:
+        return
+    sharding.check((8,) * rank)
+
+
+@given(shardings())
+def test_whole_axes_mean_the_same_as_a_partition_spec(sharding: TensorSharding) -> None:
+    if not all(MESH.is_full(axis) for axis in sharding.used_axes):
+        return
+    entries = [P.UNCONSTRAINED if dim.open else tuple(axis.name for axis in dim.axes) or None for dim in sharding.dims]
+    assert sharding_of(P(*entries), MESH, sharding.rank) == sharding
+
+
+def test_the_entries() -> None:
+    assert repr(parse_spec("data,-,.,x+model:(2)2", MESH, 4)) == "[{data}, {?}, {}, {x, model:(2)2}]"
+    assert parse_spec("", MESH, 0).rank == 0
+
+
+def test_neighbouring_parts_are_one() -> None:
+    assert parse_spec("x:(1)2+x:(2)4", MESH, 1) == parse_spec("x", MESH, 1)
+
+
+def test_an_unknown_axis() -> None:
+    said = refused(parse_spec, "modle,-", MESH, 2)
+    assert said.message == "unknown mesh axis 'modle'"
+    assert said.remedy == "did you mean 'model'?"
+
+
+@pytest.mark.parametrize("text", ["data,data", "data+data,-", "x:(1)4,x:(2)2", "x,x:(1)2"])
+def test_an_axis_used_twice(text: str) -> None:
+    assert "used twice" in refused(parse_spec, text, MESH, 2).message
+
+
+@pytest.mark.parametrize(("text", "rank"), [("data", 2), ("data,-,-", 2), ("-", 0), ("", 1)])
+def test_another_number_of_entries_than_dimensions(text: str, rank: int) -> None:
+    said = refused(parse_spec, text, MESH, rank)
+    assert f"the tensor has {rank} dimensions" in said.message
+
+
+@pytest.mark.parametrize("text", [",", "data,", "+,-", "data+,-", "-+data,-", ".,da ta", "x:2,-", "x:(1),-"])
+def test_malformed_entries(text: str) -> None:
+    assert refused(parse_spec, text, MESH, 2).message.startswith(("not a sharding", "unknown mesh axis"))
+
+
+def test_parts_that_do_not_fit_their_axis() -> None:
+    with pytest.raises(ShardingError, match="does not fit axis 'model' of size 4"):
+        parse_spec("model:(2)4", MESH, 1)
+
+
+def test_a_mesh() -> None:
+    assert parse_mesh_option("data=2, model=4") == Mesh(data=2, model=4)
+
+
+@pytest.mark.parametrize("text", ["", "data", "data=", "=2", "data=2,", "data=two", "data=-2", "-=2", "a b=2", "a+b=2"])
+def test_what_is_no_mesh(text: str) -> None:
+    refused(parse_mesh_option, text)
+
+
+@pytest.mark.parametrize("text", ["data=2,data=4", "data=0"])
+def test_a_mesh_that_is_none(text: str) -> None:
+    with pytest.raises(ShardingError, match="mesh axis 'data'"):
+        parse_mesh_option(text)
+
+
+def test_an_argument_and_its_spec() -> None:
+    assert parse_argument_option("params/w1=-,model") == ("params/w1", "-,model")
+    assert parse_argument_option("scale=") == ("scale", "")
+    assert parse_argument_option("a=b=data") == ("a=b", "data")
+
+
+@pytest.mark.parametrize("text", ["", "params/w1", "=data"])
+def test_what_is_no_argument_with_a_spec(text: str) -> None:
+    refused(parse_argument_option, text)
+
+
+def test_missing_entries_of_a_partition_spec_are_not_split() -> None:
+    assert sharding_of(P("data"), MESH, 3) == TensorSharding.of(MESH, [["data"], [], []])
+
+
+def test_a_partition_spec_with_more_entries_than_dimensions() -> None:
+    assert "has 2 entries, the tensor has 1 dimensions" in refused(sharding_of, P("data", None), MESH, 1).message
+
+
+def test_a_partition_spec_that_uses_an_axis_twice() -> None:
+    assert "used twice" in refused(sharding_of, P("data", ("x", "data")), MESH, 2).message
+
+
+def test_an_unreduced_partition_spec() -> None:
+    assert "unreduced" in refused(sharding_of, P(None, unreduced={"data"}), MESH, 1).message
+
+
+def test_a_sharding_of_another_mesh() -> None:
+    refused(sharding_of, TensorSharding.of(Mesh(y=2), [["y"]]), MESH, 1)
+
+
+def test_a_sharding_of_the_same_mesh() -> None:
+    sharding = TensorSharding.of(MESH, [["x"], []])
+    assert sharding_of(sharding, MESH, 2) == sharding
+
+
+@pytest.mark.parametrize("spec", [None, 3, ("data", None)])
+def test_what_is_no_sharding(spec: object) -> None:
+    assert refused(sharding_of, spec, MESH, 2).message.startswith("not a sharding")

@@ -1,0 +1,223 @@
+"""The way from a program to numbers, as Python users go it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardwright as sw
+from tests.frontends.devices import eight_devices
+
+eight_devices()
+
+MESH = sw.Mesh(data=2, model=4)
+MATMUL = """
+func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x32xf32>) -> tensor<16x32xf32> {
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+  return %y : tensor<16x32xf32>
+}
+"""
+
+
+def train_step(params: Any, batch: Any, rate: Any) -> Any:
+    def loss(params: Any) -> Any:
+        hidden = jax.nn.relu(batch["x"] @ params["w1"])
+        return ((hidden @ params["w2"] - batch["y"]) ** 2).mean()
+
+    value, gradient = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - rate * g, params, gradient), value
+
+
+def arguments() -> tuple[Any, Any, float]:
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.normal(0.0, 0.1, shape), jnp.float32)
+
+    return {"w1": draw(16, 32), "w2": draw(32, 16)}, {"x": draw(8, 16), "y": draw(8, 16)}, 0.1
+
+
+@pytest.fixture(scope="module")
+def plan() -> sw.Plan:
+    program = sw.from_jax(train_step, *arguments(), donate_argnums=0)
+    return program.shard(MESH, args={"params/w1": sw.P(None, "model"), "batch": sw.P("data")})
+
+
+@pytest.fixture(scope="module")
+def spmd(plan: sw.Plan) -> sw.Spmd:
+    return plan.partition()
+
+
+def test_the_public_names_are_all_there_is() -> None:
+    import shardwright
+
+    for name in shardwright.__all__:
+        assert getattr(shardwright, name) is not None
+    assert jax.sharding.PartitionSpec is shardwright.P
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        shardwright.nothing  # noqa: B018
+
+
+def test_shardings_are_completed_and_named(plan: sw.Plan) -> None:
+    assert {name: repr(sharding) for name, sharding in plan.shardings.items()} == {
+        "params/w1": "[{}, {model}]",
+        "params/w2": "[{model}, {}]",
+        "batch/x": "[{data}, {}]",
+        "batch/y": "[{data}, {}]",
+        "rate": "[]",
+        "result/0/w1": "[{}, {model}]",
+        "result/0/w2": "[{model}, {}]",
+        "result/1": "[]",
+    }
+
+
+def test_named_shardings_have_the_structure_of_the_function(plan: sw.Plan) -> None:
+    params, batch, rate = plan.in_shardings
+    assert params["w1"].spec == sw.P(None, "model")
+    assert batch["x"].spec == sw.P("data", None)
+    assert rate.spec == sw.P()
+    assert plan.out_shardings[0]["w2"].spec == sw.P("model", None)
+
+
+def test_named_shardings_serve_jit_and_device_put(plan: sw.Plan) -> None:
+    args = arguments()
+    placed = jax.device_put(args, plan.in_shardings)
+    assert placed[0]["w1"].addressable_shards[0].data.shape == (16, 8)
+    jitted = jax.jit(train_step, in_shardings=plan.in_shardings, out_shardings=plan.out_shardings)
+    np.testing.assert_allclose(jitted(*placed)[1], train_step(*args)[1], rtol=1e-5)
+
+
+def test_one_program_can_be_sharded_in_several_ways(plan: sw.Plan) -> None:
+    other = plan.program.shard(sw.Mesh(data=8), args={"batch": sw.P("data")})
+    assert repr(other.shardings["params/w1"]) == "[{}, {}]"
+    assert repr(plan.shardings["params/w1"]) == "[{}, {model}]"
+    assert "propagate" not in plan.program.clock.seconds
+
+
+def test_verification_agrees(spmd: sw.Spmd) -> None:
+    verification = spmd.verify(arguments())
+    assert verification.ok, verification.worst
+    assert len(verification.outputs) == 3
+    assert {"load", "propagate", "materialize", "localize", "verify"} <= set(spmd.clock.seconds)
+
+
+def test_verification_takes_inputs_by_name(spmd: sw.Spmd) -> None:
+    given = np.full((8, 16), 3.0, np.float32)
+    np.testing.assert_array_equal(spmd.inputs({"batch/x": given})[2], given)
+    with pytest.raises(sw.ShardingError, match="belong to no argument"):
+        spmd.inputs({"nothing": given})
+
+
+def test_inputs_depend_on_the_seed_alone(spmd: sw.Spmd) -> None:
+    one, same, other = spmd.inputs(seed=1), spmd.inputs(seed=1), spmd.inputs(seed=2)
+    assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
+    assert not np.array_equal(one[0], other[0])
+
+
+def test_a_wrong_program_does_not_verify(spmd: sw.Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = spmd.module("local")
+    wrong = right.replace("stablehlo.maximum", "stablehlo.minimum")
+    assert wrong != right
+    monkeypatch.setattr(spmd, "module", lambda stage: wrong)
+    verification = spmd.verify(arguments())
+    assert not verification.ok
+    with pytest.raises(sw.ShardingError, match="differs"):
+        verification.require()
+
+
+def test_compiled_programs_are_called_as_the_function_is(spmd: sw.Spmd) -> None:
+    args = arguments()
+    expected = train_step(*args)
+    found = spmd.compile()(*args)
+    assert isinstance(found, tuple)
+    assert list(found[0]) == list(expected[0])
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found, expected)
+    assert jax.tree.map(lambda leaf: leaf.sharding, found) == spmd.plan.out_shardings
+
+
+def test_compiled_programs_consume_what_was_donated(spmd: sw.Spmd) -> None:
+    params, batch, rate = arguments()
+    step = spmd.compile()
+    placed, kept = jax.device_put((params, batch), spmd.plan.in_shardings[:2])
+    params, loss = step(placed, kept, rate)
+    assert placed["w1"].is_deleted()
+    assert not kept["x"].is_deleted()
+    losses = [loss]
+    for _ in range(3):
+        params, loss = step(params, kept, rate)
+        losses.append(loss)
+    assert losses[-1] < losses[0]
+
+
+def test_compiled_programs_refuse_other_arguments(spmd: sw.Spmd) -> None:
+    params, batch, _ = arguments()
+    with pytest.raises(sw.ShardingError, match="other arguments than it was lowered for"):
+        spmd.compile()(params, batch)
+
+
+def test_a_program_from_text_takes_and_gives_arrays() -> None:
+    spmd = sw.load(MATMUL).shard(MESH, args={"x": "data,model"}).partition()
+    x, w = (np.ones(shape, np.float32) for shape in ((16, 64), (64, 32)))
+    step = spmd.compile()
+    (y,) = step(x, w)
+    np.testing.assert_allclose(y, x @ w)
+    assert spmd.traffic.total.static == 1
+    with pytest.raises(sw.ShardingError, match="the program takes 2 arrays, 1 were given"):
+        step(x)
+    with pytest.raises(sw.ShardingError, match=r"input w has shape \[32, 64\]"):
+        step(x, w.T)
+
+
+def test_the_order_of_devices_is_that_of_the_mesh() -> None:
+    mesh = sw.Mesh([("data", 2), ("model", 4)], device_ids=[7, 6, 5, 4, 3, 2, 1, 0])
+    spmd = sw.load(MATMUL).shard(mesh, args={"x": "data,model", "w": "model,."}).partition()
+    x, w = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((16, 64), (64, 32)))
+    (y,) = spmd.compile()(x, w)
+    np.testing.assert_allclose(y, x @ w, rtol=1e-4, atol=1e-4)
+    assert spmd.verify([x, w]).ok
+
+
+def test_too_few_devices_for_compile() -> None:
+    spmd = sw.load(MATMUL).shard(sw.Mesh(data=16), args={"x": "data,."}).partition()
+    with pytest.raises(sw.ShardingError, match="this process has 8"):
+        spmd.compile()
+
+
+@pytest.mark.parametrize("stage", ["propagated", "explicit", "local"])
+def test_every_stage_is_a_module_that_can_be_read(spmd: sw.Spmd, stage: str, tmp_path: Path) -> None:
+    path = spmd.write(stage, tmp_path / f"{stage}.mlir")
+    again = sw.load(path)
+    assert list(again.arguments) == list(spmd.plan.program.arguments)
+    assert path.read_text() == spmd.module(stage)
+
+
+def test_a_propagated_module_goes_on_where_it_stopped(plan: sw.Plan, tmp_path: Path) -> None:
+    again = sw.load(plan.write(tmp_path / "full.mlir")).plan()
+    assert list(map(repr, again.arguments.values())) == list(map(repr, plan.arguments.values()))
+
+
+def test_a_propagated_module_is_verified_without_its_resharding() -> None:
+    text = MATMUL.replace("return %y", "%z = sdy.reshard %y <@mesh, [{}, {}]> : tensor<16x32xf32>\n  return %z")
+    program = sw.load('\nsdy.mesh @mesh = <["data"=2, "model"=4]>' + text)
+    assert "sdy." not in program.unsharded().replace("sdy.mesh", "")
+    assert program.shard(args={"x": "data,model"}).partition().verify().ok
+
+
+def test_the_reference_is_the_program_untouched(plan: sw.Plan) -> None:
+    assert plan.program.unsharded() == plan.program.source.content
+
+
+def test_an_unknown_stage(spmd: sw.Spmd) -> None:
+    with pytest.raises(sw.ShardingError, match="unknown stage 'optimized'"):
+        spmd.module("optimized")
+
+
+def test_a_program_without_a_mesh_has_no_plan() -> None:
+    with pytest.raises(sw.ShardingError, match="the program has no mesh"):
+        sw.load(MATMUL).plan()
