@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
 import tests.rules.corpus_more  # noqa: F401  (registers makers)
 from shardwright.errors import ShardingError
-from shardwright.ir.context import load_module, module_text
-from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.modules import read, write
 from shardwright.notation.sdy import print_mesh, print_sharding
-from shardwright.partition import check, localize, materialize
-from shardwright.propagation import propagate
-from shardwright.runtime.execute import Execution, Job, try_jobs
-from shardwright.runtime.inputs import make_inputs
+from shardwright.runtime.execute import Execution, try_jobs
 from shardwright.sharding import TensorSharding
+from tests.partition.compare import Case, assert_equal, make_case
 from tests.rules.corpus import MAKERS, Instance, instances
 
 SEED = int(os.environ.get("SHARDWRIGHT_SEED", "0"))
@@ -31,15 +24,6 @@ MESHES = (Mesh(x=2, y=4), Mesh(x=2, y=2, z=2), Mesh(x=8), Mesh(x=2, y=3))
 REFUSED = ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter")
 NO_CPU_KERNEL = ("chlo.bessel_i1e", "chlo.mulhi", "stablehlo.custom_call")
 TESTED = [name for name in MAKERS if not name.endswith(REFUSED) and not name.startswith(NO_CPU_KERNEL)]
-
-
-@dataclass
-class Case:
-    """A module of several instances of one op, and the two jobs that must agree."""
-
-    text: str
-    unsharded: Job
-    local: Job
 
 
 def random_sharding(rng: random.Random, mesh: Mesh, type: TensorType) -> TensorSharding:
@@ -91,50 +75,10 @@ def _draw(text: str) -> str:
     return '"integers -3 9"' if dtype in ("i32", "i64") else '"integers 0 2"'
 
 
-def unannotated(graph: Graph) -> str:
-    """The program for one device."""
-    plain = graph.skeleton()
-    plain.types, plain.shardings, plain.main = graph.types, graph.shardings, graph.main
-    plain.meshes = {}
-    for attributes in (*plain.main.argument_attributes, *plain.main.result_attributes):
-        attributes.pop("sdy.sharding", None)
-    return module_text(write(plain, shardings=False))
-
-
-def make_case(name: str, seed: int) -> Case:
+def case_of(name: str, seed: int) -> Case:
     rng = random.Random(f"{name}/{seed}")
     mesh = rng.choice(MESHES)
-    text = annotated(list(instances(name, COUNT, seed)), mesh, rng)
-    graph = read(load_module(text))
-    made = materialize(propagate(graph)).graph
-    check(made)
-    module = write(made)
-    assert module.operation.verify()
-    again = read(load_module(module_text(module)))
-    check(again)
-    local = write(localize(again), shardings=False)
-    assert local.operation.verify()
-    types = [graph.types[value] for value in graph.main.block.arguments]
-    inputs = tuple(make_inputs(types, graph.main.argument_names, graph.main.argument_attributes, seed=seed))
-    out_types = tuple(graph.types[value] for value in graph.main.block.terminator.operands)
-    return Case(
-        text,
-        Job(unannotated(graph), inputs),
-        Job(
-            module_text(local),
-            inputs,
-            mesh,
-            tuple(_sharding(made, value) for value in made.main.block.arguments),
-            tuple(_sharding(made, value) for value in made.main.block.terminator.operands),
-            out_types,
-        ),
-    )
-
-
-def _sharding(graph: Graph, value: int) -> TensorSharding:
-    sharding = graph.shardings[value]
-    assert sharding is not None
-    return sharding
+    return make_case(annotated(list(instances(name, COUNT, seed)), mesh, rng), seed)
 
 
 Results = dict[str, tuple[Case, Execution | ShardingError, Execution | ShardingError]]
@@ -145,28 +89,12 @@ def run_all(cases: dict[str, Case]) -> Results:
     return {name: (case, done[2 * i], done[2 * i + 1]) for i, (name, case) in enumerate(cases.items())}
 
 
-def assert_equal(name: str, case: Case, unsharded: Execution | ShardingError, local: Execution | ShardingError) -> None:
-    assert isinstance(unsharded, Execution), f"{unsharded}\n{case.text}"
-    assert isinstance(local, Execution), f"{local}\n{case.text}\n{case.local.module}"
-    assert not local.differences, f"{local.differences}\n{case.text}\n{case.local.module}"
-    for number, (wanted, found) in enumerate(zip(unsharded.outputs, local.outputs, strict=True)):
-        exact = wanted.dtype.kind in "iub"
-        close = np.allclose(
-            wanted.astype(np.complex128 if wanted.dtype.kind == "c" else np.float64),
-            found.astype(np.complex128 if wanted.dtype.kind == "c" else np.float64),
-            rtol=0 if exact else 2e-5,
-            atol=0 if exact else 1e-5,
-            equal_nan=True,
-        )
-        assert close, f"{name}: result {number}\n{wanted}\n{found}\n{case.text}\n{case.local.module}"
-
-
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Case | Exception]:
     made: dict[str, Case | Exception] = {}
     for name in TESTED:
         try:
-            made[name] = make_case(name, SEED)
+            made[name] = case_of(name, SEED)
         except Exception as error:  # raised again by the test of this op alone
             made[name] = error
     return made
@@ -188,5 +116,5 @@ def test_sharded_is_unsharded(name: str, cases: dict[str, Case | Exception], res
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_sharded_is_unsharded_long(seed: int) -> None:
-    for name, outcome in run_all({name: make_case(name, seed) for name in TESTED}).items():
+    for name, outcome in run_all({name: case_of(name, seed) for name in TESTED}).items():
         assert_equal(name, *outcome)

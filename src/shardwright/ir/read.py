@@ -213,7 +213,15 @@ class _Reader:
             blocks: tuple[Block, ...] = ()
             if regions and name not in BODY_OPS:
                 blocks = tuple([self._region(region, ids, op) for region in op.regions])
+            if name == "stablehlo.while":
+                self._carry(blocks, results)
             into.append(Op(signature, operands, results, blocks, self._location(op.location)))
+
+    def _carry(self, blocks: tuple[Block, ...], results: tuple[int, ...]) -> None:
+        """What a loop's `sdy.sharding` says of its results it says of the values carried round."""
+        for block in blocks:
+            for argument, result in zip(block.arguments, results, strict=True):
+                self.shardings[argument] = self.shardings[result]
 
     def _location(self, handle: Any) -> int:
         return self.locations.inside(handle, self.caller) if self.caller else self.locations.add(handle)

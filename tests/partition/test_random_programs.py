@@ -1,0 +1,34 @@
+"""Random annotated programs, all stages, run on virtual devices against the program for one device."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from shardwright.runtime.execute import try_jobs
+from tests.partition.compare import assert_equal, make_case
+from tests.propagation.programs import random_program
+
+SEED = int(os.environ.get("SHARDWRIGHT_SEED", "0"))
+COUNT = 40
+
+
+def run(first: int, count: int) -> None:
+    texts = {seed: random_program(seed) for seed in range(first, first + count)}
+    # What is written per device has no meaning on one: there is nothing to compare a manual computation with.
+    cases = {seed: make_case(text, seed) for seed, text in texts.items() if "manual_computation" not in text}
+    assert len(cases) > count / 2
+    done = try_jobs([job for case in cases.values() for job in (case.unsharded, case.local)], timeout=1200)
+    for number, (seed, case) in enumerate(cases.items()):
+        assert_equal(f"program {seed}", case, done[2 * number], done[2 * number + 1])
+
+
+def test_sharded_is_unsharded() -> None:
+    run(SEED * COUNT, COUNT)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(50))
+def test_sharded_is_unsharded_long(block: int) -> None:
+    run(10_000 + block * COUNT, COUNT)
