@@ -32,7 +32,7 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.partition import Explicit, Note, localize, materialize
+from shardwright.partition import Explicit, Note, is_explicit, localize, materialize
 from shardwright.propagation import propagate
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.inputs import make_inputs
@@ -133,7 +133,7 @@ class Program:
         clock = self.clock.branch()
         annotated = annotate(self.graph, mesh, args or {}, self.name)
         with clock.stage("propagate"):
-            graph = propagate(annotated)
+            graph = annotated if is_explicit(annotated) else propagate(annotated)
         return Plan(self, annotated, graph, clock)
 
     def unsharded(self) -> str:

@@ -85,7 +85,7 @@ Results = dict[str, tuple[Case, Execution | ShardingError, Execution | ShardingE
 
 
 def run_all(cases: dict[str, Case]) -> Results:
-    done = try_jobs([job for case in cases.values() for job in (case.unsharded, case.local)], timeout=1200)
+    done = try_jobs([job for case in cases.values() for job in (case.unsharded, case.local)], timeout=600)
     return {name: (case, done[2 * i], done[2 * i + 1]) for i, (name, case) in enumerate(cases.items())}
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from shardwright.errors import ShardingError
-from shardwright.ir.context import load_module
+from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph, Op
 from shardwright.notation.modules import read, write
 from shardwright.partition.check import check
@@ -262,3 +262,33 @@ def test_check_catches_a_partial_sum_in_a_nonlinear_op() -> None:
     graph.shardings[graph.main.block.ops[0].results[0]] = partial
     with pytest.raises(ShardingError, match=r"stablehlo\.tanh is not local"):
         check(graph)
+
+
+def test_an_explicit_program_that_is_read_again_stays_as_it_is() -> None:
+    made = explicit(product(value("{}", "{}"))).graph
+    text = module_text(write(made))
+    again = materialize(read(load_module(text)))
+    assert module_text(write(again.graph)) == text
+    assert again.notes == ()
+
+
+def test_an_explicit_program_that_is_wrong_is_refused() -> None:
+    text = module_text(write(explicit(product(value("{}", "{}"))).graph))
+    line = next(line for line in text.splitlines() if "sdy.all_reduce" in line)
+    out = line.partition("out_sharding")[2]
+    name = line.split("=")[0].strip()
+    wrong = text.replace(', unreduced={"y"}', "").replace(
+        line, f"{name} = sdy.all_slice [{{}}, {{}}] %0 out_sharding{out}"
+    )
+    with pytest.raises(ShardingError, match=r"stablehlo\.dot_general is not local"):
+        materialize(read(load_module(wrong)))
+
+
+def test_collectives_in_a_program_without_all_layouts_ask_for_layouts() -> None:
+    made = explicit(f"""
+    func.func @main(%a: tensor<512x512xf32> {sharded('{"y"}', "{}")}) -> tensor<512x512xf32> {{
+      %0 = sdy.all_gather [{{"y"}}, {{}}] %a out_sharding=<@mesh, [{{}}, {{}}]> : tensor<512x512xf32>
+      %1 = stablehlo.tanh %0 : tensor<512x512xf32>
+      return %1 : tensor<512x512xf32>
+    }}""")
+    assert communication(made.graph) == {"sdy.all_gather": 1}

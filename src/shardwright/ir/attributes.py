@@ -77,7 +77,7 @@ class _Reader:
         if kind == "hexadecimal":
             return text
         if text == "(":
-            return self.tuple()
+            return self.group()
         if text == "{":
             return dict(self.fields("}"))
         if text in ("true", "false"):
@@ -90,7 +90,7 @@ class _Reader:
             return self.struct()
         return text.removeprefix("@")
 
-    def tuple(self) -> Any:
+    def group(self) -> Any:
         """`(a, b)`, and `(pre)size` of a sub-axis as `(pre, size)`."""
         items = tuple(self.items(")"))
         follows = self.tokens[self.at][0] if self.at < len(self.tokens) else ""

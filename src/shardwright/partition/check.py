@@ -12,11 +12,11 @@ from shardwright.ir.signature import Signature
 from shardwright.mesh import AxisRef
 from shardwright.notation.sdy import parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
-from shardwright.partition.emit import step_of
+from shardwright.partition.emit import SDY_COLLECTIVES, step_of
 from shardwright.partition.splits import linear_operands, splits_of
 from shardwright.sharding import TensorSharding
 
-__all__ = ["check"]
+__all__ = ["check", "is_explicit"]
 
 _ANY_LAYOUT = frozenset({"stablehlo.constant", "stablehlo.iota"})
 _TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
@@ -30,6 +30,22 @@ def check(graph: Graph) -> None:
         ShardingError: naming the first op whose layouts do not fit, and how.
     """
     _Checker(graph).block(graph.main.block, graph.main.result_shardings)
+
+
+def is_explicit(graph: Graph) -> bool:
+    """Whether a program looks like one that `materialize` wrote: collectives between ops, a layout for every tensor.
+
+    Collectives in a program whose tensors are not all sharded yet are requests for layouts instead.
+    """
+    collectives = False
+    for op in graph.walk():
+        collectives = collectives or op.name in SDY_COLLECTIVES
+        if op.name == "sdy.manual_computation":
+            continue
+        values = (*op.results, *(value for block in op.regions for value in block.arguments))
+        if any(graph.types[value].is_tensor and graph.shardings[value] is None for value in values):
+            return False
+    return collectives
 
 
 class _Checker:

@@ -13,7 +13,19 @@ from shardwright.notation.sdy import parse_axes, parse_axis_lists, parse_moves, 
 from shardwright.reshard.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
 from shardwright.sharding import TensorSharding
 
-__all__ = ["collective", "emit_steps", "step_of"]
+__all__ = ["SDY_COLLECTIVES", "collective", "emit_steps", "step_of"]
+
+SDY_COLLECTIVES = frozenset(
+    {
+        "sdy.all_gather",
+        "sdy.all_reduce",
+        "sdy.all_slice",
+        "sdy.all_to_all",
+        "sdy.collective_permute",
+        "sdy.reduce_scatter",
+    }
+)
+"""The ops between others that move data in an explicit program."""
 
 
 def emit_steps(

@@ -19,6 +19,8 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy import parse_axes, parse_shardings
 from shardwright.partition.assign import Assignment, assign
+from shardwright.partition.check import check, is_explicit
+from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.inner import emit_reduced
 from shardwright.partition.splits import check_supported
 from shardwright.partition.values import Value, Values
@@ -26,9 +28,6 @@ from shardwright.reshard.plan import reshard_cost
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["Explicit", "Note", "materialize"]
-
-
-_COLLECTIVES = ("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "collective_permute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +58,14 @@ class Explicit:
 def materialize(graph: Graph) -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 
+    A program that is explicit already (one that was written as such, and read again) is checked and given back.
+
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, or no mesh.
     """
+    if is_explicit(graph):
+        check(graph)
+        return Explicit(graph, ())
     return _Materializer(graph).run()
 
 
@@ -86,7 +90,7 @@ class _Materializer:
             "sdy.reshard": self._layout,
             "sdy.sharding_constraint": self._layout,
             "sdy.propagation_barrier": self._layout,
-            **{f"sdy.{name}": self._layout for name in _COLLECTIVES},
+            **dict.fromkeys(SDY_COLLECTIVES, self._layout),
             "sdy.sharding_group": lambda op: None,
             "sdy.manual_computation": self._manual,
             "sdy.named_computation": self._inline,
