@@ -86,10 +86,10 @@ def _reduce(
 
 def _take(ctx: Local, value: int, type: TensorType, step: Step, before: TensorSharding) -> int:
     if isinstance(step, AllReduce):
-        return local_all_reduce(ctx, value, step.axes, step.kind)
+        return local_all_reduce(ctx, value, step.axes, step.kind, before.mesh)
     if isinstance(step, ReduceScatter):
         for dim, axes in enumerate(step.axes):
-            value = local_reduce_scatter(ctx, value, axes, dim, step.kind)
+            value = local_reduce_scatter(ctx, value, axes, dim, step.kind, before.mesh)
         return value
     (result,) = localize_op(ctx, collective(step, type, before.mesh), (value,), (before,), (step.apply(before),))
     return result

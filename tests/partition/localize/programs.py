@@ -111,8 +111,7 @@ def problems(cases: Sequence[Case], locals: Sequence[Graph | None] | None = None
     for number, (case, _) in enumerate(runs):
         reference, actual = results[2 * number], results[2 * number + 1]
         if isinstance(reference, ShardingError) or isinstance(actual, ShardingError):
-            error = reference if isinstance(reference, ShardingError) else actual
-            found[case.name] = f"failed: {error}"
+            found[case.name] = f"failed: {reference if isinstance(reference, ShardingError) else actual}"
             continue
         names = [f"result{i}" for i in range(len(reference.outputs))]
         said = [f"{d.name} {d.problem}" for d in compare(reference.outputs, actual.outputs, names) if not d.ok]

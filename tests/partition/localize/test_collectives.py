@@ -208,6 +208,8 @@ def _reduced_by_hand(case: Case, kind: str) -> Graph:
     graph = case.graph()
     mesh = graph.meshes["mesh"]
     axes = (mesh.axis("y"), mesh.axis("x"))
+    (reduced,) = graph.main.block.ops[1].results
+    graph.shardings[reduced] = TensorSharding.of(mesh, [[]], partial=axes, kind=kind)
     local = localize(graph)
     ops = local.main.block.ops
     ops.pop()

@@ -516,3 +516,82 @@ def test_device_ids_stay_out_of_the_module() -> None:
         'sdy.mesh @mesh = <["x"=2], device_ids=[1, 0]> func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }',
     )
     assert "device_ids" not in jobs_of(case)[1].module
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "i8"])
+def test_positions_are_rounded_once(dtype: str) -> None:
+    """In `bf16` 256 + 1 is 256, so counting must not happen there."""
+    text = f'%r = stablehlo.iota dim = 0 {{SH([{{"y"}}])SH}} : tensor<4096x{dtype}>'
+    reference, local = run_jobs(jobs_of(_simple("iota", "", f"tensor<4096x{dtype}>", text)))
+    assert reference.outputs[0].tobytes() == local.outputs[0].tobytes()
+
+
+def test_channel_handles_are_unique_across_regions() -> None:
+    loop = FLOW[0].text.replace(
+        "return %r",
+        f'%g = sdy.all_gather [{{"x"}}, {{"y"}}] %r out_sharding=<@mesh, [{{}}, {{}}]> : {ALL}\nreturn %g',
+    )
+    handles = [
+        op.signature.text("channel_handle")
+        for op in localize(Case("loop", loop).graph()).walk()
+        if op.signature.text("channel_handle")
+    ]
+    assert len(handles) == len(set(handles)) == 3
+
+
+def test_axes_of_one_device_change_nothing() -> None:
+    case = Case(
+        "one",
+        """
+        sdy.mesh @mesh = <["x"=2, "one"=1]>
+        func.func @main(%a: tensor<4x4xf32> ARG([{"one", "x"}, {}])ARG) -> tensor<4x4xf32> {
+          %0 = sdy.all_gather [{"one", "x"}, {}] %a out_sharding=<@mesh, [{}, {}]> : tensor<4x4xf32>
+          %1 = sdy.all_slice [{}, {"one"}] %0 out_sharding=<@mesh, [{}, {"one"}]> : tensor<4x4xf32>
+          %2 = stablehlo.transpose %1, dims = [1, 0] {SH([{}, {}])SH} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+          %3 = stablehlo.reverse %2, dims = [0] {SH([{"one"}, {}])SH} : tensor<4x4xf32>
+          return %3 : tensor<4x4xf32>
+        }""",
+    )
+    assert problems([case]) == {}
+
+
+def test_one_device_needs_no_collectives() -> None:
+    case = Case(
+        "single",
+        """
+        sdy.mesh @mesh = <["x"=1]>
+        func.func @main(%a: tensor<4xf32> ARG([{"x"}])ARG) -> tensor<4xf32> {
+          %0 = sdy.all_gather [{"x"}] %a out_sharding=<@mesh, [{}]> : tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }""",
+    )
+    assert problems([case]) == {}
+    assert [op.name for op in localize(case.graph()).walk()] == ["func.return"]
+
+
+UNDECLARED = {
+    "product": f'%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {{SH([{{"x"}}, {{}}])SH}} : ({ALL}, {ALL}) -> {ALL}',
+    "reduction": f"%i = stablehlo.constant dense<0.0> : tensor<f32> %s = stablehlo.reduce(%a init: %i) applies stablehlo.add across "
+    f'dimensions = [1] {{SH([{{"x"}}])SH}} : ({ALL}, tensor<f32>) -> tensor<8xf32> %r = stablehlo.negate %a {{SH([{{"x"}}, {{"y"}}])SH}} : {ALL}',
+    "reduction of another kind": f"%i = stablehlo.constant dense<0.0> : tensor<f32> %s = stablehlo.reduce(%a init: %i) applies "
+    f'stablehlo.maximum across dimensions = [1] {{SH([{{"x"}}], unreduced={{"y"}})SH}} : ({ALL}, tensor<f32>) -> tensor<8xf32> '
+    f'%r = stablehlo.negate %a {{SH([{{"x"}}, {{"y"}}])SH}} : {ALL}',
+    "gather": f"""%at = stablehlo.constant {{SH([{{"y"}}])SH}} dense<[0, 1, 2, 3, 4, 5, 6, 7]> : tensor<8xi32>
+      %r = "stablehlo.gather"(%b, %at) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 8>, indices_are_sorted = false}}>
+        {{SH([{{"y"}}, {{}}])SH}} : ({ALL}, tensor<8xi32>) -> {ALL}""",
+}
+
+
+@pytest.mark.parametrize("what", UNDECLARED)
+def test_contributions_must_be_declared(what: str) -> None:
+    case = _simple(what, f'{A}, %b: {ALL} ARG([{{"y"}}, {{}}])ARG', ALL, UNDECLARED[what])
+    with pytest.raises(ShardingError, match="leaves contributions to a"):
+        localize(case.graph())
+
+
+def test_operands_of_a_product_are_split_alike() -> None:
+    body = f'%r = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] {{SH([{{"x"}}, {{"y"}}])SH}} : ({ALL}, {ALL}) -> {ALL}'
+    with pytest.raises(ShardingError, match="split alike"):
+        localize(_simple("dot", A, ALL, body).graph())

@@ -1,0 +1,218 @@
+"""StableHLO collectives over mesh axes, on one device's values.
+
+Groups are given in the compact form `#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = […]>`, whose devices XLA
+orders by their index along the axes as listed, sub-axes and axes out of mesh order included; so nothing here grows
+with the number of devices, except the pairs of a collective permute.
+
+XLA reduces by sum, product, max and min, and booleans by `and` and `or`. For anything else the contributions are
+exchanged and combined on the spot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shardwright.errors import ShardingError
+from shardwright.ir.attributes import i64_array, integer
+from shardwright.ir.builder import reduction_body
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
+from shardwright.mesh import Axes, Mesh, axes_size, merge_axes
+from shardwright.partition.localize.local import Local, positions
+from shardwright.sharding import TensorSharding
+
+__all__ = [
+    "local_all_gather",
+    "local_all_reduce",
+    "local_all_slice",
+    "local_all_to_all",
+    "local_collective_permute",
+    "local_reduce_scatter",
+    "permute_pairs",
+    "replica_groups",
+]
+
+_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
+_NATIVE = ("sum", "max", "min", "product")
+_BOOLEAN = {"sum": "or", "max": "or", "product": "and", "min": "and"}
+
+
+@memoize
+def replica_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
+    """Groups of devices that differ only along `axes`, in the order of their index along them.
+
+    A mesh whose devices are in another order than the program's partitions gets its groups spelled out.
+    """
+    if mesh.device_ids != partitions.device_ids:
+        return _dense_groups(axes, mesh, partitions)
+    refs = []
+    for axis in merge_axes(axes):
+        part = "" if mesh.is_full(axis) else f", sub_axis_info = ({axis.pre}){axis.size}"
+        refs.append(f'#stablehlo.axis_ref<name = "{axis.name}"{part}>')
+    return f"#stablehlo.replica_group_mesh_axes<mesh = @{mesh.name}, axes = [{', '.join(refs)}]>"
+
+
+def _dense_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
+    position = positions(mesh, partitions)
+    index, rest = np.zeros_like(position), position.copy()
+    for stride, size in map(mesh.digit, axes):
+        coordinate = position // stride % size
+        index = index * size + coordinate
+        rest -= coordinate * stride
+    groups = np.lexsort((index, rest)).reshape(-1, axes_size(axes))
+    return f"dense<{groups.tolist()}> : tensor<{groups.shape[0]}x{groups.shape[1]}xi64>"
+
+
+def local_all_gather(ctx: Local, value: int, axes: Axes, dim: int, mesh: Mesh | None = None) -> int:
+    """The shards along `axes` of dimension `dim`, joined in the order of their index."""
+    count = axes_size(axes)
+    if count == 1:
+        return value
+    attributes = _grouped(ctx, axes, mesh) | {"all_gather_dim": integer(dim), "use_global_device_ids": "unit"}
+    return ctx.emit("all_gather", (value,), _resized(ctx.type(value), dim, count, 1), attributes)
+
+
+def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...], mesh: Mesh | None = None) -> int:
+    """This device's part of a value cut along `axes[dim]` in every dimension. No communication."""
+    shape = ctx.type(value).dims
+    sizes = tuple(size // axes_size(cut) for size, cut in zip(shape, axes, strict=True))
+    if sizes == shape:
+        return value
+    dtype = "i64" if max(shape) >= 1 << 31 else "i32"
+    zero = ctx.constant(0, TensorType((), dtype))
+    starts = [
+        zero if axes_size(cut) == 1 else ctx.offset(cut, size, mesh, dtype)
+        for size, cut in zip(sizes, axes, strict=True)
+    ]
+    return ctx.dynamic_slice(value, starts, sizes)
+
+
+def local_all_to_all(
+    ctx: Local, value: int, axes: Axes, source_dim: int, target_dim: int, mesh: Mesh | None = None
+) -> int:
+    """Join dimension `source_dim` along `axes` and cut `target_dim` along them instead."""
+    count = axes_size(axes)
+    if count == 1:
+        return value
+    attributes = _grouped(ctx, axes, mesh) | {
+        "split_dimension": integer(target_dim),
+        "concat_dimension": integer(source_dim),
+        "split_count": integer(count),
+    }
+    cut = _resized(ctx.type(value), target_dim, 1, count)
+    return ctx.emit("all_to_all", (value,), _resized(cut, source_dim, count, 1), attributes)
+
+
+def local_all_reduce(ctx: Local, value: int, axes: Axes, kind: str = "sum", mesh: Mesh | None = None) -> int:
+    """The contributions of all devices along `axes`, combined by `kind`.
+
+    Raises:
+        ShardingError: a kind other than sum, max, min, product, and, or, xor.
+    """
+    if axes_size(axes) == 1:
+        return value
+    type = ctx.type(value)
+    kind, native = _reduction(kind, type.dtype)
+    if not native:
+        gathered = local_all_gather(ctx, ctx.reshape(value, (1, *type.dims)), axes, 0, mesh)
+        return _combine(ctx, gathered, kind)
+    attributes = _grouped(ctx, axes, mesh) | {"use_global_device_ids": "unit"}
+    return ctx.emit("all_reduce", (value,), type, attributes, (reduction_body(kind, type.dtype),))
+
+
+def local_reduce_scatter(
+    ctx: Local, value: int, axes: Axes, dim: int, kind: str = "sum", mesh: Mesh | None = None
+) -> int:
+    """The combined contributions along `axes`, each device keeping its part of dimension `dim`.
+
+    Raises:
+        ShardingError: a kind other than sum, max, min, product, and, or, xor.
+    """
+    count = axes_size(axes)
+    if count == 1:
+        return value
+    type = ctx.type(value)
+    kind, native = _reduction(kind, type.dtype)
+    if not native:
+        stacked = ctx.reshape(value, (1, *type.dims))
+        return _combine(ctx, local_all_to_all(ctx, stacked, axes, 0, dim + 1, mesh), kind)
+    attributes = _grouped(ctx, axes, mesh) | {"scatter_dimension": integer(dim), "use_global_device_ids": "unit"}
+    body = reduction_body(kind, type.dtype)
+    return ctx.emit("reduce_scatter", (value,), _resized(type, dim, 1, count), attributes, (body,))
+
+
+def local_collective_permute(ctx: Local, value: int, source: TensorSharding, target: TensorSharding) -> int:
+    """The shard that `target` wants here, of a value that lies as `source` says, sent from a device that has it.
+
+    Raises:
+        ShardingError: the two do not cut the dimensions into equally many parts.
+    """
+    pairs = permute_pairs(source, target, ctx.mesh)
+    if bool((pairs[:, 0] == pairs[:, 1]).all()):
+        return value
+    text = f"dense<{pairs.tolist()}> : tensor<{len(pairs)}x2xi64>"
+    attributes = {"source_target_pairs": text, "channel_handle": ctx.channel()}
+    return ctx.emit("collective_permute", (value,), ctx.type(value), attributes)
+
+
+@memoize
+def permute_pairs(source: TensorSharding, target: TensorSharding, partitions: Mesh) -> Any:
+    """`(sender, receiver)` of every partition, an array of two columns sorted by receiver.
+
+    A device that has what it wants keeps it. The others are matched shard by shard: as many have a shard as want it,
+    because both sides cut into equally many parts.
+    """
+    if [axes_size(a) for a in source.axes] != [axes_size(a) for a in target.axes] or axes_size(
+        source.partial_axes
+    ) != axes_size(target.partial_axes):
+        raise ShardingError(f"no permutation of devices turns {source!r} into {target!r}")
+    has, wants = _shards(source, partitions), _shards(target, partitions)
+    sender = np.arange(len(has))
+    moved = np.flatnonzero(has != wants)
+    senders = moved[np.argsort(has[moved], kind="stable")]
+    receivers = moved[np.argsort(wants[moved], kind="stable")]
+    sender[receivers] = senders
+    return np.stack([sender, np.arange(len(has))], axis=1)
+
+
+def _shards(sharding: TensorSharding, partitions: Mesh) -> Any:
+    """Number of the shard (and contribution) that each partition holds."""
+    position = positions(sharding.mesh, partitions)
+    index = np.zeros_like(position)
+    for stride, size in map(sharding.mesh.digit, (*sharding.used_axes, *sharding.partial_axes)):
+        index = index * size + position // stride % size
+    return index
+
+
+def _grouped(ctx: Local, axes: Axes, mesh: Mesh | None) -> dict[str, str]:
+    return {"replica_groups": replica_groups(axes, mesh or ctx.mesh, ctx.mesh), "channel_handle": ctx.channel()}
+
+
+def _reduction(kind: str, dtype: str) -> tuple[str, bool]:
+    """The kind as XLA knows it for this element type, and whether its collectives do."""
+    if kind not in _KINDS:
+        raise ShardingError(f"devices cannot combine contributions by {kind!r}", remedy=f"one of {', '.join(_KINDS)}")
+    if dtype == "i1":
+        kind = _BOOLEAN.get(kind, kind)
+        return kind, kind != "xor"
+    return kind, kind in _NATIVE
+
+
+def _combine(ctx: Local, stacked: int, kind: str) -> int:
+    """Reduce the first dimension."""
+    type = ctx.type(stacked)
+    identity = ctx.identity(kind, TensorType((), type.dtype))
+    body = reduction_body(kind, type.dtype)
+    result = type.with_shape(type.dims[1:])
+    return ctx.emit("reduce", (stacked, identity), result, {"dimensions": i64_array([0])}, (body,))
+
+
+def _resized(type: TensorType, dim: int, times: int, parts: int) -> TensorType:
+    """`type` with dimension `dim` multiplied by `times` and divided by `parts`."""
+    shape = list(type.dims)
+    if shape[dim] * times % parts:
+        raise ShardingError(f"dimension {dim} of {type} does not split into {parts} equal parts")
+    shape[dim] = shape[dim] * times // parts
+    return type.with_shape(tuple(shape))

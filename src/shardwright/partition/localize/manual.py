@@ -1,0 +1,78 @@
+"""A manual computation holds what one device computes already: its body takes its place."""
+
+from __future__ import annotations
+
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.signature import Signature
+from shardwright.notation.sdy import parse_shardings
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.registry import Shardings
+from shardwright.sharding import TensorSharding
+
+__all__ = ["inline"]
+
+
+def inline(
+    ctx: Local, source: Graph, op: Op, operands: list[int], operand_shardings: Shardings, result_shardings: Shardings
+) -> tuple[int, ...]:
+    """Write the body of `sdy.manual_computation` on `operands`, with fresh channel handles; its results.
+
+    Raises:
+        ShardingError: a value is handed over otherwise than it lies, or the body is not of one device's types.
+    """
+    body = op.regions[0]
+    said = parse_shardings(op.signature.text("in_shardings") or "<[]>", source.meshes)
+    given = parse_shardings(op.signature.text("out_shardings") or "<[]>", source.meshes)
+    _agree("operand", said, operand_shardings)
+    _agree("result", given, result_shardings)
+    for number, (value, argument) in enumerate(zip(operands, body.arguments, strict=True)):
+        if ctx.type(value) != source.types[argument]:
+            raise ShardingError(
+                f"argument {number} of the body has type {source.types[argument]}, a shard has {ctx.type(value)}",
+                remedy="make every mesh axis manual",
+            )
+    for number, (value, sharding) in enumerate(zip(body.terminator.operands, result_shardings, strict=True)):
+        wanted = local_type(op.signature.results[number], sharding)
+        if source.types[value] != wanted:
+            raise ShardingError(f"result {number} of the body has type {source.types[value]}, a shard has {wanted}")
+    copied = _copy(ctx, source, body, dict(zip(body.arguments, operands, strict=True)))
+    return tuple(copied[value] for value in body.terminator.operands)
+
+
+def _agree(what: str, said: tuple[TensorSharding, ...], lies: Shardings) -> None:
+    for number, (one, other) in enumerate(zip(said, lies, strict=True)):
+        if not one.equivalent(other):
+            raise ShardingError(f"{what} {number} of the manual computation is {one!r}, but the value is {other!r}")
+
+
+def _copy(ctx: Local, source: Graph, block: Block, values: dict[int, int]) -> dict[int, int]:
+    """Write the ops of `block` except its terminator; `values` maps what they read and is added to."""
+    for op in block.ops[:-1]:
+        _copy_op(ctx, source, op, values)
+    return values
+
+
+def _copy_op(ctx: Local, source: Graph, op: Op, values: dict[int, int]) -> None:
+    ctx.location = op.location
+    signature = _renumbered(ctx, op.signature)
+    regions = tuple(_copy_region(ctx, source, region, values) for region in op.regions)
+    results = ctx.append(signature, [values[value] for value in op.operands], (), regions)
+    values.update(zip(op.results, results, strict=True))
+
+
+def _copy_region(ctx: Local, source: Graph, block: Block, values: dict[int, int]) -> Block:
+    arguments = tuple(ctx.graph.new_value(source.types[value]) for value in block.arguments)
+    inside = values | dict(zip(block.arguments, arguments, strict=True))
+    ops: list[Op] = []
+    inner = ctx.inner(ops)
+    _copy(inner, source, block, inside)
+    _copy_op(inner, source, block.terminator, inside)
+    return Block(arguments, ops)
+
+
+def _renumbered(ctx: Local, signature: Signature) -> Signature:
+    """Bodies come from several places: their channel handles may coincide."""
+    if signature.text("channel_handle") is None or signature.get("channel_handle", {}).get("type") != 1:
+        return signature
+    return signature.replace(channel_handle=ctx.channel())

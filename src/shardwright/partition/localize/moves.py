@@ -1,0 +1,120 @@
+"""The sdy collectives: they say which axes leave or join which dimension; StableHLO's do it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.signature import Signature
+from shardwright.mesh import Axes
+from shardwright.notation.sdy import parse_axes, parse_axis_lists, parse_moves
+from shardwright.partition.localize.checks import require_axes
+from shardwright.partition.localize.collectives import (
+    local_all_gather,
+    local_all_reduce,
+    local_all_slice,
+    local_all_to_all,
+    local_collective_permute,
+    local_reduce_scatter,
+)
+from shardwright.partition.localize.layout import wide
+from shardwright.partition.localize.local import Local
+from shardwright.partition.localize.registry import Shardings, localizer
+from shardwright.sharding import TensorSharding
+
+__all__: list[str] = []
+
+
+def _joined(left: Sequence[Axes], right: Sequence[Axes]) -> list[Axes]:
+    return [(*one, *other) for one, other in zip(left, right, strict=True)]
+
+
+@localizer("sdy.all_gather")
+def _all_gather(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    mesh = target[0].mesh
+    axes = parse_axis_lists(signature.text("gathering_axes") or "", mesh)
+    require_axes("the operand", source[0], _joined(target[0].axes, axes))
+    value = operands[0]
+    for dim, gathered in enumerate(axes):
+        value = local_all_gather(ctx, value, gathered, dim, mesh)
+    return (value,)
+
+
+@localizer("sdy.all_slice")
+def _all_slice(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    mesh = target[0].mesh
+    axes = parse_axis_lists(signature.text("slicing_axes") or "", mesh)
+    require_axes("the result", target[0], _joined(source[0].axes, axes))
+    return (local_all_slice(ctx, operands[0], axes, mesh),)
+
+
+@localizer("sdy.all_to_all")
+def _all_to_all(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Parameters name different dimensions, so one after the other does what all at once would."""
+    mesh = target[0].mesh
+    parameters = parse_moves(signature.text("params") or "", mesh)
+    lists: list[list[Axes]] = [[()] * source[0].rank, [()] * source[0].rank]
+    value = operands[0]
+    for axes, source_dim, target_dim in parameters:
+        lists[0][target_dim], lists[1][source_dim] = axes, axes
+        value = local_all_to_all(ctx, value, axes, source_dim, target_dim, mesh)
+    for dim, (before, after) in enumerate(
+        zip(_joined(source[0].axes, lists[0]), _joined(target[0].axes, lists[1]), strict=True)
+    ):
+        if wide(before) != wide(after):
+            raise ShardingError(f"the all-to-all does not turn dimension {dim} of {source[0]!r} into {target[0]!r}")
+    return (value,)
+
+
+@localizer("sdy.all_reduce")
+def _all_reduce(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    mesh = target[0].mesh
+    axes = parse_axes(signature.text("reduction_axes") or "{}", mesh)
+    require_axes("the result", target[0], source[0].axes)
+    return (local_all_reduce(ctx, operands[0], axes, _kind(source[0], axes), mesh),)
+
+
+@localizer("sdy.reduce_scatter")
+def _reduce_scatter(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    mesh = target[0].mesh
+    axes = parse_axis_lists(signature.text("reduce_scatter_axes") or "", mesh)
+    require_axes("the result", target[0], _joined(source[0].axes, axes))
+    kind = _kind(source[0], tuple(axis for scattered in axes for axis in scattered))
+    value = operands[0]
+    for dim, scattered in enumerate(axes):
+        value = local_reduce_scatter(ctx, value, scattered, dim, kind, mesh)
+    return (value,)
+
+
+def _kind(source: TensorSharding, axes: Axes) -> str:
+    """How the contributions along `axes` combine; along axes on which nothing is said to be partial, by sum."""
+    kinds = {p.kind for p in source.partial if any(p.axis.overlaps(axis) for axis in axes)}
+    if len(kinds) > 1:
+        raise ShardingError(f"one collective cannot combine contributions by {' and '.join(sorted(kinds))}")
+    return kinds.pop() if kinds else "sum"
+
+
+@localizer("sdy.collective_permute")
+def _collective_permute(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    return (local_collective_permute(ctx, operands[0], source[0], target[0]),)
+
+
+@localizer("sdy.propagation_barrier", "sdy.data_flow_edge")
+def _identity(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Ops that only guide propagation."""
+    require_axes("the result", target[0], source[0].axes)
+    return tuple(operands)

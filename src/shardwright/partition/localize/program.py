@@ -1,0 +1,174 @@
+"""The per-device program of an explicit graph: every value at its local shape, every collective in StableHLO."""
+
+from __future__ import annotations
+
+import math
+
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.signature import Signature
+from shardwright.mesh import Mesh
+from shardwright.partition.localize.local import Local, device_mesh, local_type
+from shardwright.partition.localize.manual import inline
+from shardwright.partition.localize.registry import Shardings, localize_op
+from shardwright.sharding import TensorSharding, replicated
+
+__all__ = ["localize"]
+
+_RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
+_UNRESOLVED = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
+_DROPPED = frozenset({"sdy.sharding_group"})
+_GLOBAL_ONLY = frozenset({"mhlo.sharding", "sdy.sharding"})
+
+
+def localize(graph: Graph) -> Graph:
+    """The program that each device of the mesh runs.
+
+    Arguments:
+        graph: An explicit program: every tensor has a closed sharding that divides evenly, every op can be computed
+            on shards alone, and communication stands between ops (sdy collectives) or in manual computations.
+
+    Returns:
+        A new graph without shardings, whose arguments and results are shards. Its collectives name devices by their
+        position in the mesh; `runtime` assigns devices to positions.
+
+    Raises:
+        ShardingError: a value without a sharding, or an op that cannot be computed in the parts asked for, at its
+            location.
+    """
+    return _Localizer(graph).run()
+
+
+class _Localizer:
+    def __init__(self, graph: Graph) -> None:
+        self.source = graph
+        self.mesh = device_mesh(graph)
+        self.target = graph.skeleton()
+        self.values: dict[int, int] = {}
+
+    def run(self) -> Graph:
+        source, target = self.source, self.target
+        target.meshes = {name: Mesh(mesh.axes, name=name) for name, mesh in source.meshes.items() if mesh.axes}
+        target.attributes |= {
+            "mhlo.num_partitions": f"{math.prod(self.mesh.sizes.values())} : i32",
+            "mhlo.num_replicas": "1 : i32",
+        }
+        main = target.main
+        main.argument_attributes = [_local_attributes(row) for row in source.main.argument_attributes]
+        main.result_attributes = [_local_attributes(row) for row in source.main.result_attributes]
+        main.result_shardings = [None] * len(source.main.result_shardings)
+        ops: list[Op] = []
+        arguments = self.arguments(source.main.block)
+        self.check_results()
+        ctx = Local(target, ops)
+        ctx.mesh = self.mesh
+        self.block(source.main.block, ctx)
+        main.block = Block(arguments, ops)
+        return target
+
+    def arguments(self, block: Block) -> tuple[int, ...]:
+        """The local arguments of a block."""
+        for value in block.arguments:
+            self.values[value] = self.target.new_value(local_type(self.source.types[value], self.sharding(value)))
+        return tuple(self.values[value] for value in block.arguments)
+
+    def sharding(self, value: int) -> TensorSharding:
+        """The sharding of a value; what is not a tensor has one of no dimensions."""
+        sharding = self.source.shardings[value]
+        if sharding is None:
+            if self.source.types[value].is_tensor:
+                raise ShardingError(
+                    f"a value of type {self.source.types[value]} has no sharding",
+                    remedy="materialize the program before localizing it",
+                )
+            return replicated(self.mesh, 0)
+        return sharding
+
+    def shardings(self, values: tuple[int, ...]) -> Shardings:
+        """The sharding of each value."""
+        shardings = self.source.shardings
+        return tuple([shardings[value] or self.sharding(value) for value in values])
+
+    def check_results(self) -> None:
+        """What main returns must lie as main says."""
+        main = self.source.main
+        for value, said, name in zip(
+            main.block.terminator.operands, main.result_shardings, main.result_names, strict=True
+        ):
+            if said is not None and not said.equivalent(self.sharding(value)):
+                raise ShardingError(
+                    f"result {name} lies as {self.sharding(value)!r} but is declared as {said!r}",
+                    remedy="materialize the program before localizing it",
+                )
+
+    def block(self, block: Block, ctx: Local) -> None:
+        """Write the ops of a block."""
+        for op in block.ops:
+            ctx.location = op.location
+            try:
+                self.op(op, ctx)
+            except ShardingError as error:
+                raise self.located(error, op) from None
+
+    def located(self, error: ShardingError, op: Op) -> ShardingError:
+        """The error with the op and its source line, where it does not say them yet."""
+        said = error.diagnostic
+        if said.op:
+            return error
+        where = said.location or str(self.source.locations[op.location])
+        return ShardingError(said.message, op=op.signature.label, location=where, cause=said.cause, remedy=said.remedy)
+
+    def op(self, op: Op, ctx: Local) -> None:
+        """Write one op."""
+        name = op.signature.name
+        operands = [self.values[value] for value in op.operands]
+        if name in _RETURNS:
+            types = tuple(map(ctx.type, operands))
+            ctx.append(Signature(name, (), types, ()), operands)
+            return
+        if name in _UNRESOLVED:
+            raise ShardingError(f"{name} is left in the program", remedy="materialize it into collectives first")
+        if name in _DROPPED:
+            return
+        if op.regions:
+            results = self.regions(op, operands, ctx)
+        else:
+            results = localize_op(ctx, op.signature, operands, self.shardings(op.operands), self.shardings(op.results))
+        self.values.update(zip(op.results, results, strict=True))
+
+    def regions(self, op: Op, operands: list[int], ctx: Local) -> tuple[int, ...]:
+        """Write an op that holds tensor programs."""
+        if op.signature.name == "sdy.manual_computation":
+            return inline(ctx, self.source, op, operands, self.shardings(op.operands), self.shardings(op.results))
+        carried = self.shardings(op.results)
+        if op.signature.name == "stablehlo.while":
+            self.agree("operand", self.shardings(op.operands), carried)
+        blocks = tuple(self.region(op, block, carried, ctx) for block in op.regions)
+        signature = Signature(
+            op.signature.name,
+            op.signature.attributes,
+            tuple(map(ctx.type, operands)),
+            tuple(local_type(self.source.types[value], self.sharding(value)) for value in op.results),
+        )
+        return ctx.append(signature, operands, (), blocks)
+
+    def region(self, op: Op, block: Block, carried: Shardings, ctx: Local) -> Block:
+        """Write a region, whose arguments and yielded values lie as the results of the op."""
+        if op.signature.name == "stablehlo.while":
+            self.agree("region argument", self.shardings(block.arguments), carried)
+        if not (op.signature.name == "stablehlo.while" and block is op.regions[0]):
+            self.agree("yielded value", self.shardings(block.terminator.operands), carried)
+        arguments = self.arguments(block)
+        ops: list[Op] = []
+        self.block(block, ctx.inner(ops))
+        return Block(arguments, ops)
+
+    def agree(self, what: str, found: Shardings, carried: Shardings) -> None:
+        """Values that flow into one another must lie alike."""
+        for number, (one, other) in enumerate(zip(found, carried, strict=True)):
+            if not one.equivalent(other):
+                raise ShardingError(f"{what} {number} lies as {one!r}, the result it flows into as {other!r}")
+
+
+def _local_attributes(attributes: dict[str, str]) -> dict[str, str]:
+    return {name: text for name, text in attributes.items() if name not in _GLOBAL_ONLY}

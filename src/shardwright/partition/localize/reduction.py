@@ -1,0 +1,82 @@
+"""Reductions: a shard of a reduced dimension gives a contribution, and the initial value counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.signature import Signature
+from shardwright.partition.localize.checks import is_split, require_alike, require_axes, require_partial, require_whole
+from shardwright.partition.localize.local import Local
+from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
+
+__all__: list[str] = []
+
+
+@localizer("stablehlo.reduce")
+def _reduce(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    reduced = signature.get("dimensions", ())
+    count = len(signature.results)
+    inputs, initials = operands[:count], operands[count:]
+    kept = [dim for dim in range(source[0].rank) if dim not in reduced]
+    require_alike("a reduction", range(source[0].rank), source[0], *source[1:count])
+    for sharding in target:
+        require_axes("the result of a reduction", sharding, [source[0].axes[dim] for dim in kept])
+    axes = tuple(axis for dim in reduced for axis in source[0].axes[dim])
+    if is_split(axes):
+        kind = signature.bodies[0].reduction if signature.bodies else None
+        if kind is None:
+            raise ShardingError(
+                "a reduction by a computation of its own needs its dimensions whole",
+                cause=f"the operand lies as {source[0]!r}, the reduced dimensions are {list(reduced)}",
+                remedy="gather the reduced dimensions before the op",
+            )
+        for sharding in target:
+            require_partial("a reduction", axes, kind, sharding)
+        initials = [ctx.once(initial, axes, kind, source[0].mesh) for initial in initials]
+    return ctx.append(local_signature(signature, source, target), (*inputs, *initials))
+
+
+@localizer("stablehlo.reduce_window")
+def _reduce_window(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Split dimensions have a window of one element."""
+    _require_unit_windows("a window reduction", signature, source, target, len(signature.results))
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("stablehlo.select_and_scatter")
+def _select_and_scatter(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Split dimensions have a window of one element."""
+    _require_unit_windows("a select-and-scatter", signature, source, target, 2)
+    return rebuild(ctx, signature, operands, source, target)
+
+
+def _require_unit_windows(what: str, signature: Signature, source: Shardings, target: Shardings, inputs: int) -> None:
+    """The first `inputs` operands and all results are split alike, and only where windows are single elements."""
+    rank = source[0].rank
+    ones = (1,) * rank
+    settings = [signature.get(name, ones) for name in ("window_dimensions", "window_strides", "base_dilations")]
+    padding = signature.get("padding", 0)
+    padded = [padding[dim] != (0, 0) if isinstance(padding, tuple) and padding else False for dim in range(rank)]
+    moving = [dim for dim in range(rank) if padded[dim] or any(setting[dim] != 1 for setting in settings)]
+    require_whole(what, moving, *source[:inputs], *target)
+    require_alike(what, range(rank), source[0], *source[1:inputs], *target)
+
+
+@localizer("stablehlo.batch_norm_training", "stablehlo.batch_norm_grad")
+def _batch_norm(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Only features are independent of each other."""
+    feature = signature.get("feature_index")
+    others = [dim for dim in range(source[0].rank) if dim != feature]
+    for sharding in (*source, *target):
+        if sharding.rank > 1:
+            require_whole("a batch normalization", others, sharding)
+    return rebuild(ctx, signature, operands, source, target)

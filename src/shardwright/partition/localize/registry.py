@@ -1,0 +1,85 @@
+"""Which function writes the per-device form of which op.
+
+    @localizer("stablehlo.iota")
+    def iota(ctx, signature, operands, operand_shardings, result_shardings): ...
+
+An op without a function of its own is rebuilt with the types of its shards, which is right for all ops whose
+attributes say nothing about sizes and which compute each shard from the shards of their operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Localizer", "Shardings", "localize_op", "localizer", "rebuild", "local_signature"]
+
+Shardings: TypeAlias = tuple[TensorSharding, ...]
+"""A sharding per operand or result; a value that is not a tensor has one of no dimensions."""
+
+Localizer: TypeAlias = Callable[[Local, Signature, Sequence[int], Shardings, Shardings], tuple[int, ...]]
+"""`(builder, global signature, local operands, operand shardings, result shardings) -> local results`."""
+
+_LOCALIZERS: dict[str, Localizer] = {}
+
+
+def localizer(*names: str) -> Callable[[Localizer], Localizer]:
+    """Register a function as the localizer of the ops called `names`."""
+
+    def register(function: Localizer) -> Localizer:
+        for name in names:
+            _LOCALIZERS[name] = function
+        return function
+
+    return register
+
+
+@memoize
+def local_signature(signature: Signature, operand_shardings: Shardings, result_shardings: Shardings) -> Signature:
+    """The same op on the types of one device's shards."""
+    return Signature(
+        signature.name,
+        signature.attributes,
+        tuple(map(local_type, signature.operands, operand_shardings)),
+        tuple(map(local_type, signature.results, result_shardings)),
+        signature.bodies,
+    )
+
+
+def rebuild(
+    ctx: Local,
+    signature: Signature,
+    operands: Sequence[int],
+    operand_shardings: Shardings,
+    result_shardings: Shardings,
+) -> tuple[int, ...]:
+    """The default localizer: the same op on local types."""
+    return ctx.append(local_signature(signature, operand_shardings, result_shardings), operands)
+
+
+def localize_op(
+    ctx: Local,
+    signature: Signature,
+    operands: Sequence[int],
+    operand_shardings: Shardings,
+    result_shardings: Shardings,
+) -> tuple[int, ...]:
+    """Write the per-device form of one op without regions, and give its local results.
+
+    Arguments:
+        ctx: Where to write.
+        signature: The op at global types.
+        operands: Local values, one per operand of the signature.
+        operand_shardings: How each operand lies on the mesh.
+        result_shardings: How each result shall lie; a split reduction has its axes here as partial.
+
+    Raises:
+        ShardingError: the op cannot be computed in these parts.
+    """
+    write = _LOCALIZERS.get(signature.name, rebuild)
+    return write(ctx, signature, operands, operand_shardings, result_shardings)

@@ -1,0 +1,143 @@
+"""Scatter into a tensor of which each device holds some rows.
+
+Indices are counted from the start of the shard and those of other shards made -1: StableHLO drops updates that do not
+fit into the operand, and so they are applied exactly once. Where devices hold different updates of the same place, the
+results are contributions to a reduction, in which the operand counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.signature import Signature
+from shardwright.mesh import Axes, subtract_axes
+from shardwright.partition.localize.checks import is_split, require_alike
+from shardwright.partition.localize.indices import index_space, require_whole_vector, shift
+from shardwright.partition.localize.layout import wide
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.sharding import TensorSharding
+
+__all__: list[str] = []
+
+_Numbers = dict[str, tuple[int, ...]]
+
+
+@localizer("stablehlo.scatter")
+def _scatter(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    count = len(signature.results)
+    numbers = signature.get("scatter_dimension_numbers", {})
+    inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    require_whole_vector("a scatter", numbers.get("index_vector_dim", 0), source[count])
+    require_alike("a scatter", range(source[0].rank), source[0], *source[1:count], *target)
+    require_alike("a scatter", range(source[-1].rank), source[-1], *source[count + 1 :])
+    places = _shifted_dims(signature, numbers, source[0], source[-1], count)
+    _require_fitting(numbers, source[0], source[count], source[-1], places)
+    local = local_signature(signature, source, target)
+    once = _once_axes(source, target, count)
+    _require_reduced(signature, numbers, source, once, count)
+    if once:
+        inputs = [ctx.once(value, once, _kind(signature), target[0].mesh) for value in inputs]
+    if places:
+        indices = _own_indices(ctx, signature, numbers, indices, source[0], places)
+        types = (*local.operands[:count], ctx.type(indices), *local.operands[count + 1 :])
+        local = local.replace(operands=types, indices_are_sorted="false")
+    return ctx.append(local, (*inputs, indices, *updates))
+
+
+def _own_indices(
+    ctx: Local, signature: Signature, numbers: _Numbers, indices: int, sharding: TensorSharding, places: list[int]
+) -> int:
+    """Indices into the shard; an index of another shard becomes -1."""
+    table = local_type(signature.operands[0], sharding).dims
+    vector: int = signature.get("scatter_dimension_numbers", {}).get("index_vector_dim", 0)
+    shape = signature.operands[0].dims
+    dims = numbers.get("scatter_dims_to_operand_dims", ())
+    space = index_space(dims, vector, shape, {}, sharding, table, places)
+    shifted = shift(ctx, indices, space, clamp=False)
+    return ctx.select(shifted.inside, shifted.indices, ctx.constant(-1, ctx.type(shifted.indices)))
+
+
+def _window_of(numbers: _Numbers, rank: int) -> dict[int, int]:
+    """Operand dimension → dimension of the updates that runs along it."""
+    skipped = (*numbers.get("inserted_window_dims", ()), *numbers.get("input_batching_dims", ()))
+    kept = [dim for dim in range(rank) if dim not in skipped]
+    return dict(zip(kept, numbers.get("update_window_dims", ()), strict=True))
+
+
+def _shifted_dims(
+    signature: Signature, numbers: _Numbers, sharding: TensorSharding, update: TensorSharding, count: int
+) -> list[int]:
+    """Split dimensions of the operand in which single elements are updated.
+
+    Raises:
+        ShardingError: a split dimension that updates cover in part, or without an index.
+    """
+    shape, updates = signature.operands[0].dims, signature.operands[count + 1].dims
+    window = _window_of(numbers, sharding.rank)
+    places = []
+    for dim, axes in enumerate(sharding.axes):
+        size = updates[window[dim]] if dim in window else 1
+        batching = dim in numbers.get("input_batching_dims", ())
+        if not is_split(axes) or batching or (dim in window and size == shape[dim]):
+            continue
+        if size != 1 or dim not in numbers.get("scatter_dims_to_operand_dims", ()):
+            raise ShardingError(
+                f"a scatter of windows of {size} needs dimension {dim} whole, but it lies as {sharding!r}",
+                remedy="gather the dimension before the op",
+            )
+        places.append(dim)
+    return places
+
+
+def _require_fitting(
+    numbers: _Numbers, operand: TensorSharding, indices: TensorSharding, update: TensorSharding, places: list[int]
+) -> None:
+    """The updates are split as the indices and the windows they are made of."""
+    window = {out: dim for dim, out in _window_of(numbers, operand.rank).items()}
+    vector: int = numbers.get("index_vector_dim", 0)  # type: ignore[assignment]
+    positions = iter(dim for dim in range(indices.rank) if dim != vector)
+    for out, axes in enumerate(update.axes):
+        if out in window:
+            wanted = () if window[out] in places else operand.axes[window[out]]
+        else:
+            wanted = indices.axes[next(positions)]
+        if wide(axes) != wide(wanted):
+            raise ShardingError(f"dimension {out} of a scatter's updates lies as {update!r}, its parts do not")
+    for dim, index in zip(
+        numbers.get("input_batching_dims", ()), numbers.get("scatter_indices_batching_dims", ()), strict=True
+    ):
+        if wide(operand.axes[dim]) != wide(indices.axes[index]):
+            raise ShardingError(f"a scatter needs its batch split alike, but has {operand!r} and {indices!r}")
+
+
+def _once_axes(source: Shardings, target: Shardings, count: int) -> Axes:
+    """Axes along which the results are contributions and the operands are not."""
+    return wide(subtract_axes(target[0].partial_axes, source[0].partial_axes))
+
+
+def _require_reduced(signature: Signature, numbers: _Numbers, source: Shardings, once: Axes, count: int) -> None:
+    """Updates split along axes that do not split the operand make the result partial along these."""
+    batch = numbers.get("input_batching_dims", ())
+    window = numbers.get("update_window_dims", ())
+    matched = [axis for dim in batch for axis in source[0].axes[dim]]
+    loose = [axis for dim, axes in enumerate(source[-1].axes) if dim not in window for axis in axes if axis.size > 1]
+    rest = subtract_axes(loose, (*once, *matched))
+    if rest:
+        raise ShardingError(
+            f"updates that lie as {source[-1]!r} leave a partial result along {', '.join(a.name for a in rest)}",
+            remedy="say so in the result's sharding, or gather the updates",
+        )
+
+
+def _kind(signature: Signature) -> str:
+    kind = signature.bodies[0].reduction if signature.bodies else None
+    if kind is None:
+        raise ShardingError(
+            "a scatter by a computation of its own cannot be split along its updates",
+            remedy="gather the updates before the op",
+        )
+    return kind

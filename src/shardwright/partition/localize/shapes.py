@@ -1,0 +1,172 @@
+"""Ops whose attributes speak of sizes: these become the sizes of shards, where that is the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.attributes import i64_array
+from shardwright.ir.signature import Signature
+from shardwright.partition.localize.checks import is_split, require_alike, require_whole
+from shardwright.partition.localize.layout import same_elements, wide
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
+
+__all__: list[str] = []
+
+
+@localizer("stablehlo.slice")
+def _slice(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """A split dimension is taken whole, or in steps that divide a shard, so that each shard gives its own part."""
+    require_alike("a slice", range(source[0].rank), source[0], target[0])
+    whole = signature.operands[0].dims
+    local = local_type(signature.operands[0], source[0]).dims
+    starts, limits, steps = (signature.get(f"{name}", ()) for name in ("start_indices", "limit_indices", "strides"))
+    limits = list(limits)
+    for dim, axes in enumerate(source[0].axes):
+        if not is_split(axes):
+            continue
+        taken = signature.results[0].dims[dim]
+        if starts[dim] >= steps[dim] or local[dim] % steps[dim] or taken * steps[dim] != whole[dim]:
+            raise ShardingError(
+                f"a slice of a part of dimension {dim} needs it whole, but it lies as {source[0]!r}",
+                remedy="gather the dimension before the op",
+            )
+        limits[dim] = local[dim]
+    return ctx.append(local_signature(signature, source, target).replace(limit_indices=i64_array(limits)), operands)
+
+
+@localizer("stablehlo.pad")
+def _pad(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """On a split dimension padding may only follow each element alike."""
+    require_alike("a pad", range(source[0].rank), source[0], target[0])
+    low, high, interior = (
+        signature.get(name, ()) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    for dim, axes in enumerate(source[0].axes):
+        if is_split(axes) and not (min(low[dim], high[dim]) >= 0 and low[dim] + high[dim] == interior[dim]):
+            raise ShardingError(
+                f"padding of dimension {dim} needs it whole, but it lies as {source[0]!r}",
+                remedy="gather the dimension before the op",
+            )
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("stablehlo.reshape", "stablehlo.dynamic_reshape")
+def _reshape(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Right where operand and result split the same elements apart."""
+    if not same_elements(signature.operands[0].dims, source[0], signature.results[0].dims, target[0]):
+        raise ShardingError(
+            f"a reshape {signature.operands[0]} → {signature.results[0]} cannot turn {source[0]!r} into {target[0]!r}",
+            remedy="reshard the operand before the op",
+        )
+    return (ctx.reshape(operands[0], local_type(signature.results[0], target[0]).dims),)
+
+
+@localizer("stablehlo.broadcast", "stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
+def _broadcast_in_dim(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """`broadcast`, which puts new dimensions first, is written as the `broadcast_in_dim` that it is."""
+    operand, result = signature.operands[0].rank, signature.results[0].rank
+    dims = signature.get("broadcast_dimensions", tuple(range(result - operand, result)))
+    for dim, out in enumerate(dims):
+        stretched = signature.operands[0].dims[dim] != signature.results[0].dims[out]
+        wanted = () if stretched else target[0].axes[out]
+        if wide(source[0].axes[dim]) != wide(wanted):
+            raise ShardingError(f"a broadcast along {list(dims)} cannot turn {source[0]!r} into {target[0]!r}")
+    return (ctx.broadcast(operands[0], local_type(signature.results[0], target[0]).dims, dims),)
+
+
+@localizer(
+    "stablehlo.dynamic_iota",
+    "stablehlo.dynamic_pad",
+    "stablehlo.real_dynamic_slice",
+    "stablehlo.dynamic_gather",
+    "stablehlo.dynamic_conv",
+)
+def _dynamic(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Operands hold the sizes: those of the whole."""
+    for sharding in (*source, *target):
+        require_whole(signature.name, range(sharding.rank), sharding)
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("stablehlo.dynamic_slice")
+def _dynamic_slice(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """A split dimension is taken whole: its start, whatever it says, is clamped to 0 here as there."""
+    require_alike("a dynamic slice", range(source[0].rank), source[0], target[0])
+    sizes = signature.results[0].dims
+    cut = [dim for dim, size in enumerate(signature.operands[0].dims) if size != sizes[dim]]
+    require_whole("a dynamic slice of a part", cut, source[0])
+    local = local_signature(signature, source, target)
+    return ctx.append(local.replace(slice_sizes=i64_array(local.results[0].dims)), operands)
+
+
+@localizer("stablehlo.concatenate")
+def _concatenate(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    require_whole("a concatenation", [signature.get("dimension")], *source, *target)
+    require_alike("a concatenation", range(target[0].rank), target[0], *source)
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("stablehlo.reverse")
+def _reverse(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    require_whole("a reversal", signature.get("dimensions", ()), source[0], target[0])
+    require_alike("a reversal", range(target[0].rank), target[0], *source)
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("stablehlo.sort")
+def _sort(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    dim = signature.get("dimension", -1)
+    rank = source[0].rank
+    require_whole("a sort", [dim % rank] if rank else [], *source, *target)
+    require_alike("a sort", range(rank), source[0], *source, *target)
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("chlo.top_k")
+def _top_k(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    last = source[0].rank - 1
+    require_whole("a top-k", [last], source[0], *target)
+    require_alike("a top-k", range(last), source[0], *target)
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("stablehlo.fft")
+def _fft(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    rank, taken = source[0].rank, len(signature.get("fft_length", ()))
+    require_whole("an FFT", range(rank - taken, rank), source[0], target[0])
+    require_alike("an FFT", range(rank - taken), source[0], target[0])
+    return rebuild(ctx, signature, operands, source, target)
+
+
+@localizer("stablehlo.cholesky")
+def _cholesky(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    rank = source[0].rank
+    require_whole("a Cholesky decomposition", range(rank - 2, rank), source[0], target[0])
+    require_alike("a Cholesky decomposition", range(rank - 2), source[0], target[0])
+    return rebuild(ctx, signature, operands, source, target)

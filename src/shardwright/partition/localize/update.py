@@ -1,0 +1,129 @@
+"""dynamic_update_slice into a tensor of which each device holds a part.
+
+The update is whole on every device and each writes what falls into its shard. With a shard of L elements from `offset`
+on, an update of U elements from `start` on:
+
+    pad the update with L elements on both sides, and cut L out of that at offset - start + L:
+    what falls on the shard, at its place; elements that came from the padding are masked and stay as they were
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.attributes import i64_array
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.partition.localize.checks import is_split, require_alike
+from shardwright.partition.localize.indices import signed
+from shardwright.partition.localize.layout import wide
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.registry import Shardings, localizer, rebuild
+from shardwright.sharding import TensorSharding
+
+__all__: list[str] = []
+
+
+@localizer("stablehlo.dynamic_update_slice")
+def _dynamic_update_slice(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    whole, part = signature.operands[0].dims, signature.operands[1].dims
+    require_alike("a dynamic update", range(source[0].rank), source[0], target[0])
+    crossed = []
+    for dim, axes in enumerate(source[0].axes):
+        alike = part[dim] == whole[dim] and wide(axes) == wide(source[1].axes[dim])
+        if is_split(axes) and not alike:
+            crossed.append(dim)
+        if not alike and is_split(source[1].axes[dim]):
+            raise ShardingError(
+                f"a dynamic update needs dimension {dim} of the update whole, but it lies as {source[1]!r}",
+                remedy="gather the update before the op",
+            )
+    if not crossed:
+        return rebuild(ctx, signature, operands, source, target)
+    return (_Masked(ctx, signature, operands, source[0], crossed).write(),)
+
+
+class _Masked:
+    """One masked write, across the dimensions `crossed`."""
+
+    def __init__(
+        self, ctx: Local, signature: Signature, operands: Sequence[int], sharding: TensorSharding, crossed: list[int]
+    ) -> None:
+        self.ctx = ctx
+        self.sharding = sharding
+        self.crossed = crossed
+        self.whole = signature.operands[0].dims
+        self.shard = local_type(signature.operands[0], sharding).dims
+        self.operand, self.update = operands[0], operands[1]
+        self.part = ctx.type(self.update).dims
+        self.dtype = "i64" if max(self.whole, default=0) >= 1 << 30 else "i32"
+        self.zero = ctx.constant(0, TensorType((), self.dtype))
+        globally = signature.operands[1].dims
+        self.starts = [self.start(value, self.whole[dim] - globally[dim]) for dim, value in enumerate(operands[2:])]
+        self.offsets = {dim: self.offset(dim) for dim in crossed}
+
+    def start(self, value: int, limit: int) -> int:
+        """A start as StableHLO clamps it, clamped before its width changes."""
+        ctx = self.ctx
+        value = signed(ctx, value, (limit,), 1)
+        type = ctx.type(value)
+        value = ctx.binary("maximum", value, ctx.constant(0, type))
+        return ctx.convert(ctx.binary("minimum", value, ctx.constant(limit, type)), self.dtype)
+
+    def offset(self, dim: int) -> int:
+        return self.ctx.offset(self.sharding.axes[dim], self.shard[dim], self.sharding.mesh, self.dtype)
+
+    def write(self) -> int:
+        """The new shard."""
+        ctx, rank = self.ctx, len(self.shard)
+        piece = self.piece()
+        shape = ctx.type(piece).dims
+        starts = [self.zero if dim in self.crossed else self.starts[dim] for dim in range(rank)]
+        current = self.operand if shape == self.shard else ctx.dynamic_slice(self.operand, starts, shape)
+        merged = ctx.select(self.mask(shape), piece, current)
+        if shape == self.shard:
+            return merged
+        return ctx.emit("dynamic_update_slice", (self.operand, merged, *starts), ctx.type(self.operand))
+
+    def piece(self) -> int:
+        """What the update puts at each place of the shard, along the dimensions crossed."""
+        ctx, rank = self.ctx, len(self.shard)
+        margin = [self.shard[dim] if dim in self.crossed else 0 for dim in range(rank)]
+        padded = tuple(size + 2 * edge for size, edge in zip(self.part, margin, strict=True))
+        type = ctx.type(self.update)
+        attributes = {
+            "edge_padding_low": i64_array(margin),
+            "edge_padding_high": i64_array(margin),
+            "interior_padding": i64_array([0] * rank),
+        }
+        zero = ctx.constant(0, type.with_shape(()))
+        wide = ctx.emit("pad", (self.update, zero), type.with_shape(padded), attributes)
+        starts = [self.zero] * rank
+        for dim in self.crossed:
+            ahead = ctx.binary("subtract", self.offsets[dim], self.starts[dim])
+            starts[dim] = ctx.binary("add", ahead, ctx.constant(self.shard[dim], ctx.type(ahead)))
+        sizes = tuple(self.shard[dim] if dim in self.crossed else self.part[dim] for dim in range(rank))
+        return ctx.dynamic_slice(wide, starts, sizes)
+
+    def mask(self, shape: tuple[int, ...]) -> int:
+        """Which elements of the piece the update covers."""
+        ctx = self.ctx
+        mask: int | None = None
+        for dim in self.crossed:
+            line = (shape[dim],)
+            type = TensorType(line, self.dtype)
+            place = ctx.binary("add", ctx.iota(type, 0), ctx.broadcast(self.offsets[dim], line))
+            start = self.starts[dim]
+            end = ctx.binary("add", start, ctx.constant(self.part[dim], ctx.type(start)))
+            covered = ctx.binary(
+                "and",
+                ctx.compare(place, ctx.broadcast(start, line), "GE"),
+                ctx.compare(place, ctx.broadcast(end, line), "LT"),
+            )
+            spread = ctx.broadcast(covered, shape, (dim,))
+            mask = spread if mask is None else ctx.binary("and", mask, spread)
+        assert mask is not None
+        return mask

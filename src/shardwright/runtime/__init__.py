@@ -1,0 +1,23 @@
+"""Running programs: XLA devices in a subprocess or in this process, inputs, and comparison with one device."""
+
+from shardwright.runtime.execute import Execution, Job, execute_local, execute_unsharded, run_jobs
+from shardwright.runtime.inputs import load_inputs, make_inputs
+from shardwright.runtime.shards import ReplicaDifference
+from shardwright.runtime.unsharded import unsharded
+from shardwright.runtime.verify import OutputDifference, Verification, compare, verify
+
+__all__ = [
+    "Execution",
+    "Job",
+    "OutputDifference",
+    "ReplicaDifference",
+    "Verification",
+    "compare",
+    "execute_local",
+    "execute_unsharded",
+    "load_inputs",
+    "make_inputs",
+    "run_jobs",
+    "unsharded",
+    "verify",
+]

@@ -1,0 +1,132 @@
+"""Inputs to run a program on: random ones by argument, or given ones from a file.
+
+An argument may say what its inputs look like: `{shardwright.input = "normal 0.02"}`. Known are `normal SCALE`,
+`uniform LOW HIGH`, `integers LOW HIGH` (the high end excluded) and `constant VALUE`.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shardwright.errors import ShardingError
+from shardwright.ir.attributes import decode
+from shardwright.ir.types import TensorType
+from shardwright.runtime.arrays import Array, check_array, numpy_dtype
+
+__all__ = ["INPUT_ATTRIBUTE", "load_inputs", "make_inputs"]
+
+INPUT_ATTRIBUTE = "shardwright.input"
+"""The attribute of an argument that says what its inputs look like."""
+
+_FORMS = {"normal": 1, "uniform": 2, "integers": 2, "constant": 1}
+_SCALE, _HIGH = 0.1, 8
+
+
+def make_inputs(
+    types: Sequence[TensorType],
+    names: Sequence[str],
+    attributes: Sequence[Mapping[str, str]] = (),
+    *,
+    seed: int = 0,
+    given: Mapping[str, Array] | None = None,
+) -> list[Array]:
+    """One global array per argument.
+
+    Arguments:
+        types: Types of the arguments.
+        names: Their names.
+        attributes: Their attributes as MLIR text (`Function.argument_attributes`); only `shardwright.input` counts.
+        seed: Seed of the random numbers; an argument's depend on the seed and on its number alone.
+        given: Arrays by name or by number (`"0"`), taken instead.
+
+    Raises:
+        ShardingError: a description that is not understood, or a given array that fits no argument.
+    """
+    given = dict(given or {})
+    arrays = []
+    for number, (type, name) in enumerate(zip(types, names, strict=True)):
+        found = given.pop(name, None)
+        if found is None:
+            found = given.pop(str(number), None)
+        if found is not None:
+            arrays.append(check_array(np.asarray(found), type, name))
+            continue
+        text = attributes[number].get(INPUT_ATTRIBUTE) if number < len(attributes) else None
+        arrays.append(_random(type, name, text, np.random.default_rng([seed, number])))
+    if given:
+        raise ShardingError(
+            f"inputs {', '.join(sorted(given))} belong to no argument",
+            cause=f"the arguments are {', '.join(names)}",
+            remedy="name them as the arguments, or by number from 0",
+        )
+    return arrays
+
+
+def load_inputs(path: str | Path) -> dict[str, Array]:
+    """Arrays of an `.npz` file by name; numpy's own `arr_0`, `arr_1`, … count as numbers.
+
+    Raises:
+        ShardingError: no such file, or not an `.npz` file of plain arrays.
+    """
+    try:
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array")
+        with file:
+            return {name.removeprefix("arr_") if name[4:].isdigit() else name: file[name] for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ShardingError(
+            f"inputs cannot be read from {path}", cause=str(error), remedy="write them with numpy.savez"
+        ) from None
+
+
+def _random(type: TensorType, name: str, text: str | None, rng: np.random.Generator) -> Array:
+    if not type.is_tensor:
+        raise ShardingError(f"argument {name} has type {type}, which has no values to make up")
+    dtype = numpy_dtype(type.dtype)
+    form, numbers = _parse(name, text) if text is not None else _default(type.dtype)
+    shape = type.dims
+    if form == "constant":
+        return np.full(shape, numbers[0]).astype(dtype)
+    if form == "integers":
+        low, high = (int(number) for number in numbers)
+        if low >= high:
+            raise ShardingError(f"argument {name}: no integers from {low} to below {high}")
+        return rng.integers(low, high, shape).astype(dtype)
+    if form == "bools":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if form == "uniform":
+        return np.asarray(rng.uniform(numbers[0], numbers[1], shape)).astype(dtype)
+    drawn: Any = rng.standard_normal(shape)
+    if dtype.kind == "c":
+        drawn = drawn + 1j * rng.standard_normal(shape)
+    return np.asarray(drawn * numbers[0]).astype(dtype)
+
+
+def _default(dtype: str) -> tuple[str, list[float]]:
+    if dtype == "i1":
+        return "bools", []
+    if dtype.startswith(("i", "ui")):
+        narrow = numpy_dtype(dtype).name in ("int2", "uint2")
+        return "integers", [0, 2 if narrow else _HIGH]
+    return "normal", [_SCALE]
+
+
+def _parse(name: str, text: str) -> tuple[str, list[float]]:
+    said = str(decode(text)).split()
+    form = said[0] if said else ""
+    try:
+        numbers = [float(word) for word in said[1:]]
+    except ValueError:
+        numbers = []
+    if form not in _FORMS or len(numbers) != _FORMS[form]:
+        raise ShardingError(
+            f"argument {name}: {INPUT_ATTRIBUTE} = {text} is not understood",
+            remedy='write "normal SCALE", "uniform LOW HIGH", "integers LOW HIGH" or "constant VALUE"',
+        )
+    return form, numbers

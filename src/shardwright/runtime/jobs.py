@@ -1,0 +1,154 @@
+"""One execution asked for and what came of it, and both as files for a process next door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.types import TensorType
+from shardwright.mesh import AxisRef, Mesh
+from shardwright.runtime.arrays import Array, load_arrays, save_arrays
+from shardwright.runtime.shards import ReplicaDifference
+from shardwright.sharding import DimSharding, Partial, TensorSharding
+
+__all__ = ["Execution", "Job", "load_jobs", "load_results", "save_jobs", "save_results"]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A module to run once.
+
+    Attributes:
+        module: MLIR text.
+        inputs: Global arrays, one an argument.
+        mesh: The mesh of a per-device module; `None` for an unsharded one, which runs on one device.
+        in_shardings: How each argument lies; used with a mesh only, as are the others.
+        out_shardings: How each result lies.
+        out_types: Global type of each result.
+    """
+
+    module: str
+    inputs: tuple[Array, ...]
+    mesh: Mesh | None = None
+    in_shardings: tuple[TensorSharding, ...] = ()
+    out_shardings: tuple[TensorSharding, ...] = ()
+    out_types: tuple[TensorType, ...] = ()
+
+    @property
+    def devices(self) -> int:
+        """How many devices it takes."""
+        return self.mesh.size if self.mesh else 1
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """What a job gave.
+
+    Attributes:
+        outputs: Global arrays, one a result.
+        differences: Devices that should hold the same part of an output and do not.
+        compile_seconds: Time to compile.
+        run_seconds: Time to run, transfers included.
+    """
+
+    outputs: tuple[Array, ...]
+    differences: tuple[ReplicaDifference, ...] = ()
+    compile_seconds: float = 0.0
+    run_seconds: float = 0.0
+
+
+def save_jobs(folder: Path, jobs: Sequence[Job]) -> None:
+    """Write jobs for `load_jobs`."""
+    heads = []
+    for number, job in enumerate(jobs):
+        (folder / f"{number}.mlir").write_text(job.module)
+        save_arrays(folder / f"{number}.in.npz", job.inputs)
+        heads.append(
+            {
+                "mesh": _mesh_out(job.mesh) if job.mesh else None,
+                "in": [_sharding_out(sharding) for sharding in job.in_shardings],
+                "out": [_sharding_out(sharding) for sharding in job.out_shardings],
+                "types": [str(type) for type in job.out_types],
+            }
+        )
+    (folder / "jobs.json").write_text(json.dumps(heads))
+
+
+def load_jobs(folder: Path) -> list[Job]:
+    """Read what `save_jobs` wrote."""
+    jobs = []
+    for number, head in enumerate(json.loads((folder / "jobs.json").read_text())):
+        mesh = _mesh_in(head["mesh"]) if head["mesh"] else None
+        jobs.append(
+            Job(
+                (folder / f"{number}.mlir").read_text(),
+                tuple(load_arrays(folder / f"{number}.in.npz")),
+                mesh,
+                tuple(_sharding_in(sharding) for sharding in head["in"]),
+                tuple(_sharding_in(sharding) for sharding in head["out"]),
+                tuple(TensorType.parse(text) for text in head["types"]),
+            )
+        )
+    return jobs
+
+
+def save_results(folder: Path, number: int, result: Execution | str) -> None:
+    """Write what job `number` gave, or why it failed; the heading last, so that half a result is none."""
+    head: dict[str, Any] = {"error": result if isinstance(result, str) else None}
+    if isinstance(result, Execution):
+        save_arrays(folder / f"{number}.out.npz", result.outputs)
+        head["differences"] = [asdict(difference) for difference in result.differences]
+        head["seconds"] = [result.compile_seconds, result.run_seconds]
+    (folder / f"{number}.json").write_text(json.dumps(head))
+
+
+def load_results(folder: Path, count: int) -> list[Execution | str | None]:
+    """What each of `count` jobs gave: an execution, the error, or `None` where the worker never got to the end."""
+    results: list[Execution | str | None] = []
+    for number in range(count):
+        path = folder / f"{number}.json"
+        if not path.exists():
+            results.append(None)
+            continue
+        head = json.loads(path.read_text())
+        if head["error"] is not None:
+            results.append(str(head["error"]))
+            continue
+        outputs = tuple(load_arrays(folder / f"{number}.out.npz"))
+        differences = tuple(ReplicaDifference(**difference) for difference in head["differences"])
+        results.append(Execution(outputs, differences, *head["seconds"]))
+    return results
+
+
+def _mesh_out(mesh: Mesh) -> dict[str, Any]:
+    return {"axes": mesh.axes, "ids": mesh.device_ids, "name": mesh.name}
+
+
+def _mesh_in(head: dict[str, Any]) -> Mesh:
+    return Mesh([(axis, size) for axis, size in head["axes"]], device_ids=head["ids"], name=head["name"])
+
+
+def _sharding_out(sharding: TensorSharding) -> dict[str, Any]:
+    if sharding.halos:
+        raise ShardingError("values with halos cannot be handed to a device from here", cause=f"sharding {sharding!r}")
+    return {
+        "mesh": _mesh_out(sharding.mesh),
+        "dims": [[_axis_out(axis) for axis in axes] for axes in sharding.axes],
+        "partial": [(_axis_out(p.axis), p.kind) for p in sharding.partial],
+        "offsets": sharding.offsets,
+    }
+
+
+def _sharding_in(head: dict[str, Any]) -> TensorSharding:
+    dims = tuple(DimSharding(tuple(AxisRef(*axis) for axis in axes)) for axes in head["dims"])
+    partial = tuple(Partial(AxisRef(*axis), kind) for axis, kind in head["partial"])
+    offsets = head["offsets"] and tuple(entry if entry is None else tuple(entry) for entry in head["offsets"])
+    return TensorSharding(_mesh_in(head["mesh"]), dims, partial=partial, offsets=offsets)
+
+
+def _axis_out(axis: AxisRef) -> tuple[str, int, int]:
+    return (axis.name, axis.pre, axis.size)

@@ -1,0 +1,162 @@
+"""Programs run in a subprocess; whatever XLA does there becomes a diagnostic here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from shardwright.errors import ShardingError
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.runtime import Job, execute_local, execute_unsharded, run_jobs
+from shardwright.runtime.arrays import load_arrays, numpy_dtype, save_arrays
+from shardwright.runtime.execute import try_jobs
+from shardwright.runtime.jobs import load_jobs, save_jobs
+from shardwright.runtime.shards import assemble, cut
+from shardwright.sharding import TensorSharding
+
+DOUBLE = "func.func @main(%a: {0}) -> {0} {{ %0 = stablehlo.add %a, %a : {0} return %0 : {0} }}"
+
+
+def test_unsharded_keeps_64_bits() -> None:
+    for dtype, mlir in ((np.int64, "i64"), (np.float64, "f64")):
+        value = np.array([2**40 + 1, 3], dtype)
+        (result,) = execute_unsharded(DOUBLE.format(f"tensor<2x{mlir}>"), [value])
+        assert result.dtype == dtype
+        assert result.tolist() == [2**41 + 2, 6]
+
+
+def test_in_process_gives_the_same() -> None:
+    value = np.array([1.5, 2.5], ml_dtypes.bfloat16)
+    (result,) = execute_unsharded(DOUBLE.format("tensor<2xbf16>"), [value], in_process=True)
+    assert result.dtype == value.dtype
+    assert result.tolist() == [3.0, 5.0]
+
+
+def test_too_few_devices_in_this_process_is_said() -> None:
+    mesh = Mesh(x=64)
+    sharding = TensorSharding.of(mesh, [["x"]])
+    with pytest.raises(ShardingError, match="64 devices"):
+        execute_local(
+            DOUBLE.format("tensor<1xf32>"),
+            mesh,
+            [sharding],
+            [sharding],
+            [np.zeros(64, np.float32)],
+            [TensorType((64,), "f32")],
+            in_process=True,
+        )
+
+
+@pytest.mark.parametrize("ids", [None, [3, 1, 0, 2]])
+def test_devices_are_assigned_as_the_mesh_says(ids: list[int] | None) -> None:
+    """Position p of the mesh holds shard p and sees partition id p, whichever device it is."""
+    mesh = Mesh([("x", 4)], device_ids=ids)
+    sharding = TensorSharding.of(mesh, [["x"]])
+    module = """
+    func.func @main(%a: tensor<1xui32>) -> (tensor<1xui32>, tensor<1xui32>) {
+      %0 = stablehlo.partition_id : tensor<ui32>
+      %1 = stablehlo.reshape %0 : (tensor<ui32>) -> tensor<1xui32>
+      return %a, %1 : tensor<1xui32>, tensor<1xui32>
+    }"""
+    type = TensorType((4,), "ui32")
+    value = np.array([10, 11, 12, 13], np.uint32)
+    execution = execute_local(module, mesh, [sharding], [sharding, sharding], [value], [type, type])
+    assert [output.tolist() for output in execution.outputs] == [[10, 11, 12, 13], [0, 1, 2, 3]]
+
+
+def test_invalid_module_is_a_diagnostic_and_the_next_job_still_runs() -> None:
+    good = Job(DOUBLE.format("tensor<1xf32>"), (np.ones(1, np.float32),))
+    bad = Job("func.func @main() { nonsense }", ())
+    unknown = Job(
+        "func.func @main() -> tensor<1xf32> { %0 = stablehlo.custom_call @nowhere() : () -> tensor<1xf32> "
+        "return %0 : tensor<1xf32> }",
+        (),
+    )
+    results = try_jobs([bad, unknown, good])
+    assert isinstance(results[0], ShardingError)
+    assert "not valid MLIR" in str(results[0])
+    assert isinstance(results[1], ShardingError)
+    assert "nowhere" in str(results[1])
+    assert not isinstance(results[2], ShardingError)
+    assert results[2].outputs[0].tolist() == [2.0]
+    with pytest.raises(ShardingError, match="not valid MLIR"):
+        run_jobs([bad])
+
+
+def test_wrong_number_of_inputs_is_a_diagnostic() -> None:
+    with pytest.raises(ShardingError):
+        execute_unsharded(DOUBLE.format("tensor<1xf32>"), [])
+
+
+def test_an_endless_program_is_given_up() -> None:
+    module = """
+    func.func @main(%a: tensor<i32>) -> tensor<i32> {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %0 = stablehlo.while(%x = %a) : tensor<i32> cond {
+        %t = stablehlo.compare NE, %x, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %t : tensor<i1>
+      } do {
+        %y = stablehlo.add %x, %two : tensor<i32>
+        stablehlo.return %y : tensor<i32>
+      }
+      return %0 : tensor<i32>
+    }"""
+    with pytest.raises(ShardingError, match="longer than 3 seconds"):
+        execute_unsharded(module, [np.array(0, np.int32)], timeout=3)
+
+
+def test_a_process_that_dies_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA refuses unknown flags by aborting, like it does much else."""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    with pytest.raises(ShardingError, match="process that runs the program") as caught:
+        execute_unsharded(DOUBLE.format("tensor<1xf32>"), [np.ones(1, np.float32)])
+    assert "xla_no_such_flag" in caught.value.diagnostic.cause
+
+
+@pytest.mark.parametrize(
+    "dtype", ["i1", "i4", "ui8", "i64", "f16", "bf16", "f32", "complex<f64>", "f8E4M3FN", "f8E5M2"]
+)
+def test_arrays_survive_files(tmp_path: Path, dtype: str) -> None:
+    arrays = [np.array([[1, 0, 1]]).astype(numpy_dtype(dtype)), np.array(1).astype(numpy_dtype(dtype))]
+    save_arrays(tmp_path / "a.npz", arrays)
+    for before, after in zip(arrays, load_arrays(tmp_path / "a.npz"), strict=True):
+        assert (before.dtype, before.shape, before.tobytes()) == (after.dtype, after.shape, after.tobytes())
+
+
+def test_jobs_survive_files(tmp_path: Path) -> None:
+    mesh = Mesh([("x", 2), ("y", 4)], device_ids=[7, 6, 5, 4, 3, 2, 1, 0], name="m")
+    sharding = TensorSharding.of(mesh, [["x", mesh.axis("y", 1, 2)], []], partial=[mesh.axis("y", 2, 2)], kind="max")
+    job = Job("module {}", (np.ones((8, 2)),), mesh, (sharding,), (sharding,), (TensorType((8, 2), "f64"),))
+    save_jobs(tmp_path, [job])
+    (read,) = load_jobs(tmp_path)
+    assert (read.module, read.mesh, read.in_shardings, read.out_types) == (
+        job.module,
+        mesh,
+        (sharding,),
+        job.out_types,
+    )
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min", "product", "and", "or", "xor"])
+def test_cutting_and_assembling_are_inverse(kind: str) -> None:
+    mesh = Mesh(x=2, y=4, z=2)
+    sharding = TensorSharding.of(mesh, [["y"], [mesh.axis("x")]], partial=["z"], kind=kind)
+    array = np.arange(-20, 30).reshape(10, 5)
+    shards = cut(array, sharding)
+    assert {shard.shape for shard in shards} == {sharding.local_shape(array.shape)} == {(3, 3)}
+    whole, differences = assemble(shards, sharding, array.shape)
+    assert whole.tolist() == array.tolist()
+    assert differences == []
+
+
+def test_explicit_offsets_are_cut_as_said() -> None:
+    mesh = Mesh(x=2)
+    sharding = TensorSharding(mesh, TensorSharding.of(mesh, [["x"]]).dims, offsets=((0, 1, 4),))
+    shards = cut(np.arange(4), sharding)
+    assert [shard.tolist() for shard in shards] == [[0, 0, 0], [1, 2, 3]]
+    assert assemble(shards, sharding, (4,))[0].tolist() == [0, 1, 2, 3]
