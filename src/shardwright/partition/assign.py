@@ -202,7 +202,7 @@ def _priced(
 ) -> Iterator[tuple[Assignment, float]]:
     rule = splits.rule
     partial = [axis for factor in sorted(rule.reduction) for axis in factors[factor]]
-    made = tuple(Partial(axis, splits.kind) for axis in sorted(partial, key=mesh.sort_key))
+    made = tuple(Partial(axis, splits.kind) for axis in mesh.in_order(partial))
     operands = tuple(tensor_sharding(mesh, mapping, factors) for mapping in rule.operands)
     results = tuple(tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results)
     work = math.prod(rule.sizes) / math.prod(axes_size(axes) for axes in factors)
@@ -235,7 +235,7 @@ def _passes(
 
 
 def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorSharding:
-    return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)) if partial else sharding
+    return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed() if partial else sharding
 
 
 def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: tuple[Source, ...]) -> Iterator[int]:

@@ -13,6 +13,7 @@ import shardwright.rules.families  # noqa: F401 (registers the rules)
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
+from shardwright.rules.convolution import convolution_dims
 from shardwright.rules.local import local_factors
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule
@@ -100,21 +101,26 @@ def _reduction_kind(signature: Signature) -> str | None:
 def _unsupported(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     """Factors the rule allows but our local forms do not cover."""
     if signature.name == "stablehlo.convolution":
-        return _grouped_factors(signature, rule)
+        return _windows_and_groups(signature, rule)
     if signature.name == "stablehlo.gather":
         return _wide_slices(signature, rule)
     return frozenset()
 
 
-def _grouped_factors(signature: Signature, rule: ShardingRule) -> frozenset[int]:
-    """With feature or batch groups only a plain batch stays split: the group counts are attributes of the whole."""
-    groups = signature.get("feature_group_count", 1) * signature.get("batch_group_count", 1)
-    if groups == 1:
-        return frozenset()
-    shared = {f for dim in rule.operands[0] for f in dim} & {f for dim in rule.results[0] for f in dim}
-    kernel = {f for dim in rule.operands[1] for f in dim}
-    plain = shared - kernel if signature.get("batch_group_count", 1) == 1 else set()
-    return frozenset(range(len(rule.sizes))) - plain
+def _windows_and_groups(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """Windows reach into neighbouring shards. With feature or batch groups only a plain batch stays split: the group
+    counts are attributes of the whole.
+    """
+    dims = convolution_dims(signature.text("dimension_numbers") or "")
+    every = frozenset(range(len(rule.sizes)))
+    batch = frozenset(rule.operands[0][dims.lhs_batch]) & frozenset(rule.results[0][dims.out_batch])
+    if signature.get("batch_group_count", 1) > 1:
+        return every
+    if signature.get("feature_group_count", 1) > 1:
+        return every - batch
+    inputs = frozenset(rule.operands[0][dims.lhs_feature])
+    outputs = frozenset(rule.results[0][dims.out_feature])
+    return every - batch - inputs - outputs
 
 
 def _wide_slices(signature: Signature, rule: ShardingRule) -> frozenset[int]:

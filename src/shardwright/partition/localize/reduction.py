@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
+from shardwright.ir.builder import reduction_body
 from shardwright.ir.signature import Signature
 from shardwright.partition.localize.checks import is_split, require_alike, require_axes, require_partial, require_whole
 from shardwright.partition.localize.local import Local
@@ -35,8 +36,18 @@ def _reduce(
             )
         for sharding in target:
             require_partial("a reduction", axes, kind, sharding)
-        initials = [ctx.once(initial, axes, kind, source[0].mesh) for initial in initials]
+        if not ctx.is_identity(initials[0], kind):
+            first = ctx.once(initials[0], axes, kind, source[0].mesh)
+            return (_with_initial(ctx, local_signature(signature, source, target), inputs[0], first, kind),)
     return ctx.append(local_signature(signature, source, target), (*inputs, *initials))
+
+
+def _with_initial(ctx: Local, signature: Signature, value: int, initial: int, kind: str) -> int:
+    """Reduce from the identity and combine with the initial value after: XLA drops it where a shard is one element."""
+    (reduced,) = ctx.append(signature, (value, ctx.identity(kind, ctx.type(initial))))
+    type = ctx.type(reduced)
+    combine = reduction_body(kind, type.dtype).ops[0].name
+    return ctx.binary(combine, reduced, ctx.broadcast(ctx.convert(initial, type.dtype), type.dims))
 
 
 @localizer("stablehlo.reduce_window")
