@@ -9,12 +9,13 @@ session; a new session starts empty, so a benchmark measures cold work and a lon
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["Session", "current_session", "memoize"]
+__all__ = ["Session", "current_session", "memoize", "uncollected"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,3 +82,23 @@ def memoize(function: Callable[P, R]) -> Callable[P, R]:
         return cast(R, answer)
 
     return remembered
+
+
+def uncollected(function: Callable[P, R]) -> Callable[P, R]:
+    """Pause Python's cycle collector while `function` runs.
+
+    A stage makes hundreds of thousands of small objects that all live to its end; looking through them for garbage
+    again and again took a quarter of the time of a 22,000-op program.
+    """
+
+    @wraps(function)
+    def paused(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not gc.isenabled():
+            return function(*args, **kwargs)
+        gc.disable()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            gc.enable()
+
+    return paused

@@ -17,6 +17,7 @@ from shardwright.ir.locations import LocationTable, argument_name, pytree_path
 from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.ir.types import TensorType
+from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
@@ -60,6 +61,7 @@ _KEPT_TEXT = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 _CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 
 
+@uncollected
 def read_module(module: ir.Module, parse_mesh: ParseMesh, parse_shardings: ParseShardings, source: str = "-") -> Graph:
     """Read `module`, whose entry is `@main` or its only public function; `source` names the text it came from.
 

@@ -15,6 +15,7 @@ from shardwright.ir.opaque import attribute
 from shardwright.ir.read import SHARDING_ATTRIBUTES
 from shardwright.ir.signature import Body
 from shardwright.ir.types import TensorType
+from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
@@ -25,6 +26,7 @@ PrintShardings = Callable[[Sequence[TensorSharding]], str]
 PrintMesh = Callable[[Mesh], str]
 
 
+@uncollected
 def write_module(
     graph: Graph,
     print_mesh: PrintMesh,

@@ -15,7 +15,7 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.memo import memoize
+from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy import parse_axes, parse_shardings
 from shardwright.partition.assign import Assignment, assign
@@ -55,6 +55,7 @@ class Explicit:
     notes: tuple[Note, ...]
 
 
+@uncollected
 def materialize(graph: Graph) -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 

@@ -7,6 +7,7 @@ import math
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
+from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local, device_mesh, local_type
 from shardwright.partition.localize.manual import inline
@@ -21,6 +22,7 @@ _DROPPED = frozenset({"sdy.sharding_group"})
 _GLOBAL_ONLY = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
+@uncollected
 def localize(graph: Graph) -> Graph:
     """The program that each device of the mesh runs.
 

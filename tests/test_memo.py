@@ -1,0 +1,67 @@
+"""Memoized answers belong to a session."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from shardwright.memo import Session, current_session, memoize, uncollected
+
+calls: list[int] = []
+
+
+@memoize
+def double(number: int) -> int:
+    """Twice a number, counting how often it is worked out."""
+    calls.append(number)
+    return 2 * number
+
+
+def test_a_session_starts_empty_and_is_left_behind() -> None:
+    calls.clear()
+    outer = current_session()
+    with Session() as session:
+        assert current_session() is session
+        assert [double(4), double(4)] == [8, 8]
+        assert calls == [4]
+        with Session():
+            assert double(4) == 8
+        assert calls == [4, 4]
+    assert current_session() is outer
+
+
+def test_tables_are_bounded() -> None:
+    with Session(limit=3) as session:
+        for number in range(10):
+            double(number)
+        assert all(len(table) <= 3 for table in session.tables.values())
+        session.clear()
+        assert not any(session.tables.values())
+
+
+def test_errors_are_not_remembered() -> None:
+    attempts: list[int] = []
+
+    @memoize
+    def fails(number: int) -> int:
+        attempts.append(number)
+        raise ValueError
+
+    with Session():
+        for _ in range(2):
+            with pytest.raises(ValueError):  # noqa: PT011
+                fails(1)
+    assert attempts == [1, 1]
+
+
+def test_the_collector_is_paused_and_resumed_whatever_happens() -> None:
+    @uncollected
+    def fails() -> None:
+        assert not gc.isenabled()
+        raise KeyError
+
+    assert gc.isenabled()
+    with pytest.raises(KeyError):
+        fails()
+    assert gc.isenabled()
