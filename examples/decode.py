@@ -17,9 +17,7 @@ from gpt import Tree, block_inputs, feed_forward, layer_norm, norm_inputs, split
 from jax.sharding import PartitionSpec
 
 
-def cached_attention(
-    x: jax.Array, block: Tree, cache: Tree, position: jax.Array, heads: int
-) -> tuple[jax.Array, Tree]:
+def cached_attention(x: jax.Array, block: Tree, cache: Tree, position: jax.Array, heads: int) -> tuple[jax.Array, Tree]:
     """Attention of one token (batch, 1, model) to the cache, and the cache with that token in it."""
     query = split_heads(x @ block["wq"], heads)
     key, value = (
@@ -35,7 +33,7 @@ def cached_attention(
 
 def decode_step(
     params: Tree, caches: list[Tree], tokens: jax.Array, position: jax.Array, *, heads: int
-) -> tuple[jax.Array, list[Tree]]:
+) -> dict[str, Any]:
     """Token ids (batch,) -> logits (batch, vocabulary), and the caches with these tokens in them."""
     x = jnp.take(params["embedding"], tokens, axis=0)[:, None, :]
     x = x + jax.lax.dynamic_slice_in_dim(params["positions"], position, 1, axis=0)
@@ -48,7 +46,7 @@ def decode_step(
         updated.append(cache)
     x = layer_norm(x[:, 0, :], params["norm"])
     logits = jnp.einsum("bd,vd->bv", x, params["embedding"])
-    return constrain(logits, "data", "model"), updated
+    return {"logits": constrain(logits, "data", "model"), "caches": updated}
 
 
 def build(
@@ -68,9 +66,7 @@ def build(
         "blocks": [block_inputs(d_model, d_ff) for _ in range(layers)],
         "norm": norm_inputs(d_model),
     }
-    cache = Input(
-        (batch, heads, length, d_model // heads), PartitionSpec("data", "model", None, None), "normal 0.5"
-    )
+    cache = Input((batch, heads, length, d_model // heads), PartitionSpec("data", "model", None, None), "normal 0.5")
     caches: list[Any] = [{"key": cache, "value": cache} for _ in range(layers)]
     tokens = Input((batch,), PartitionSpec("data"), f"integers 0 {vocabulary}", jnp.int32)
     position = Input((), PartitionSpec(), "constant 5", jnp.int32)

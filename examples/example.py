@@ -121,9 +121,7 @@ def write_text(text: str, output: Path | None) -> None:
 
 def argument_parser(documentation: str) -> argparse.ArgumentParser:
     """A command-line parser that has `-o` and shows a module's docstring as help."""
-    parser = argparse.ArgumentParser(
-        description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, help="file to write (default: print)")
     return parser
 

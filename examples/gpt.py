@@ -99,20 +99,16 @@ def adam(params: Tree, optimizer: Tree, gradients: Tree) -> tuple[Tree, Tree]:
         return param - rate * first / (jnp.sqrt(second / correction) + EPSILON)
 
     first = jax.tree.map(lambda m, g: BETA_1 * m + (1.0 - BETA_1) * g, optimizer["first"], gradients)
-    second = jax.tree.map(
-        lambda v, g: BETA_2 * v + (1.0 - BETA_2) * jnp.square(g), optimizer["second"], gradients
-    )
+    second = jax.tree.map(lambda v, g: BETA_2 * v + (1.0 - BETA_2) * jnp.square(g), optimizer["second"], gradients)
     params = jax.tree.map(moved, params, first, second)
     return params, {"first": first, "second": second, "step": step}
 
 
-def train_step(
-    params: Tree, optimizer: Tree, tokens: jax.Array, targets: jax.Array, *, heads: int
-) -> tuple[Tree, Tree, jax.Array]:
-    """New parameters, new optimizer state, loss."""
+def train_step(params: Tree, optimizer: Tree, tokens: jax.Array, targets: jax.Array, *, heads: int) -> dict[str, Any]:
+    """New parameters, new optimizer state and loss, by name."""
     loss, gradients = jax.value_and_grad(cross_entropy)(params, tokens, targets, heads)
     params, optimizer = adam(params, optimizer, gradients)
-    return params, optimizer, loss
+    return {"params": params, "optimizer": optimizer, "loss": loss}
 
 
 def norm_inputs(d_model: int, stack: tuple[int, ...] = ()) -> Tree:

@@ -112,17 +112,21 @@ def _version() -> str:
         return "(not installed: run from its source)"
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_HELP = """Shards tensor programs: completes shardings, makes communication explicit, runs and verifies.
+
+FILE is StableHLO text, MLIR bytecode or a StableHLO portable artifact; - is standard input.
+
+\b
+Examples:
+  shardwright run examples/gpt2.mlir
+  shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model
+"""
+
+
+@click.group(cls=_Commands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), package_name="shardwright", prog_name="shardwright")
 def cli() -> None:
-    r"""Shards tensor programs: completes shardings, makes communication explicit, runs and verifies.
-
-    FILE is StableHLO text, MLIR bytecode or a StableHLO portable artifact; - is standard input.
-
-    \b
-    shardwright run examples/gpt2.mlir
-    shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model
-    """
+    """The command and its subcommands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,7 +343,11 @@ def _dictionary(attribute: Any) -> dict[str, str]:
 def _result_name(attributes: dict[str, str], number: int) -> str:
     text = attributes.get("jax.result_info", "")
     match = re.match(r'"(.*)"$', text)
-    return pytree_path(match.group(1)) if match and match.group(1) else f"result{number}"
+    if not match or not match.group(1):
+        return f"result{number}"
+    path = pytree_path(match.group(1))
+    inner = path.removeprefix("result/")
+    return path if inner[:1].isdigit() else inner  # `result` says nothing before a name, and something before a number
 
 
 def _unique(names: list[str]) -> list[str]:

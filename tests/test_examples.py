@@ -1,0 +1,31 @@
+"""The example programs, all the way: sharded, explicit, run on eight devices, and equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardwright.partition import check
+from shardwright.program import load
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize("name", ["mlp", "gpt2", "gpt8", "gpt32_scan", "decode"])
+def test_the_sharded_example_computes_what_the_unsharded_does(name: str) -> None:
+    spmd = load(EXAMPLES / f"{name}.mlir").plan().partition()
+    check(spmd.explicit)
+    spmd.verify().require()
+
+
+@pytest.mark.parametrize("name", ["mlp", "decode"])
+@pytest.mark.parametrize("stage", ["propagated", "explicit"])
+def test_a_written_stage_is_continued_to_the_same_program(name: str, stage: str, tmp_path: Path) -> None:
+    spmd = load(EXAMPLES / f"{name}.mlir").plan().partition()
+    written = spmd.write(stage, tmp_path / "stage.mlir")
+    again = load(written).plan().partition()
+    assert again.traffic == spmd.traffic
+    assert [op.name for op in again.local.walk()] == [op.name for op in spmd.local.walk()]
+    assert again.in_shardings == spmd.in_shardings
+    assert again.out_shardings == spmd.out_shardings
