@@ -220,6 +220,7 @@ def _epilog(*examples: str) -> str:
 
 
 @cli.command(
+    short_help="Shard, run on virtual devices, compare, summarize.",
     epilog=_epilog(
         "shardwright run examples/gpt2.mlir",
         "shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model -o stages",
@@ -244,6 +245,7 @@ def run(file: str, inputs: str | None, seed: int, output: str | None, **options:
 
 
 @cli.command(
+    short_help="Complete the sharding of every tensor.",
     epilog=_epilog(
         "shardwright propagate examples/gpt2.mlir -o full.mlir",
         "shardwright propagate mlp.mlir --mesh data=2,model=4 --arg 0=data,- --arg 1=-,model",
@@ -261,6 +263,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
 
 
 @cli.command(
+    short_help="Write the program of one device.",
     epilog=_epilog(
         "shardwright partition examples/gpt2.mlir -o local.mlir",
         "shardwright partition mlp.mlir --mesh x=8 --arg 0=x,- --stage explicit",
@@ -285,6 +288,7 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
 
 
 @cli.command(
+    short_help="Run sharded and unsharded, and compare.",
     epilog=_epilog(
         "shardwright verify examples/gpt2.mlir",
         "shardwright verify mlp.mlir --mesh x=8 --arg 0=x,- --inputs batch.npz",

@@ -1,0 +1,53 @@
+"""The basic strategy: for every factor the same axes for all tensors, or none.
+
+It is what conservative users of Shardy ask for; the pipeline uses the aggressive one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shardwright.mesh import Axes
+from shardwright.propagation.compatible import (
+    Direction,
+    compatible_axes,
+    is_strict_prefix,
+    truncate_across,
+    truncate_within,
+)
+from shardwright.propagation.projection import TensorProjection
+
+__all__ = ["propagate_basic"]
+
+
+def propagate_basic(
+    operands: Sequence[TensorProjection],
+    results: Sequence[TensorProjection],
+    sizes: tuple[int, ...],
+    directions: tuple[Direction, ...],
+) -> tuple[list[TensorProjection], list[bool]]:
+    """One step through an op: its tensors (operands, then results) after it, and which of them changed."""
+    tensors = [*operands, *results]
+    changed = [False] * len(tensors)
+    count = len(operands)
+    for factor, size in enumerate(sizes):
+        found = compatible_axes(tensors[:count], tensors[count:], factor, directions[factor])
+        axes = _agreed(tensors, factor, found, size)
+        for index, tensor in enumerate(tensors):
+            said = tensor.factors.get(factor)
+            if said is not None and is_strict_prefix(said.axes, axes):
+                factors = {**tensor.factors, factor: replace(said, axes=axes)}
+                tensors[index] = TensorProjection(factors, tensor.blocked)
+                changed[index] = True
+    return tensors, changed
+
+
+def _agreed(tensors: Sequence[TensorProjection], factor: int, axes: Axes, size: int) -> Axes:
+    """What of `axes` no tensor refuses, whether it has the factor or not."""
+    for tensor in tensors:
+        axes = truncate_across(axes, tensor.factors, factor)
+        said = tensor.factors.get(factor)
+        if said is not None:
+            axes = truncate_within(axes, tensor, said, size)
+    return axes

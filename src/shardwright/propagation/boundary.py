@@ -1,0 +1,147 @@
+"""The first and the last steps: what shardings look like on the way in and on the way out.
+
+In: axes of size 1 split nothing and are taken away. Out: edges, groups and constraints disappear (a constraint becomes
+a reshard to its sharding); what the caller sees, arguments and results of `main` and of manual computations, is split
+evenly and by whole axes where propagation chose the axes; and all shardings are closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
+from shardwright.mesh import Axes, Mesh
+from shardwright.notation.sdy import print_shardings
+from shardwright.propagation.dataflow import manual_axes, with_manual_axes
+from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, Edge, Working
+from shardwright.sharding import TensorSharding, replicated
+
+__all__ = ["divisible", "leave", "outermost", "whole_axes", "without_size_one_axes"]
+
+
+@memoize
+def without_size_one_axes(sharding: TensorSharding) -> TensorSharding:
+    """The same sharding without axes of size 1, and without priorities that this leaves without meaning."""
+    if all(size > 1 for _, size in sharding.mesh.axes):
+        return sharding
+
+    def kept(axes: Axes) -> Axes:
+        return tuple(axis for axis in axes if axis.size > 1)
+
+    dims = tuple(
+        replace(dim, axes=kept(dim.axes), priority=dim.priority if dim.open or kept(dim.axes) else None)
+        for dim in sharding.dims
+    )
+    partial = tuple(p for p in sharding.partial if p.axis.size > 1)
+    return replace(sharding, dims=dims, replicated=kept(sharding.replicated), partial=partial)
+
+
+@memoize
+def divisible(sharding: TensorSharding, type: TensorType) -> TensorSharding:
+    """The longest major part of the axes of each dimension that splits it evenly."""
+    return sharding.evenly_dividing(type.dims)
+
+
+@memoize
+def whole_axes(sharding: TensorSharding) -> TensorSharding:
+    """Open dimensions without sub-axes and what is minor to them: no caller can name a part of an axis."""
+    dims = []
+    for dim in sharding.dims:
+        axes = dim.axes
+        if dim.open:
+            whole = [sharding.mesh.is_full(axis) for axis in axes]
+            axes = axes[: whole.index(False)] if False in whole else axes
+        dims.append(replace(dim, axes=axes))
+    return replace(sharding, dims=tuple(dims))
+
+
+def outermost(sharding: TensorSharding | None, type: TensorType) -> TensorSharding | None:
+    """A sharding of an argument or result of `main` as its caller sees it, still open where it was."""
+    if sharding is None or not type.is_tensor:
+        return sharding
+    return whole_axes(divisible(sharding, type))
+
+
+def leave(working: Working, meshes: Iterable[Mesh]) -> None:
+    """Take edges, groups and constraints out, spread shardings over edges' targets, and close everything."""
+    for edge in working.edges.values():
+        for value in (edge.owner, *edge.targets):
+            working.shardings[value] = working.shardings[edge.value]
+    _set_boundaries(working)
+    for value in working.block.arguments:
+        working.shardings[value] = outermost(working.shardings[value], working.types[value])
+    _clean(working.block, {edge.value: edge.owner for edge in working.edges.values()})
+    _close(working, next((mesh for mesh in meshes if mesh.axes), None))
+
+
+def _set_boundaries(working: Working) -> None:
+    """Write the shardings at the boundary of each computation into its attributes."""
+    inward: dict[Op, list[Edge]] = {}
+    for edge in working.edges.values():
+        if edge.parent.name.startswith("sdy."):
+            sharding = working.shardings[edge.owner]
+            if sharding is not None:
+                working.shardings[edge.owner] = divisible(sharding, working.types[edge.owner])
+            if edge.inward:
+                inward.setdefault(edge.parent, []).append(edge)
+    for op, edges in inward.items():
+        _set(working, op, "in_shardings", [_at_boundary(working, edge) for edge in edges])
+    for op in {edge.parent: None for edge in working.edges.values() if edge.parent.name.startswith("sdy.")}:
+        _set(working, op, "out_shardings", [working.shardings[value] for value in op.results])
+
+
+def _at_boundary(working: Working, edge: Edge) -> TensorSharding | None:
+    inside = working.shardings[edge.owner]
+    if inside is None or edge.boundary is None or edge.parent.name != MANUAL:
+        return inside
+    return with_manual_axes(edge.boundary, inside, manual_axes(edge.parent.signature))
+
+
+def _set(working: Working, op: Op, attribute: str, shardings: list[TensorSharding | None]) -> None:
+    some = next((sharding for sharding in shardings if sharding is not None), None)
+    values = op.operands if attribute == "in_shardings" else op.results
+    if some is None or len(shardings) != len(values):
+        return
+    closed = [
+        (said or replicated(some.mesh, working.types[value].rank)).closed()
+        for said, value in zip(shardings, values, strict=True)
+    ]
+    text = print_shardings(closed)
+    if attribute == "in_shardings":
+        op.signature = op.signature.replace(in_shardings=text)
+    else:
+        op.signature = op.signature.replace(out_shardings=text)
+
+
+def _clean(block: Block, owners: dict[int, int]) -> None:
+    ops: list[Op] = []
+    for op in block.ops:
+        name = op.signature.name
+        if name in (EDGE, GROUP):
+            continue
+        if name == CONSTRAINT:
+            op.signature = replace(op.signature, name="sdy.reshard")
+        for region in op.regions:
+            _clean(region, owners)
+        if owners:
+            op.operands = tuple([owners.get(value, value) for value in op.operands])
+        ops.append(op)
+    block.ops = ops
+
+
+def _close(working: Working, mesh: Mesh | None) -> None:
+    closed: dict[TensorSharding, TensorSharding] = {}
+    shardings, types = working.shardings, working.types
+    for value, sharding in enumerate(shardings):
+        if sharding is None:
+            type = types[value]
+            if mesh is not None and type.shape is not None:
+                shardings[value] = replicated(mesh, len(type.shape))
+            continue
+        answer = closed.get(sharding)
+        if answer is None:
+            answer = closed[sharding] = sharding.closed()
+        shardings[value] = answer

@@ -1,0 +1,214 @@
+"""The worklist: visits ops until nothing changes, in the order in which Shardy's greedy driver would.
+
+Everything is a small number here. An op is its position in the program, a sharding a number in a table, and an op's
+shardings together are a tuple of numbers that a dictionary, shared by all ops of the same rule, maps to what changes.
+
+**The order.** The driver visits all ops once, first to last. When a value's sharding changes, the op that makes it and
+those that use it are visited again: at once (last come, first served) if their turn has passed, else at their turn.
+Ops that cannot have anything to do are never visited here: `due` marks those that might, and a scan for the next mark
+replaces the visit to each. What is still due after the sweep (an op may not be done with what it changed itself) waits
+for the next round, as in Shardy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from shardwright.propagation.compatible import Direction
+from shardwright.propagation.step import Strategy, step
+from shardwright.rules.rule import ShardingRule
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Numbers", "StepTable", "Worklist"]
+
+_MAX_SWEEPS = 1
+"""As many as MLIR's driver makes."""
+
+Key = tuple[int, ...]
+Change = tuple[tuple[tuple[int, int], ...], bool]
+"""`(tensor, sharding number)` pairs, and whether the op is settled once they are made."""
+
+_NOTHING: Change = ((), True)
+
+Transform = Callable[[TensorSharding], TensorSharding]
+
+
+class Numbers:
+    """Shardings ↔ numbers; 0 is no sharding."""
+
+    def __init__(self) -> None:
+        """Make a table that knows only number 0."""
+        self.shardings: list[TensorSharding | None] = [None]
+        self._numbers: dict[TensorSharding, int] = {}
+
+    def number(self, sharding: TensorSharding | None) -> int:
+        """The number of a sharding."""
+        if sharding is None:
+            return 0
+        number = self._numbers.get(sharding)
+        if number is None:
+            number = self._numbers[sharding] = len(self.shardings)
+            self.shardings.append(sharding)
+        return number
+
+
+class StepTable(dict[Key, Change]):
+    """What one kind of op, at one round, does to the shardings of its tensors; filled when first asked.
+
+    `before` and `after`, for the edges of manual computations, turn the last tensor's sharding into what the step sees
+    and back.
+    """
+
+    def __init__(
+        self,
+        numbers: Numbers,
+        rule: ShardingRule,
+        directions: tuple[Direction, ...],
+        elementwise: bool,
+        strategy: Strategy,
+        before: Transform | None = None,
+        after: Transform | None = None,
+    ) -> None:
+        """Make an empty table."""
+        super().__init__()
+        self.numbers = numbers
+        self.rule = rule
+        self.directions = directions
+        self.elementwise = elementwise
+        self.strategy = strategy
+        self.before = before
+        self.after = after
+
+    def __missing__(self, key: Key) -> Change:
+        changes = self._step(key)
+        if not changes:
+            self[key] = _NOTHING
+            return _NOTHING
+        then = list(key)
+        for tensor, number in changes:
+            then[tensor] = number
+        answer = self[key] = (changes, not self._step(tuple(then)))
+        return answer
+
+    def _step(self, key: Key) -> tuple[tuple[int, int], ...]:
+        if not any(key):
+            return ()
+        shardings = [self.numbers.shardings[number] for number in key]
+        if self.before is not None and shardings[-1] is not None:
+            shardings[-1] = self.before(shardings[-1])
+        updates = step(self.rule, tuple(shardings), self.directions, self.elementwise, self.strategy)
+        last = len(key) - 1
+        return tuple(
+            (tensor, self.numbers.number(self.after(new) if self.after is not None and tensor == last else new))
+            for tensor, new in updates
+        )
+
+
+class Worklist:
+    """The ops of a program and the shardings of its values, as numbers.
+
+    Attributes:
+        state: For each value, the number of its sharding.
+        tables: For each op, its step table in the present round, or `None` where nothing flows through it.
+        due: For each op, whether it may have something to do.
+        dead: For each op, whether nothing uses it and it has no effect.
+    """
+
+    def __init__(
+        self,
+        numbers: Numbers,
+        state: list[int],
+        tensors: Sequence[tuple[int, ...]],
+        notify: Sequence[Sequence[int]],
+        groups: dict[int, list[int]],
+    ) -> None:
+        """Make a worklist.
+
+        Arguments:
+            numbers: The table of shardings.
+            state: For each value, the number of its sharding.
+            tensors: For each op, the values of its operands and results.
+            notify: For each value, the ops to visit again when it changes, in order.
+            groups: For each value in a sharding group, all values of the group.
+        """
+        count = len(tensors)
+        self.numbers = numbers
+        self.state = state
+        self.tensors = tensors
+        self.notify = notify
+        self.groups = groups
+        self.tables: list[StepTable | None] = [None] * count
+        self.due = bytearray(count)
+        self.dead = bytearray(count)
+        self._keys = [itemgetter(*values) if len(values) > 1 else None for values in tensors]
+        self._repeats = bytearray([len(set(values)) < len(values) for values in tensors])
+        self._waiting: list[int] = []
+        self._is_waiting = bytearray(count)
+        self.on_dead: Callable[[int, int], list[int]] | None = None
+
+    def sweep(self) -> None:
+        """Visit what is due from first to last, and what that makes due before it."""
+        state, tensors, notify, tables, keys = self.state, self.tensors, self.notify, self.tables, self._keys
+        due, dead, waiting, is_waiting, groups = self.due, self.dead, self._waiting, self._is_waiting, self.groups
+        find, repeats = due.find, self._repeats
+        unsettled: list[int] = []
+        cursor = 0
+        while True:
+            if waiting:
+                op = waiting.pop()
+                is_waiting[op] = 0
+            else:
+                op = find(1, cursor)
+                if op < 0:
+                    break
+                cursor = op + 1
+                due[op] = 0
+            if dead[op]:
+                self._bury(op, cursor)
+                continue
+            table = tables[op]
+            if table is None:
+                continue
+            changes, settled = table[keys[op](state)]  # type: ignore[misc]
+            if not changes:
+                continue
+            if not settled or repeats[op]:
+                unsettled.append(op)
+            values = tensors[op]
+            for tensor, number in changes:
+                value = values[tensor]
+                state[value] = number
+                for other in groups.get(value, (value,)):
+                    state[other] = number
+                    for user in notify[other]:
+                        if user == op:
+                            continue
+                        if user >= cursor:
+                            due[user] = 1
+                        elif not is_waiting[user]:
+                            is_waiting[user] = 1
+                            waiting.append(user)
+        for op in unsettled:
+            due[op] = 1
+
+    def _bury(self, op: int, cursor: int) -> None:
+        """Take a dead op out, and look again at what it used."""
+        self.dead[op] = 0
+        self.tables[op] = None
+        assert self.on_dead is not None, "dead ops come with somebody to bury them"
+        for other in self.on_dead(op, cursor):
+            if other < cursor and not self._is_waiting[other]:
+                self._is_waiting[other] = 1
+                self._waiting.append(other)
+
+    def mark(self, value: int) -> None:
+        """Make due all that depends on a value (changed from outside)."""
+        for op in self.notify[value]:
+            self.due[op] = 1
+
+    def set(self, value: int, number: int) -> None:
+        """Change the sharding of a value, and of its group, from outside."""
+        for other in self.groups.get(value, (value,)):
+            self.state[other] = number
+            self.mark(other)

@@ -1,0 +1,103 @@
+"""Sharding groups: values that a program wants split alike, whatever propagation decides.
+
+Groups that share a value are one group. A group lies inside or outside a manual computation, not on both sides, and
+all its values have the same shape. Where some have shardings of their own at the start and these agree, all members get
+them; where they do not, each member keeps its own, and an open constraint behind it takes its place in the group.
+"""
+
+from __future__ import annotations
+
+from shardwright.errors import ShardingError
+from shardwright.ir.attributes import decode
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.signature import Signature
+from shardwright.propagation.working import CONSTRAINT, GROUP, MANUAL, Working, place_after
+from shardwright.sharding import TensorSharding, replicated
+
+__all__ = ["collect_groups"]
+
+
+def collect_groups(working: Working) -> None:
+    """Find the groups, check them, and bring the shardings of their members together.
+
+    Raises:
+        ShardingError: members of different shape, or on both sides of a manual computation.
+    """
+    if GROUP not in working.special:
+        return
+    leaders: dict[int, int] = {}  # group id → id of the group it was merged into
+    of_value: dict[int, int] = {}
+    parents: dict[int, Op | None] = {}
+    for op, parent in _groups(working.block, None):
+        number = int(decode(op.signature.text("group_id") or "0"))
+        if parents.setdefault(number, parent) is not parent:
+            raise ShardingError(f"sharding group {number} crosses the boundary of a manual computation", op=GROUP)
+        leaders.setdefault(number, number)
+        value = op.operands[0]
+        before = of_value.setdefault(value, number)
+        _unite(leaders, before, number)
+    members: dict[int, list[int]] = {}
+    for value, number in of_value.items():
+        members.setdefault(_leader(leaders, number), []).append(value)
+    working.groups = [members[number] for number in sorted(members)]
+    for group in working.groups:
+        _agree(working, group)
+
+
+def _groups(block: Block, parent: Op | None) -> list[tuple[Op, Op | None]]:
+    found: list[tuple[Op, Op | None]] = []
+    for op in block.ops:
+        if op.signature.name == GROUP:
+            found.append((op, parent))
+        for region in op.regions:
+            found += _groups(region, op if op.signature.name == MANUAL else parent)
+    return found
+
+
+def _leader(leaders: dict[int, int], number: int) -> int:
+    while leaders[number] != number:
+        number = leaders[number]
+    return number
+
+
+def _unite(leaders: dict[int, int], one: int, other: int) -> None:
+    one, other = _leader(leaders, one), _leader(leaders, other)
+    leaders[max(one, other)] = min(one, other)
+
+
+def _agree(working: Working, group: list[int]) -> None:
+    shapes = {working.types[value].shape for value in group}
+    if len(shapes) > 1:
+        raise ShardingError(
+            "the values of a sharding group have different shapes",
+            op=GROUP,
+            cause=", ".join(str(working.types[value]) for value in group),
+            remedy="group values of one shape",
+        )
+    said = [working.shardings[working.holder_of(value)] for value in group]
+    given = [sharding for sharding in said if sharding is not None and not _says_nothing(sharding)]
+    if not given:
+        return
+    if all(sharding == given[0] for sharding in given):
+        for value in group:
+            working.shardings[working.holder_of(value)] = given[0]
+        return
+    nothing = replicated(given[0].mesh, given[0].rank, open=True)
+    for index, value in enumerate(group):
+        group[index] = _constrained(working, value, nothing)
+
+
+def _says_nothing(sharding: TensorSharding) -> bool:
+    return all(dim.open and not dim.axes for dim in sharding.dims)
+
+
+def _constrained(working: Working, value: int, sharding: TensorSharding) -> int:
+    """Put a constraint after `value` that all its users read instead; the constraint's result."""
+    type = working.types[value]
+    result = working.new_value(type, sharding)
+    op = Op(Signature(CONSTRAINT, (), (type,), (type,)), (value,), (result,))
+    block, index = place_after(working.block, value)
+    block.ops.insert(index, op)
+    working.replace_uses(value, result, working.uses[value])
+    working.uses[value] = [op]
+    return result

@@ -1,0 +1,351 @@
+"""From a working copy to the worklist's numbers, round by round, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.ir.graph import Op
+from shardwright.ir.signature import Signature
+from shardwright.propagation import priorities
+from shardwright.propagation.compatible import Direction
+from shardwright.propagation.dataflow import manual_axes, with_manual_axes, without_manual_axes
+from shardwright.propagation.effects import is_pure
+from shardwright.propagation.engine import Numbers, StepTable, Transform, Worklist
+from shardwright.propagation.priorities import ROUNDS, Flow
+from shardwright.propagation.step import Strategy
+from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
+from shardwright.rules.registry import rule_for
+from shardwright.rules.rule import ShardingRule, identity_rule
+from shardwright.rules.traits import is_elementwise
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Propagator"]
+
+
+class Propagator:
+    """Propagates through a working copy; `run` leaves the shardings found in it."""
+
+    def __init__(
+        self, working: Working, results: Sequence[TensorSharding | None], strategy: Strategy = Strategy.AGGRESSIVE
+    ) -> None:
+        """Number the ops and values.
+
+        Arguments:
+            working: The program, import steps done, use lists in order.
+            results: The shardings of `main`'s results.
+            strategy: How conflicts between factors are settled.
+        """
+        self.working = working
+        self.strategy = strategy
+        self.numbers = Numbers()
+        self.ops = list(preorder(working.block))
+        self.positions = {op: number for number, op in enumerate(self.ops)}
+        self.edges = {edge.op: edge for edge in working.edges.values()}
+        self.producers = [-1] * len(working.types)
+        for number, op in enumerate(self.ops):
+            for value in op.results:
+                self.producers[value] = number
+        self.results = [self.numbers.number(sharding) for sharding in results]
+        self.worklist = Worklist(
+            self.numbers,
+            [self.numbers.number(sharding) for sharding in working.shardings],
+            self._tensors(),
+            self._notify(),
+            {value: group for group in self._held_groups() for value in group},
+        )
+        self.worklist.on_dead = self._bury
+        self._tables: dict[object, StepTable] = {}
+        self._rounds: list[list[StepTable | None]] = [[None] for _ in range(ROUNDS)]
+        self._class_of: dict[object, int] = {}
+        self._classes = self._classify()
+        self._buried: set[Op] = set()
+        self._returned = self._return_tables()
+
+    def run(self) -> None:
+        """Propagate, priority by priority; dead ops are taken out of the program on the way."""
+        later = self._hide_later_priorities()
+        self._rounds_of_one_priority()
+        for priority in sorted(later):
+            for place, original in later[priority]:
+                self._show(place, original, priority)
+            self._rounds_of_one_priority()
+        shardings = self.numbers.shardings
+        self.working.shardings[:] = [shardings[number] for number in self.worklist.state]
+        if self._buried:
+            _remove(self.working, self._buried)
+
+    @property
+    def result_shardings(self) -> list[TensorSharding | None]:
+        """The shardings of `main`'s results."""
+        return [self.numbers.shardings[number] for number in self.results]
+
+    # Numbering
+
+    def _held_groups(self) -> list[list[int]]:
+        return [[self.working.holder_of(value) for value in group] for group in self.working.groups]
+
+    def _tensors(self) -> list[tuple[int, ...]]:
+        holder = self.working.holder
+        if not holder:
+            return [op.operands + op.results for op in self.ops]
+        tensors = []
+        for op in self.ops:
+            edge = self.edges.get(op)
+            values = op.operands + op.results if edge is None else (*edge.sources, edge.value)
+            tensors.append(tuple([holder.get(value, value) for value in values]))
+        return tensors
+
+    def _notify(self) -> list[list[int]]:
+        """For each value, the ops to look at when it changes: the one that makes it, then its users, newest first."""
+        positions, uses = self.positions, self.working.uses
+        notify = [
+            [positions[op] for op in users] if producer < 0 else [producer, *[positions[op] for op in users]]
+            for producer, users in zip(self.producers, uses, strict=True)
+        ]
+        redirected = self._redirected()
+        for value in {value for _, value in redirected}:
+            notify[value] = self._notified(value, redirected)
+        for edge in self.working.edges.values():
+            first = [op for target in edge.targets for op in notify[target]]
+            notify[edge.value] = first + notify[edge.value]
+        return notify
+
+    def _notified(self, value: int, redirected: dict[tuple[Op, int], list[int]]) -> list[int]:
+        producer = self.producers[value]
+        found = [] if producer < 0 else [producer]
+        for op in dict.fromkeys(self.working.uses[value]):
+            found += redirected.get((op, value)) or [self.positions[op]]
+        return found
+
+    def _redirected(self) -> dict[tuple[Op, int], list[int]]:
+        """`(user, value)` → the edges that the use is a source of, the last operand first."""
+        redirected: dict[tuple[Op, int], list[int]] = {}
+        for edge in self.working.edges.values():
+            for reader in edge.readers:
+                redirected.setdefault((reader, reader.operands[edge.index]), []).insert(0, self.positions[edge.op])
+        return redirected
+
+    # Kinds of ops
+
+    def _classify(self) -> list[int]:
+        """For each op, its class: ops of one class have the same step table in every round."""
+        by_signature: dict[Signature, tuple[int, int]] = {}
+        uses = self.working.uses
+        classes = [0] * len(self.ops)
+        for number, op in enumerate(self.ops):
+            signature = op.signature
+            if signature.name == EDGE:
+                classes[number] = self._edge_class(self.edges[op])
+                continue
+            pair = by_signature.get(signature)
+            if pair is None:
+                pair = by_signature[signature] = self._class_pair(signature)
+            if pair[0] != pair[1] and self._is_single_use(op):
+                classes[number] = pair[1]
+            else:
+                classes[number] = pair[0]
+            if op.results and not any(uses[value] for value in op.results) and is_pure(op):
+                self.worklist.dead[number] = 1
+        return classes
+
+    def _is_single_use(self, op: Op) -> bool:
+        uses, types = self.working.uses, self.working.types
+        return all(len(uses[value]) == 1 or types[value].shape == () for value in op.operands)
+
+    def _class_pair(self, signature: Signature) -> tuple[int, int]:
+        """The classes of ops with a signature: operands used elsewhere too, and not."""
+        flow = priorities.flow_of(signature)
+        rule = self._rule(signature, flow)
+        if rule is None or len(rule.operands) + len(rule.results) < 2:
+            return 0, 0
+        elementwise = is_elementwise(signature)
+        multiple = self._class(flow, rule, False, elementwise)
+        if flow not in (Flow.PASS_THROUGH, Flow.DYNAMIC_SLICE):
+            return multiple, multiple
+        return multiple, self._class(flow, rule, True, elementwise)
+
+    def _rule(self, signature: Signature, flow: Flow) -> ShardingRule | None:
+        if flow in (Flow.FORWARD_BARRIER, Flow.BACKWARD_BARRIER, Flow.BARRIER):
+            return identity_rule(signature.results[0].dims)
+        return rule_for(signature)
+
+    def _edge_class(self, edge: Edge) -> int:
+        rule = identity_rule(self.working.types[edge.value].dims, len(edge.sources))
+        boundary = edge.boundary
+        if boundary is None or edge.parent.signature.name != MANUAL:
+            return self._class(Flow.PASS_THROUGH, rule, True, False)
+        manual = manual_axes(edge.parent.signature)
+
+        def inside(sharding: TensorSharding) -> TensorSharding:
+            return without_manual_axes(sharding, manual)
+
+        def outside(sharding: TensorSharding) -> TensorSharding:
+            return with_manual_axes(boundary, sharding, manual)
+
+        transforms = (outside, inside) if edge.inward else (inside, outside)
+        return self._class(Flow.PASS_THROUGH, rule, True, False, *transforms)
+
+    def _class(
+        self,
+        flow: Flow,
+        rule: ShardingRule,
+        single_use: bool,
+        elementwise: bool,
+        before: Transform | None = None,
+        after: Transform | None = None,
+    ) -> int:
+        key = (flow, rule, single_use, elementwise, before, after)
+        number = self._class_of.get(key)
+        if number is None:
+            number = self._class_of[key] = len(self._rounds[0])
+            for round, tables in enumerate(self._rounds):
+                allowed = priorities.directions(flow, rule, single_use, round)
+                tables.append(self._table(rule, allowed, elementwise, before, after))
+        return number
+
+    def _table(
+        self,
+        rule: ShardingRule,
+        allowed: tuple[Direction, ...],
+        elementwise: bool,
+        before: Transform | None = None,
+        after: Transform | None = None,
+    ) -> StepTable | None:
+        if not any(allowed):
+            return None
+        key = (rule, allowed, elementwise, before, after)
+        table = self._tables.get(key)
+        if table is None:
+            table = StepTable(self.numbers, rule, allowed, elementwise, self.strategy, before, after)
+            self._tables[key] = table
+        return table
+
+    # Rounds
+
+    def _rounds_of_one_priority(self) -> None:
+        for tables in self._rounds:
+            self._start(tables)
+            self._propagate_results()
+            self.worklist.sweep()
+            self._propagate_results()
+
+    def _start(self, tables: list[StepTable | None]) -> None:
+        """Put the tables of a round in place; ops whose table is new are due, and so are dead ops."""
+        worklist = self.worklist
+        new = list(map(tables.__getitem__, self._classes))
+        if self._buried:
+            for op in self._buried:
+                new[self.positions[op]] = None
+        old = worklist.tables
+        fresh = [now is not None and now is not then for now, then in zip(new, old, strict=True)]
+        marks = int.from_bytes(bytes(fresh), "little") | int.from_bytes(worklist.dead, "little")
+        marks |= int.from_bytes(worklist.due, "little")
+        worklist.due[:] = marks.to_bytes(len(fresh), "little")
+        worklist.tables = new
+
+    def _propagate_results(self) -> None:
+        """Keep the shardings of `main`'s results and of what it returns equal where they can be."""
+        state, results = self.worklist.state, self.results
+        for index, value, table in self._returned:
+            for tensor, number in table[state[value], results[index]][0]:
+                if tensor == 0:
+                    self.worklist.set(value, number)
+                else:
+                    results[index] = number
+
+    def _return_tables(self) -> list[tuple[int, int, StepTable]]:
+        """Of each result that is a tensor and no scalar: its number, the value returned, and their step table."""
+        tables: list[tuple[int, int, StepTable]] = []
+        for index, value in enumerate(self.working.block.terminator.operands):
+            dims = self.working.types[value].dims
+            table = self._table(identity_rule(dims), (Direction.BOTH,) * len(dims), False)
+            if table is not None:
+                tables.append((index, self.working.holder_of(value), table))
+        return tables
+
+    # User priorities
+
+    def _hide_later_priorities(self) -> dict[int, list[tuple[int, TensorSharding]]]:
+        """Show priority 0 only; `priority → (place, original sharding)`, results placed before value 0."""
+        hidden: dict[int, tuple[int, frozenset[int]]] = {}
+        for number, sharding in enumerate(list(self.numbers.shardings)):
+            if sharding is not None and any(dim.priority is not None for dim in sharding.dims):
+                hidden[number] = (
+                    self.numbers.number(priorities.at_first(sharding)),
+                    priorities.later_priorities(sharding),
+                )
+        later: dict[int, list[tuple[int, TensorSharding]]] = {}
+        if not hidden:
+            return later
+        count = len(self.results)
+        for place, number in enumerate([*self.results, *self.worklist.state], -count):
+            if number not in hidden:
+                continue
+            original = self.numbers.shardings[number]
+            assert original is not None, "number 0 has no priorities"
+            for priority in hidden[number][1]:
+                later.setdefault(priority, []).append((place, original))
+            self._put(place, hidden[number][0])
+        return later
+
+    def _show(self, place: int, original: TensorSharding, priority: int) -> None:
+        number = self.results[place] if place < 0 else self.worklist.state[place]
+        now = self.numbers.shardings[number]
+        assert now is not None, "a sharding is never taken away"
+        self._put(place, self.numbers.number(priorities.at_priority(now, original, priority)))
+
+    def _put(self, place: int, number: int) -> None:
+        if place < 0:
+            self.results[place] = number
+            return
+        self.worklist.state[place] = number
+        self.worklist.mark(place)
+
+    # Dead code
+
+    def _bury(self, number: int, cursor: int) -> list[int]:
+        """Take an op out of the use lists; the ops to look at again."""
+        op = self.ops[number]
+        again: list[int] = []
+        for gone in (op, *(inner for region in op.regions for inner in preorder(region))):
+            self._buried.add(gone)
+            position = self.positions[gone]
+            self._classes[position] = 0
+            self.worklist.tables[position] = None
+            self.worklist.dead[position] = 0
+            for value in dict.fromkeys(gone.operands):
+                again += self._drop_use(value, gone)
+        return again
+
+    def _drop_use(self, value: int, user: Op) -> list[int]:
+        users = [op for op in self.working.uses[value] if op is not user]
+        self.working.uses[value] = users
+        if len(users) == 1:
+            self._became_single_use(users[0])
+        producer = self.producers[value]
+        if producer < 0 or self.ops[producer] in self._buried or len(set(users)) > 1:
+            return []
+        op = self.ops[producer]
+        if not any(self.working.uses[result] for result in op.results) and is_pure(op):
+            self.worklist.dead[producer] = 1
+        return [producer]
+
+    def _became_single_use(self, op: Op) -> None:
+        """An op may flow earlier once its operands have no other users."""
+        if op.signature.name in DATA_FLOW_OPS or op.signature.name == EDGE or not self._is_single_use(op):
+            return
+        pair = self._class_pair(op.signature)
+        number = self.positions[op]
+        if pair[0] == pair[1] or self._classes[number] == pair[1]:
+            return
+        self._classes[number] = pair[1]
+        self.worklist.tables[number] = self._rounds[0][pair[1]]
+        self.worklist.due[number] = 1
+
+
+def _remove(working: Working, buried: set[Op]) -> None:
+    blocks = [working.block]
+    while blocks:
+        block = blocks.pop()
+        block.ops = [op for op in block.ops if op not in buried]
+        blocks += [region for op in block.ops for region in op.regions]
