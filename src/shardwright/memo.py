@@ -12,10 +12,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from contextvars import ContextVar, Token
+from dataclasses import fields
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["Session", "current_session", "memoize", "uncollected"]
+__all__ = ["Hashed", "Session", "current_session", "memoize", "uncollected"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +51,32 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         """Make the session before this one current again."""
         _current.reset(self._tokens.pop())
+
+
+class Hashed:
+    """Base of frozen dataclasses (`eq=False`) that are dictionary keys everywhere: the hash is computed once.
+
+    Compared by the values of all fields; unequal hashes settle most comparisons.
+    """
+
+    _key: tuple[Any, ...]
+    _hash: int
+
+    def __post_init__(self) -> None:
+        """Compute key and hash."""
+        key = tuple([getattr(self, field.name) for field in fields(self)])  # type: ignore[arg-type]
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __eq__(self, other: object) -> bool:
+        """Equal by value."""
+        if self is other:
+            return True
+        return type(other) is type(self) and self._hash == other._hash and self._key == other._key
+
+    def __hash__(self) -> int:
+        """The hash computed at construction."""
+        return self._hash
 
 
 _current: ContextVar[Session] = ContextVar("shardwright_session")

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from shardwright.errors import ShardingError
+from shardwright.memo import Hashed
 from shardwright.mesh import (
     Axes,
     AxisRef,
@@ -72,7 +73,7 @@ def _merge_partial(partial: tuple[Partial, ...]) -> tuple[Partial, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class TensorSharding:
+class TensorSharding(Hashed):
     """How a tensor lies on a mesh. Frozen, compared by value, the hash computed once.
 
     Attributes:
@@ -90,22 +91,6 @@ class TensorSharding:
     partial: tuple[Partial, ...] = ()
     offsets: tuple[tuple[int, ...] | None, ...] | None = None
     halos: tuple[tuple[int, int] | None, ...] | None = None
-
-    def __post_init__(self) -> None:
-        """Compute the hash once; shardings are dictionary keys everywhere."""
-        key = (self.mesh, self.dims, self.replicated, self.partial, self.offsets, self.halos)
-        object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_hash", hash(key))
-
-    def __eq__(self, other: object) -> bool:
-        """Equal by value."""
-        if self is other:
-            return True
-        return isinstance(other, TensorSharding) and self._hash == other._hash and self._key == other._key  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        """The hash computed at construction."""
-        return self._hash  # type: ignore[attr-defined,no-any-return]
 
     @classmethod
     def of(

@@ -7,6 +7,7 @@ from typing import Any
 
 from shardwright.ir.attributes import decode
 from shardwright.ir.types import TensorType
+from shardwright.memo import Hashed
 
 __all__ = ["Body", "BodyOp", "Signature"]
 
@@ -56,10 +57,10 @@ _KINDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Signature:
+class Signature(Hashed):
     """Name, attributes (as MLIR text), operand and result types, and scalar bodies of an op.
 
-    Compared by value, the hash computed once. Shardings and locations are not part of it; neither are regions that
+    Compared by value. Shardings and locations are not part of it; neither are regions that
     hold tensor programs of their own (`while`, `case`), which are blocks of the graph.
     """
 
@@ -68,22 +69,6 @@ class Signature:
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     bodies: tuple[Body, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Compute the hash once."""
-        key = (self.name, self.attributes, self.operands, self.results, self.bodies)
-        object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_hash", hash(key))
-
-    def __eq__(self, other: object) -> bool:
-        """Equal by value."""
-        if self is other:
-            return True
-        return isinstance(other, Signature) and self._hash == other._hash and self._key == other._key  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        """The hash computed at construction."""
-        return self._hash  # type: ignore[attr-defined,no-any-return]
 
     def text(self, attribute: str) -> str | None:
         """The MLIR text of an attribute, or `None`."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shardwright.memo import Hashed
+
 __all__ = ["DimFactors", "ShardingRule", "TensorMapping", "identity_rule"]
 
 DimFactors = tuple[int, ...]
@@ -20,8 +22,8 @@ TensorMapping = tuple[DimFactors, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class ShardingRule:
-    """The factors of an op and where they stand. Compared by value, the hash computed once.
+class ShardingRule(Hashed):
+    """The factors of an op and where they stand. Compared by value.
 
     Attributes:
         sizes: Size of each factor, in elements.
@@ -42,31 +44,6 @@ class ShardingRule:
     permutation: frozenset[int] = frozenset()
     blocked: frozenset[int] = frozenset()
     custom: bool = False
-
-    def __post_init__(self) -> None:
-        """Compute the hash once."""
-        key = (
-            self.sizes,
-            self.operands,
-            self.results,
-            self.reduction,
-            self.need_replication,
-            self.permutation,
-            self.blocked,
-            self.custom,
-        )
-        object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_hash", hash(key))
-
-    def __eq__(self, other: object) -> bool:
-        """Equal by value."""
-        if self is other:
-            return True
-        return isinstance(other, ShardingRule) and self._key == other._key  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        """The hash computed at construction."""
-        return self._hash  # type: ignore[attr-defined,no-any-return]
 
     @property
     def special(self) -> frozenset[int]:
