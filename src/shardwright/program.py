@@ -182,7 +182,8 @@ class Plan:
         """The sharding of each result by name: the layout in which the sharded program gives it."""
         main = self.graph.main
         layouts = self._layouts(main.block.terminator.operands, main.result_shardings)
-        return dict(zip(main.result_names, layouts, strict=True))
+        reduced = [layout.with_axes(layout.axes) for layout in layouts]
+        return dict(zip(main.result_names, reduced, strict=True))
 
     @property
     def shardings(self) -> dict[str, TensorSharding]:

@@ -40,7 +40,7 @@ def names(source: Source) -> list[str]:
 def test_arguments_and_results_are_named_by_their_place_in_the_pytree() -> None:
     source, call = lowered(step, PARAMS, BATCH, 2.0)
     assert names(source) == ["params/w1", "params/w2", "batch/x", "scale"]
-    assert source.graph.main.result_names == ["result/loss", "result/params/w1", "result/params/w2"]
+    assert source.graph.main.result_names == ["loss", "params/w1", "params/w2"]
     assert (source.name, call.name) == ("step", "step")
 
 

@@ -7,6 +7,7 @@ How a sharding is written is a notation's business, so the parser of sharding te
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -351,4 +352,5 @@ def _result_name(attributes: dict[str, str], number: int) -> str:
 
 
 def _unique(names: list[str]) -> list[str]:
-    return [name if names.count(name) == 1 else f"{name}#{number}" for number, name in enumerate(names)]
+    count = Counter(names)
+    return [name if count[name] == 1 else f"{name}#{number}" for number, name in enumerate(names)]

@@ -99,7 +99,7 @@ class _Materializer:
 
     def run(self) -> Explicit:
         main, made = self.source.main, self.graph.main
-        made.block = self._block(main.block, self._targets(main.block.arguments), ops=made.block.ops)
+        made.block = self._block(main.block, tuple(map(self._given, main.block.arguments)), ops=made.block.ops)
         returned = main.block.terminator.operands
         said = [
             _even(sharding, self.source.types[value]) if sharding else self._target(value)
@@ -120,6 +120,11 @@ class _Materializer:
         if not type.is_tensor:
             return None
         return _even(self.source.shardings[value] or replicated(self.mesh, type.rank), type)
+
+    def _given(self, argument: int) -> TensorSharding | None:
+        """The layout in which an argument comes: it may be partial."""
+        said, layout = self.source.shardings[argument], self._target(argument)
+        return layout.with_axes(layout.axes, said.partial).closed() if layout and said and said.partial else layout
 
     def _targets(self, values: tuple[int, ...]) -> tuple[TensorSharding | None, ...]:
         return tuple([self._target(value) for value in values])
@@ -362,8 +367,12 @@ class _Materializer:
 
 @memoize
 def _even(sharding: TensorSharding, type: TensorType) -> TensorSharding:
-    """The layout that `sharding` asks for, cut to what divides."""
-    return sharding.closed().evenly_dividing(type.dims)
+    """The layout that `sharding` asks for, cut to what divides, and reduced.
+
+    That a value may be unreduced is no wish for contributions to be made: what is partial stays so until it is read.
+    """
+    layout = sharding.closed().evenly_dividing(type.dims)
+    return layout.with_axes(layout.axes) if layout.partial else layout
 
 
 def _nothing(type: TensorType) -> Signature:
