@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, overlaps_any
+from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, can_coexist, merge_axes
 from shardwright.partition.splits import Splits, linear_operands, splits_of
 from shardwright.reshard.plan import plan
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
 
-__all__ = ["Assignment", "Source", "assign", "factor_axes", "tensor_sharding"]
+__all__ = ["Assignment", "Source", "assign", "factor_axes", "tensor_sharding", "usable"]
 
 Source = tuple[TensorSharding, ...]
 """The shardings in which a value exists already, the first one first; none for what any device can make (constants)."""
@@ -170,15 +170,23 @@ def _merge(count: int, proposals: Iterable[FactorAxes], allowed: frozenset[int])
             if factor not in allowed or not axes or axes[: len(held)] != held:
                 continue
             for axis in axes[len(held) :]:
-                if overlaps_any(axis, used):
+                if not _fits(axis, used):
                     break
                 merged[factor] += (axis,)
                 used.append(axis)
     return tuple(merged)
 
 
+def _fits(axis: AxisRef, used: Iterable[AxisRef]) -> bool:
+    """Whether `axis` can be used beside others."""
+    return all(not axis.overlaps(other) and can_coexist(axis, other) for other in used)
+
+
 def _feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
-    """Drop axes that some tensor could not hold: those of a minor factor below a major one that is not full."""
+    """Drop axes that some tensor could not hold: those of a minor factor below a major one that is not full.
+
+    What is dropped for one tensor may leave a factor of another not full, so this goes on until nothing changes.
+    """
     rule = splits.rule
     kept = list(factors)
     for mapping in (*rule.operands, *rule.results):
@@ -188,7 +196,8 @@ def _feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
                 if not full:
                     kept[factor] = ()
                 full = full and axes_size(kept[factor]) == rule.sizes[factor]
-    return tuple(kept)
+    feasible = tuple(kept)
+    return feasible if feasible == factors else _feasible(splits, feasible)
 
 
 def _priced(
@@ -230,7 +239,7 @@ def _passes(
         if len(partials) != 1:
             continue
         held = partials.pop()
-        if held and all(p.kind == "sum" and not overlaps_any(p.axis, used) for p in held):
+        if held and all(p.kind == "sum" and _fits(p.axis, used) for p in held):
             yield frozenset(together)
 
 
@@ -252,8 +261,15 @@ def _operand_cost(signature: Signature, sources: tuple[Source, ...], needed: tup
     cost = 0.0
     for type, source, target in zip(signature.operands, sources, needed, strict=True):
         if source and target not in source:
-            cost += min(_moving_cost(type, version, target) for version in source)
+            cost += min(_moving_cost(type, version, target) for version in usable(source, target))
     return cost
+
+
+def usable(source: Source, target: TensorSharding) -> Source:
+    """The versions from which `target` can be reached: where it is partial, they must be."""
+    if not target.partial:
+        return source
+    return tuple(version for version in source if set(target.partial) <= set(version.partial))
 
 
 def _moving_cost(type: TensorType, source: TensorSharding, target: TensorSharding) -> float:

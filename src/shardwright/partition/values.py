@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from shardwright.ir.builder import Builder
 from shardwright.ir.types import TensorType
-from shardwright.partition.assign import Source
+from shardwright.partition.assign import Source, usable
 from shardwright.partition.emit import emit_steps
 from shardwright.reshard.plan import plan, reshard_cost
 from shardwright.sharding import TensorSharding
@@ -113,8 +113,9 @@ class Values:
 
     def _reshard(self, value: Value, needed: TensorSharding) -> int:
         shape, size = value.type.dims, value.element_bytes
-        versions = [(sharding, number) for sharding, number in value.versions if sharding is not None]
-        sharding, number = min(versions, key=lambda version: reshard_cost(shape, size, version[0], needed))
+        from_here = usable(value.source, needed)
+        sharding = min(from_here, key=lambda version: reshard_cost(shape, size, version, needed))
+        number = next(number for version, number in value.versions if version == sharding)
         for passed, result in emit_steps(self.builder, number, sharding, plan(shape, size, sharding, needed).steps):
             self._remember(value, passed, result)
             number = result

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, AxisRef, merge_axes
 from shardwright.sharding import TensorSharding
 
 __all__ = ["same_elements", "wide"]
-
-_Block = list[tuple[int, Axes]]
-"""Neighbouring dimensions: size and axes of each."""
-
 
 def wide(axes: Sequence[AxisRef]) -> Axes:
     """`axes` without those of one device, neighbouring parts merged."""
@@ -27,83 +21,33 @@ def same_elements(
 ) -> bool:
     """Whether every device holds the same elements, in the same order, of a tensor and of its reshape.
 
-    Both shapes fall into blocks of equal size, and each block into common factors, major to minor: 8x4 → 2x16 has the
-    factors 2, 4, 4 on both sides. The axes of a dimension split its factors, the major ones first; equal axes on every
-    factor mean equal elements. In a block without common factors (6x4 → 8x3) only the major dimensions may be split.
+    A device's coordinate along an axis is one digit of the position of its elements, counted row-major through the
+    whole tensor: `position // stride % size`. Shards hold the same elements where the same axes are the same digits;
+    axes are compared in prime parts, since a reshape may put the parts of one axis on several dimensions.
     """
-    if 0 in shape:
-        return True
-    left = [(size, wide(axes)) for size, axes in zip(shape, sharding.axes, strict=True) if size > 1]
-    right = [(size, wide(axes)) for size, axes in zip(reshaped, resharding.axes, strict=True) if size > 1]
-    return all(_same_block(one, other) for one, other in _blocks(left, right))
+    return 0 in shape or _digits(shape, sharding) == _digits(reshaped, resharding)
 
 
-def _blocks(left: _Block, right: _Block) -> Iterator[tuple[_Block, _Block]]:
-    """The smallest runs of dimensions that hold equally many elements on both sides."""
-    one: _Block = []
-    other: _Block = []
-    for dim in left:
-        one.append(dim)
-        while _elements(other) < _elements(one) and right:
-            other.append(right[0])
-            right = right[1:]
-        if _elements(one) == _elements(other):
-            yield one, other
-            one, other = [], []
+def _digits(shape: tuple[int, ...], sharding: TensorSharding) -> dict[tuple[str, int], tuple[int, int]]:
+    """Size and stride of the digit that each prime part `(axis, pre)` of the axes in use stands for."""
+    digits: dict[tuple[str, int], tuple[int, int]] = {}
+    inner = 1
+    for size, axes in zip(reversed(shape), reversed(sharding.axes), strict=True):
+        rest = size
+        for axis in axes:
+            for pre, prime in _prime_parts(axis):
+                rest //= prime
+                digits[axis.name, pre] = (prime, inner * rest)
+        inner *= size
+    return digits
 
 
-def _elements(block: _Block) -> int:
-    """Elements of a block."""
-    return math.prod(size for size, _ in block)
-
-
-def _same_block(left: _Block, right: _Block) -> bool:
-    factors = _common_factors([size for size, _ in left], [size for size, _ in right])
-    if factors is None:
-        major_only = not any(axes for _, axes in (*left[1:], *right[1:]))
-        return major_only and left[0][1] == right[0][1]
-    spread = _spread(left, factors)
-    return spread is not None and spread == _spread(right, factors)
-
-
-def _common_factors(left: list[int], right: list[int]) -> list[int] | None:
-    """Sizes whose products, in order, make up the dimensions of both sides, or `None` where cuts do not nest."""
-    bounds = sorted(_bounds(left) | _bounds(right))
-    pairs = list(pairwise(bounds))
-    return None if any(high % low for low, high in pairs) else [high // low for low, high in pairs]
-
-
-def _bounds(sizes: list[int]) -> set[int]:
-    """How many parts the block is in after each dimension."""
-    return {math.prod(sizes[:count]) for count in range(len(sizes) + 1)}
-
-
-def _spread(block: _Block, factors: list[int]) -> list[Axes] | None:
-    """The axes that split each factor; `None` where a shard ends unevenly within one."""
-    spread: list[Axes] = []
-    queue = iter(factors)
-    for size, axes in block:
-        rest = list(axes)
-        while size > 1:
-            factor = next(queue)
-            taken = _take(rest, factor)
-            if taken is None:
-                return None
-            spread.append(taken)
-            size //= factor
-    return spread
-
-
-def _take(rest: list[AxisRef], factor: int) -> Axes | None:
-    """Take from `rest` the major axes that split `factor`, which is used up before the next factor is split."""
-    taken: list[AxisRef] = []
-    while rest and factor > 1:
-        axis = rest.pop(0)
-        shared = math.gcd(factor, axis.size)
-        if shared not in (factor, axis.size):
-            return None
-        taken.append(AxisRef(axis.name, axis.pre, shared))
-        if shared < axis.size:
-            rest.insert(0, AxisRef(axis.name, axis.pre * shared, axis.size // shared))
-        factor //= shared
-    return merge_axes(tuple(taken))
+def _prime_parts(axis: AxisRef) -> Iterator[tuple[int, int]]:
+    """Pre-size and size of the parts of `axis` that cannot be cut further, major to minor."""
+    pre, rest, prime = axis.pre, axis.size, 2
+    while rest > 1:
+        if rest % prime:
+            prime += 1
+            continue
+        yield pre, prime
+        pre, rest = pre * prime, rest // prime
