@@ -57,7 +57,7 @@ class AxisRef:
 
     def contains(self, other: AxisRef) -> bool:
         """Whether `other` is a part of this (or equal)."""
-        return self.name == other.name and self.pre <= other.pre and other.end <= self.end
+        return self.name == other.name and other.pre % self.pre == 0 and self.end % other.end == 0
 
     def is_prefix_of(self, other: AxisRef) -> bool:
         """Whether this is a major part of `other` (or equal)."""
