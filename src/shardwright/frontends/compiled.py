@@ -69,7 +69,7 @@ class Compiled:
     def _run(self, leaves: Sequence[Any]) -> list[jax.Array]:
         with jax.enable_x64(True):  # leaves have the program's types already; without it 64 bits would become 32
             placed = [jax.device_put(leaf, sharding) for leaf, sharding in zip(leaves, self.in_shardings, strict=True)]
-            shards = self._executable.loaded.execute_sharded(placed).disassemble_into_single_device_arrays()
+            shards = self._executable.call(placed)
             return [
                 jax.make_array_from_single_device_arrays(type.dims, sharding, parts)
                 for type, sharding, parts in zip(self._out_types, self.out_shardings, shards, strict=True)

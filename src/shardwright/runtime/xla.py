@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src.lib import _jax, xla_client  # type: ignore[attr-defined]
+from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
@@ -38,8 +38,11 @@ class Executable:
         # Without x64 jax would silently narrow 64-bit inputs.
         with jax.enable_x64(True):
             arguments = [self._argument(shards) for shards in inputs]
-            results = self.loaded.execute_sharded(arguments).disassemble_into_single_device_arrays()
-            return [[np.asarray(shard) for shard in shards] for shards in results]
+            return [[np.asarray(shard) for shard in shards] for shards in self.call(arguments)]
+
+    def call(self, arguments: Sequence[Any]) -> Any:
+        """Run once on jax arrays, each with one shard a device: `outputs[result][partition]`, on the devices."""
+        return self.loaded.execute_sharded(list(arguments)).disassemble_into_single_device_arrays()
 
     def _argument(self, shards: Sequence[Array]) -> Any:
         """One array that holds `shards[p]` on device `p`; jax believes that they are copies of each other."""
@@ -76,6 +79,8 @@ def compile_local(module: str, mesh: Mesh, platform: str | None = None) -> Execu
 
 
 def _compile(module: str, devices: Sequence[Any]) -> Executable:
+    if "@lapack_" in module:
+        lapack.prepare_lapack_call("potrf", np.dtype(np.float32))  # else XLA jumps through pointers nobody has set
     count = len(devices)
     options = xla_client.CompileOptions()
     build = options.executable_build_options
