@@ -128,7 +128,7 @@ def slices(x: Any) -> Any:
 
 @animal(X)
 def scan(x: Any) -> Any:
-    def f(c, r):
+    def f(c: Any, r: Any) -> Any:
         c = jnp.tanh(c + r)
         return c, c * 2
 
