@@ -1,0 +1,1 @@
+"""From one sharding to another: the steps there are, and the cheapest chain of them."""

@@ -1,0 +1,272 @@
+"""The cheapest chain of collectives from one sharding to another.
+
+    >>> from shardwright.mesh import Mesh
+    >>> mesh = Mesh(x=2, y=2, z=2)
+    >>> source = TensorSharding.of(mesh, [["x"], ["y"], ["z"]])
+    >>> target = TensorSharding.of(mesh, [["z"], ["y"], ["x"]])
+    >>> [type(step).__name__ for step in plan((8, 8, 8), 4, source, target).steps]
+    ['CollectivePermute']
+
+Why it is done this way: see README.md beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from shardwright.cost.collectives import weighed
+from shardwright.errors import ShardingError
+from shardwright.memo import memoize
+from shardwright.mesh import Axes, merge_axes
+from shardwright.reshard.problem import Frame, pose
+from shardwright.reshard.search import GATHER, SCATTER, SLICE, Chain, Node, search
+from shardwright.reshard.steps import (
+    AllGather,
+    AllReduce,
+    AllSlice,
+    AllToAll,
+    CollectivePermute,
+    ReduceScatter,
+    Step,
+    local_bytes,
+    same_grid,
+    same_placement,
+)
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Plan", "plan", "reshard_cost"]
+
+
+_WORTH = 1 << 20
+"""Bytes that one more collective must save where it goes over axes that neither source nor target uses.
+
+An all_reduce over `x` sends less when devices along an idle `y` take a part each and gather the parts afterwards. That
+pays for a big tensor; a small one it costs the time of a launch, about a microsecond to ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A chain of steps and what it costs.
+
+    Attributes:
+        steps: In the order in which they are taken; none where source and target are the same layout.
+        bytes_sent: By each device, in all.
+        collectives: How many of the steps send anything.
+        peak_bytes: The most that one device holds before, between or after the steps; a step may hold its input and
+            its output at once.
+    """
+
+    steps: tuple[Step, ...]
+    bytes_sent: float
+    collectives: int
+    peak_bytes: int
+
+    @property
+    def cost(self) -> float:
+        """One number, in bytes, to compare plans by: bytes sent, then collectives."""
+        return weighed(self.bytes_sent, self.collectives)
+
+    def layouts(self, source: TensorSharding) -> Iterator[TensorSharding]:
+        """The layout after each step, starting from `source`."""
+        layout = source.closed()
+        for step in self.steps:
+            layout = step.apply(layout)
+            yield layout
+
+
+def reshard_cost(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> float:
+    """`plan(…).cost`, in bytes; at once where source and target are equal."""
+    if source is target or source == target:
+        return 0.0
+    return plan(shape, element_bytes, source, target).cost
+
+
+@memoize
+def plan(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Plan:
+    """The chain from `source` to `target` in which a device sends least, and among those the shortest.
+
+    Arguments:
+        shape: The whole tensor's, in elements.
+        element_bytes: Bytes of one element.
+        source: How the tensor lies; may be partial, with any kinds.
+        target: How it shall lie; may stay partial along some of the source's partial axes. What is open, its
+            priorities and its `replicated` axes do not matter.
+
+    Returns:
+        The plan; `step.apply` leads from `source.closed()` to `target.closed()`.
+
+    Raises:
+        ShardingError: a dimension does not split evenly, offsets or halos, meshes of different axes, or a target
+            that is partial where the source is not.
+    """
+    source, target = source.closed(), target.closed()
+    if source == target:
+        return Plan((), 0.0, 0, local_bytes(shape, element_bytes, source))
+    _check(shape, source, target)
+    start, end = _on_one_mesh(_wide(source), _wide(target))
+    middle = _cheapest(shape, element_bytes, start, end)
+    steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
+    return middle if len(steps) == len(middle.steps) else _weigh(shape, element_bytes, source, _joined(steps))
+
+
+def _cheapest(shape: Sequence[int], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Plan:
+    """The best plan between shardings without axes of one device."""
+
+    def searched(frame: Frame, chain: Chain) -> Plan:
+        return _weigh(shape, element_bytes, source, _steps(frame, chain, target))
+
+    frame = pose(shape, source, target)
+    chain = search(frame.problem)
+    best = searched(frame, chain)
+    if not chain.least:
+        frame = pose(shape, source, target, fine=True)
+        best = min(best, searched(frame, search(frame.problem)), key=lambda found: found.cost)
+    # Slicing by idle axes of size w divides what is sent by w; gathering them sends (1 − 1/w) of the target.
+    if best.bytes_sent - local_bytes(shape, element_bytes, target) < _WORTH:
+        return best
+    frame = pose(shape, source, target, fine=True, idle=True)
+    shared = searched(frame, search(frame.problem))
+    return min(best, shared, key=lambda found: found.bytes_sent + found.collectives * _WORTH)
+
+
+def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding) -> None:
+    """Refuse what no chain of steps can do."""
+    if not same_grid(source.mesh, target.mesh) or (source.mesh.is_maximal and source.mesh != target.mesh):
+        raise ShardingError(
+            f"cannot reshard from {source.mesh!r} to {target.mesh!r}",
+            cause="the meshes have different axes",
+            remedy="use one mesh; only the order of its devices may differ",
+        )
+    for sharding in (source, target):
+        sharding.check(shape)
+        if sharding.offsets is not None or sharding.halos is not None:
+            raise ShardingError(
+                f"cannot reshard {sharding!r} with offsets or halos",
+                remedy="bring the tensor to even shards at the boundary first",
+            )
+        if not sharding.divides(shape):
+            raise ShardingError(
+                f"{sharding!r} does not split {'x'.join(map(str, shape))} evenly",
+                remedy="pad the tensor at its global shape first",
+            )
+
+
+def _weigh(shape: Sequence[int], element_bytes: int, source: TensorSharding, steps: Sequence[Step]) -> Plan:
+    """The plan of `steps`, its cost added up step by step."""
+    layout, held = source, local_bytes(shape, element_bytes, source)
+    total, collectives, peak = 0.0, 0, held
+    for step in steps:
+        sent = step.bytes_sent(layout, held)
+        layout = step.apply(layout)
+        held = local_bytes(shape, element_bytes, layout)
+        total, collectives, peak = total + sent, collectives + (sent > 0), max(peak, held)
+    return Plan(tuple(steps), total, collectives, peak)
+
+
+def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Of permutes in a row only the last is needed."""
+    kept: list[Step] = []
+    for step in steps:
+        if kept and isinstance(step, CollectivePermute) and isinstance(kept[-1], CollectivePermute):
+            kept.pop()
+        kept.append(step)
+    return tuple(kept)
+
+
+def _on_one_mesh(source: TensorSharding, target: TensorSharding) -> tuple[TensorSharding, TensorSharding]:
+    """Both on the same mesh, if one of them places data alike on both; on this side nothing needs to move."""
+    if same_placement(source, replace(source, mesh=target.mesh)):
+        return replace(source, mesh=target.mesh), target
+    if same_placement(target, replace(target, mesh=source.mesh)):
+        return source, replace(target, mesh=source.mesh)
+    return source, target
+
+
+def _wide(sharding: TensorSharding) -> TensorSharding:
+    """`sharding` without axes of one device."""
+    axes = [tuple(axis for axis in dim if axis.size > 1) for dim in sharding.axes]
+    return sharding.with_axes(axes, (p for p in sharding.partial if p.axis.size > 1)).closed()
+
+
+def _renaming(before: TensorSharding, after: TensorSharding) -> list[Step]:
+    """The step between two ways to write the same placement, which differ by axes of one device, or by mesh."""
+    if before == after:
+        return []
+    pairs = tuple(zip(before.axes, after.axes, strict=True))
+    gone = [p for p in before.partial if p not in after.partial]
+    if before.mesh != after.mesh:
+        return [CollectivePermute(after)]
+    steps: list[Step] = []
+    for p in reversed(gone):
+        if any(minor.kind != p.kind for minor in before.partial[before.partial.index(p) :]):
+            return [CollectivePermute(after)]
+        steps.append(AllReduce((p.axis,), p.kind))
+        before = steps[-1].apply(before)
+    if all(old == new for old, new in pairs) and before.partial == after.partial:
+        return steps
+    if before.partial != after.partial:
+        return [*steps, CollectivePermute(after)]
+    if all(new == old[: len(new)] for old, new in pairs):
+        return [*steps, AllGather(tuple(old[len(new) :] for old, new in pairs))]
+    if all(old == new[: len(old)] for old, new in pairs):
+        return [*steps, AllSlice(tuple(new[len(old) :] for old, new in pairs))]
+    return [*steps, CollectivePermute(after)]
+
+
+def _steps(frame: Frame, chain: Chain, target: TensorSharding) -> list[Step]:
+    """The steps that a chain of numbered nodes stands for."""
+    steps: list[Step] = []
+    before = Node("", frame.problem.source, frame.problem.partial)
+    for after in _collectives(frame, before, chain.nodes):
+        steps.append(_step(frame, before, after, target))
+        before = after
+    return steps
+
+
+def _collectives(frame: Frame, before: Node, nodes: Sequence[Node]) -> Iterator[Node]:
+    """The last node of every run that is one collective."""
+
+    def key(node: Node) -> str | int:
+        nonlocal before
+        gone = set(before.partial).difference(node.partial)
+        before = node
+        if node.kind == SCATTER:
+            return SCATTER + frame.kinds[gone.pop()]
+        return node.kind if node.kind in (SLICE, GATHER) else id(node)
+
+    for _, run in groupby(nodes, key):
+        *_, last = run
+        yield last
+
+
+def _step(frame: Frame, before: Node, after: Node, target: TensorSharding) -> Step:
+    """The step that leads from one node to the next."""
+    old, new = frame.axes(before.layout), frame.axes(after.layout)
+    pairs = tuple(zip(old, new, strict=True))
+    appended = tuple(merge_axes(late[len(early) :]) for early, late in pairs)
+    reduced = [atom for atom in before.partial if atom not in after.partial]
+    kind = frame.kinds[reduced[0]] if reduced else ""
+    match after.kind:
+        case "slice":
+            return AllSlice(appended)
+        case "gather":
+            return AllGather(tuple(merge_axes(early[len(late) :]) for early, late in pairs))
+        case "scatter":
+            return ReduceScatter(appended, kind)
+        case "reduce":
+            return AllReduce(target.mesh.in_order(frame.atoms[atom] for atom in reduced), kind)
+        case "exchange":
+            return AllToAll(_moves(pairs))
+    return CollectivePermute(target.with_axes(new, frame.partial).closed())
+
+
+def _moves(pairs: Sequence[tuple[Axes, Axes]]) -> tuple[tuple[Axes, int, int], ...]:
+    """Which axes went from the end of which dimension to the end of which other."""
+    grown = {late[len(early) :]: dim for dim, (early, late) in enumerate(pairs) if len(late) > len(early)}
+    return tuple(
+        (merge_axes(early[len(late) :]), dim, grown[early[len(late) :]])
+        for dim, (early, late) in enumerate(pairs)
+        if len(early) > len(late)
+    )

@@ -1,0 +1,248 @@
+"""Between named shardings and the bare numbers that the search works on.
+
+Axes of source and target are cut into common sub-axes, the *atoms*; the axes with which a dimension begins on both
+sides stay where they are and drop out. Atoms are cut further where it helps: on mesh (x=4, y=2), `[x],[y]` becomes
+`[y],[x]` cheapest by moving half of `x`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
+from shardwright.reshard.search import Layout, Problem
+from shardwright.sharding import Partial, TensorSharding
+
+__all__ = ["Frame", "pose"]
+
+_ATOMS = 6
+"""How many atoms a search should have at most: cutting stops, and idle axes are left out, where it would have more."""
+
+_Lists = tuple[Axes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A problem and what its numbers stand for.
+
+    Attributes:
+        problem: The numbers.
+        atoms: Each atom's sub-axis.
+        dims: The tensor's dimension for each dimension of the problem; the others do not change.
+        fixed: Per dimension of the tensor, the axes that stay, all of them major to the atoms.
+        partial: What stays partial.
+        kinds: The reduction kind of each partial atom.
+    """
+
+    problem: Problem
+    atoms: Axes
+    dims: tuple[int, ...]
+    fixed: _Lists
+    partial: tuple[Partial, ...]
+    kinds: dict[int, str]
+
+    def axes(self, layout: Layout) -> _Lists:
+        """A layout of the problem as axes per dimension of the tensor."""
+        lists = list(self.fixed)
+        for dim, atoms in zip(self.dims, layout, strict=True):
+            lists[dim] += tuple(self.atoms[atom] for atom in atoms)
+        return tuple(lists)
+
+
+def pose(
+    shape: Sequence[int], source: TensorSharding, target: TensorSharding, fine: bool = False, idle: bool = False
+) -> Frame:
+    """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
+
+    With `fine`, atoms are cut to primes where that does not make too many; with `idle`, axes that neither side uses
+    may be used on the way.
+
+    Raises:
+        ShardingError: `target` is partial in a way that `source` is not.
+    """
+    reduced = _reduced(source, target)
+    have, want, awaiting = _common_parts(source.axes, target.axes, tuple(axis for axis, _ in reduced))
+    fixed = tuple(_shared_start(left, right) for left, right in zip(have, want, strict=True))
+    have = tuple(axes[len(same) :] for axes, same in zip(have, fixed, strict=True))
+    want = tuple(axes[len(same) :] for axes, same in zip(want, fixed, strict=True))
+    cuts = _cuts(have, want, awaiting, fine * (_ATOMS - 2 * idle))
+    have, want = _recut(have, cuts), _recut(want, cuts)
+    (awaiting,) = _recut((awaiting,), cuts)
+    atoms = tuple(dict.fromkeys((*_flat(have), *_flat(want), *awaiting)))
+    if idle:
+        atoms += _unused(source, target, len(atoms))
+    lengths = _lengths(shape, fixed, atoms)
+    dims = _dims(have, want, lengths)
+    runs = dict(zip(source.partial, _runs(source.partial), strict=True))
+    entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
+    number = {axis: index for index, axis in enumerate(atoms)}
+    problem = Problem(
+        sizes=tuple(axis.size for axis in atoms),
+        lengths=tuple(lengths[dim] for dim in dims),
+        source=tuple(tuple(number[axis] for axis in have[dim]) for dim in dims),
+        target=tuple(tuple(number[axis] for axis in want[dim]) for dim in dims),
+        partial=tuple(number[axis] for axis in awaiting),
+        kinds=tuple(runs[p] for p in entries),
+        clashes=_clashes(atoms),
+        permute=source.mesh != target.mesh,
+    )
+    kinds = {number[axis]: p.kind for axis, p in zip(awaiting, entries, strict=True)}
+    return Frame(problem, atoms, dims, fixed, target.partial, kinds)
+
+
+def _reduced(source: TensorSharding, target: TensorSharding) -> tuple[tuple[AxisRef, Partial], ...]:
+    """What must be reduced: each sub-axis with the entry of `source.partial` it belongs to.
+
+    Raises:
+        ShardingError: `target` is partial where `source` is not, or what stays would have to be reduced earlier.
+    """
+    for p in target.partial:
+        if not any(p.kind == q.kind and q.axis.contains(p.axis) for q in source.partial):
+            raise ShardingError(
+                f"{source!r} cannot become {target!r}",
+                cause=f"the target is partial ({p.kind}) along {p.axis.name!r} and the source is not",
+                remedy="a reshard reduces, it does not make contributions",
+            )
+    runs = _runs(source.partial)
+    staying = max((run for p, run in zip(source.partial, runs, strict=True) if _stays(p, target)), default=0)
+    reduced: list[tuple[AxisRef, Partial]] = []
+    for p, run in zip(source.partial, runs, strict=True):
+        rest = subtract_axes((p.axis,), target.partial_axes)
+        if rest and run < staying:
+            raise ShardingError(
+                f"{source!r} cannot become {target!r}",
+                cause=f"{p.axis.name!r} ({p.kind}) would be reduced before an axis minor to it, of another kind",
+                remedy="reduce the minor-most partial axes first",
+            )
+        reduced += [(axis, p) for axis in rest]
+    return tuple(reduced)
+
+
+def _stays(p: Partial, target: TensorSharding) -> bool:
+    return any(p.axis.contains(axis) for axis in target.partial_axes)
+
+
+def _runs(partial: Sequence[Partial]) -> tuple[int, ...]:
+    """For each entry the number of its run of equal kinds; the last run is to be reduced first."""
+    runs: list[int] = []
+    for index, p in enumerate(partial):
+        same = index == 0 or p.kind == partial[index - 1].kind
+        runs.append((runs[-1] if runs else 0) + (not same))
+    return tuple(runs)
+
+
+def _common_parts(source: _Lists, target: _Lists, reduced: Axes) -> tuple[_Lists, _Lists, Axes]:
+    """All three cut into parts that are equal or disjoint, unless they cannot be (`x:(1)2` and `x:(1)3`)."""
+    left, right = (*source, reduced), target
+    clashing = {one.name for one in _flat(left) for other in _flat(right) if not can_coexist(one, other)}
+    free_left = tuple(axis for axis in _flat(left) if axis.name not in clashing)
+    free_right = tuple(axis for axis in _flat(right) if axis.name not in clashing)
+    left_parts, right_parts = decompose((*left, free_right)), decompose((*right, free_left))
+    *have, awaiting = _recut(left, left_parts)
+    return tuple(have), _recut(right, right_parts), awaiting
+
+
+def _recut(lists: Iterable[Axes], parts: Mapping[AxisRef, Axes]) -> _Lists:
+    return tuple(tuple(part for axis in axes for part in parts[axis]) for axes in lists)
+
+
+def _flat(lists: Iterable[Axes]) -> Axes:
+    return tuple(axis for axes in lists for axis in axes)
+
+
+def _shared_start(left: Axes, right: Axes) -> Axes:
+    """The atoms with which both begin."""
+    length = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        length += 1
+    return left[:length]
+
+
+def _cuts(have: _Lists, want: _Lists, awaiting: Axes, most_primes: int) -> dict[AxisRef, Axes]:
+    """How to cut each atom further: to at most `most_primes` primes, else where shard counts do not match."""
+    atoms = tuple(dict.fromkeys((*_flat(have), *_flat(want), *awaiting)))
+    clashing = {one for one in atoms for other in atoms if not can_coexist(one, other)}
+    ratios = {
+        ratio
+        for left, right in zip(have, want, strict=True)
+        for ratio in _reduced_fraction(axes_size(left), axes_size(right))
+    }
+    cuts = {axis: _into_primes(axis) for axis in atoms}
+    if not most_primes or sum(map(len, cuts.values())) > most_primes:
+        cuts = {axis: _by_ratio(axis, ratios) for axis in atoms}
+    if sum(map(len, cuts.values())) > _ATOMS:
+        return {axis: (axis,) for axis in atoms}
+    return cuts | {axis: (axis,) for axis in clashing}
+
+
+def _reduced_fraction(numerator: int, denominator: int) -> tuple[int, int]:
+    shared = math.gcd(numerator, denominator)
+    return numerator // shared, denominator // shared
+
+
+def _into_primes(axis: AxisRef) -> Axes:
+    """`x:(1)12` → `x:(1)2, x:(2)2, x:(4)3`."""
+    pieces: list[AxisRef] = []
+    pre, rest, prime = axis.pre, axis.size, 2
+    while rest > 1:
+        if rest % prime:
+            prime += 1
+            continue
+        pieces.append(AxisRef(axis.name, pre, prime))
+        pre, rest = pre * prime, rest // prime
+    return tuple(pieces)
+
+
+def _by_ratio(axis: AxisRef, ratios: Iterable[int]) -> Axes:
+    """`axis` with a minor part cut off that makes up for the largest of `ratios` it has a part of."""
+    minor = max((math.gcd(axis.size, ratio) for ratio in ratios), default=1)
+    if minor in (1, axis.size):
+        return (axis,)
+    major = axis.size // minor
+    return (AxisRef(axis.name, axis.pre, major), AxisRef(axis.name, axis.pre * major, minor))
+
+
+def _unused(source: TensorSharding, target: TensorSharding, atoms: int) -> Axes:
+    """Axes that neither side uses, as far as there is room for them: they can share the work of a reduction."""
+    mesh, taken = source.mesh, (*source.used_axes, *source.partial_axes, *target.used_axes)
+    clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
+    whole = tuple(mesh.axis(name) for name in mesh.sizes if name not in clashing)
+    unused = sorted(subtract_axes(whole, taken), key=lambda axis: -axis.size)
+    found: list[AxisRef] = []
+    for axis in unused:
+        for pieces in (_into_primes(axis), (axis,)):
+            if pieces and len(pieces) + len(found) + atoms <= _ATOMS:
+                found += pieces
+                break
+    return tuple(found)
+
+
+def _lengths(shape: Sequence[int], fixed: _Lists, atoms: Axes) -> tuple[int, ...]:
+    """Per dimension what is left of its length for the atoms to split, reduced to what they can divide."""
+    total = axes_size(atoms)
+    return tuple(math.gcd(size // axes_size(axes), total) for size, axes in zip(shape, fixed, strict=True))
+
+
+def _dims(have: _Lists, want: _Lists, lengths: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions that change, and one or two others in which an atom can wait."""
+    change = [dim for dim, axes in enumerate(zip(have, want, strict=True)) if any(axes)]
+    others = [dim for dim, length in enumerate(lengths) if dim not in change and length > 1]
+    others.sort(key=lambda dim: -lengths[dim])
+    return tuple(sorted(change + others[: 1 if len(change) > 1 else 2]))
+
+
+def _clashes(atoms: Axes) -> tuple[int, ...]:
+    """Per atom, the set (as bits) of atoms that cannot be in use with it."""
+    return tuple(
+        sum(
+            1 << index
+            for index, other in enumerate(atoms)
+            if other != atom and (atom.overlaps(other) or not can_coexist(atom, other))
+        )
+        for atom in atoms
+    )

@@ -1,0 +1,266 @@
+"""The algebra of redistribution: what each collective does to a layout, and what it sends.
+
+A step is a frozen value. `apply` gives the layout after it or says why it cannot be taken; `bytes_sent` gives its
+cost. Layouts are closed shardings with neighbouring sub-axes merged, so that there is one way to write each.
+
+    >>> from shardwright.mesh import Mesh
+    >>> mesh = Mesh(x=2, y=4)
+    >>> before = TensorSharding.of(mesh, [["x", "y"], []])
+    >>> step = AllToAll(((((mesh.axis("y"),)), 0, 1),))
+    >>> step.apply(before), step.bytes_sent(before, local_bytes=1024)
+    ([{x}, {y}], 768.0)
+
+Conditions are those of the `sdy` dialect's collective ops, which also checks what we emit. Where a tensor is partial
+with several reduction kinds, the minor-most axis is reduced first: `max{x} sum{y}` is the max over x of sums over y.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from shardwright.cost import collectives
+from shardwright.errors import ShardingError
+from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, overlaps_any, subtract_axes
+from shardwright.sharding import Partial, TensorSharding
+
+__all__ = [
+    "AllGather",
+    "AllReduce",
+    "AllSlice",
+    "AllToAll",
+    "CollectivePermute",
+    "ReduceScatter",
+    "Step",
+    "local_bytes",
+    "same_grid",
+    "same_placement",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AllSlice:
+    """Each device keeps a part of what it holds: `axes` are appended to each dimension. Sends nothing."""
+
+    axes: tuple[Axes, ...]
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after; ShardingError where an axis is in use already."""
+        after = [held + new for held, new in zip(before.axes, _per_dim(self, before), strict=True)]
+        return _layout(self, before, after, before.partial)
+
+    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
+        """0: no device needs anything of another."""
+        return collectives.all_slice_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class AllGather:
+    """Devices along `axes`, the minor-most ones of each dimension, exchange their parts: all hold all of them."""
+
+    axes: tuple[Axes, ...]
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after; ShardingError where `axes` are not the last ones of their dimensions."""
+        gathered = _per_dim(self, before)
+        after = [_without_suffix(self, held, gone) for held, gone in zip(before.axes, gathered, strict=True)]
+        return _layout(self, before, after, before.partial)
+
+    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
+        """Bytes each device sends, `local_bytes` being what it holds before."""
+        devices = axes_size(_flat(self.axes))
+        return collectives.all_gather_bytes(local_bytes * devices, devices)
+
+
+@dataclass(frozen=True, slots=True)
+class AllToAll:
+    """Moves axes from the end of one dimension to the end of another.
+
+    Attributes:
+        moves: `(axes, source dimension, target dimension)`, source dimensions ascending, no dimension in two of them.
+    """
+
+    moves: tuple[tuple[Axes, int, int], ...]
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after; ShardingError for axes that are not last, or dimensions out of order or named twice."""
+        sources = [source for _, source, _ in self.moves]
+        named = sources + [target for _, _, target in self.moves]
+        if not self.moves or sources != sorted(sources) or len(set(named)) != len(named):
+            raise _invalid(self, before, "each dimension may be named once, and source dimensions must ascend")
+        if not all(0 <= dim < before.rank for dim in named):
+            raise _invalid(self, before, f"a dimension is not one of {before.rank}")
+        after = list(before.axes)
+        for axes, source, target in self.moves:
+            after[source] = _without_suffix(self, after[source], axes)
+            after[target] = after[target] + axes
+        return _layout(self, before, after, before.partial)
+
+    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
+        """Bytes each device sends, `local_bytes` being what it holds before and after."""
+        devices = math.prod(axes_size(axes) for axes, _, _ in self.moves)
+        return collectives.all_to_all_bytes(local_bytes, devices)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectivePermute:
+    """Each device hands what it holds to another; every dimension keeps its number of shards.
+
+    It may also go to a mesh with the same axes and another device order.
+    """
+
+    target: TensorSharding
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after, `target`; ShardingError where shard counts, partial axes or meshes do not agree."""
+        target = self.target
+        if target.rank != before.rank or not same_grid(before.mesh, target.mesh):
+            raise _invalid(self, before, "ranks or mesh axes differ")
+        counts = [(axes_size(old), axes_size(new)) for old, new in zip(before.axes, target.axes, strict=True)]
+        if any(old != new for old, new in counts):
+            raise _invalid(self, before, "a dimension would change its number of shards")
+        if _wide(before.closed().partial) != _wide(target.closed().partial):
+            raise _invalid(self, before, "the partial axes would change")
+        target.check()
+        return target.closed()
+
+    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
+        """Bytes a device sends: all it holds, or nothing where every device already holds what it shall."""
+        if same_placement(before, self.target):
+            return 0.0
+        return collectives.collective_permute_bytes(local_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """Combines the contributions of devices along `axes`, in mesh order; all hold the result."""
+
+    axes: Axes
+    kind: str = "sum"
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after; ShardingError where the tensor is not partial so, or the order is not the mesh's."""
+        if before.mesh.in_order(self.axes) != self.axes:
+            raise _invalid(self, before, "reduction axes must be in mesh order and merged")
+        partial = _reduced(self, before, self.axes, self.kind)
+        return _layout(self, before, before.axes, partial)
+
+    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
+        """Bytes each device sends, `local_bytes` being what it holds before and after."""
+        return collectives.all_reduce_bytes(local_bytes, axes_size(self.axes))
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceScatter:
+    """Combines contributions along `axes`, each device keeping a part: `axes` are appended to each dimension."""
+
+    axes: tuple[Axes, ...]
+    kind: str = "sum"
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after; ShardingError where the tensor is not partial along `axes`."""
+        partial = _reduced(self, before, _flat(self.axes), self.kind)
+        after = [held + new for held, new in zip(before.axes, _per_dim(self, before), strict=True)]
+        return _layout(self, before, after, partial)
+
+    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
+        """Bytes each device sends, `local_bytes` being what it holds before."""
+        return collectives.reduce_scatter_bytes(local_bytes, axes_size(_flat(self.axes)))
+
+
+Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter
+"""Any step."""
+
+
+def local_bytes(shape: Sequence[int], element_bytes: int, sharding: TensorSharding) -> int:
+    """Bytes one device holds of a tensor of `shape`."""
+    return math.prod(sharding.local_shape(shape)) * element_bytes
+
+
+def same_grid(left: Mesh, right: Mesh) -> bool:
+    """Whether two meshes have the same axes, and so differ at most by device order and name."""
+    return left.axes == right.axes and left.is_maximal == right.is_maximal
+
+
+def same_placement(left: TensorSharding, right: TensorSharding) -> bool:
+    """Whether every device holds the same part, of the same contribution, under both (meshes of the same axes)."""
+    if _wide_axes(left) == _wide_axes(right) and left.mesh.device_ids == right.mesh.device_ids:
+        return True
+    if left.mesh.device_ids == right.mesh.device_ids or left.mesh.is_maximal:
+        return False
+    return _holdings(left) == _holdings(right)
+
+
+def _holdings(sharding: TensorSharding) -> dict[int, tuple[int, ...]]:
+    """Device → the index of its part in each dimension, and of its contribution."""
+    mesh, lists = sharding.mesh, (*sharding.axes, sharding.partial_axes)
+    return {
+        mesh.device_id(position): tuple(mesh.index(axes, position) for axes in lists) for position in range(mesh.size)
+    }
+
+
+def _wide_axes(sharding: TensorSharding) -> tuple[object, ...]:
+    """The layout without axes of one device, which split nothing."""
+    lists = (merge_axes(tuple(axis for axis in axes if axis.size > 1)) for axes in sharding.axes)
+    return (*lists, _wide(sharding.closed().partial))
+
+
+def _wide(partial: Iterable[Partial]) -> tuple[Partial, ...]:
+    return tuple(p for p in partial if p.axis.size > 1)
+
+
+def _flat(axes: Iterable[Axes]) -> Axes:
+    return tuple(axis for of_dim in axes for axis in of_dim)
+
+
+def _per_dim(step: AllSlice | AllGather | ReduceScatter, before: TensorSharding) -> tuple[Axes, ...]:
+    if len(step.axes) != before.rank:
+        raise _invalid(step, before, f"axes are given for {len(step.axes)} dimensions of {before.rank}")
+    return step.axes
+
+
+def _without_suffix(step: Step, axes: Axes, suffix: Axes) -> Axes:
+    """`axes` without their last ones, `suffix`, which may begin within an axis."""
+    rest = list(merge_axes(axes))
+    for gone in reversed(merge_axes(suffix)):
+        last = rest.pop() if rest else AxisRef("", 1, 1)
+        if last == gone:
+            continue
+        if not last.contains(gone) or last.end != gone.end or gone.pre % last.pre:
+            raise ShardingError(f"{step!r} does not remove the minor-most axes of a dimension sharded by {axes!r}")
+        rest.append(AxisRef(last.name, last.pre, gone.pre // last.pre))
+    return tuple(rest)
+
+
+def _reduced(step: AllReduce | ReduceScatter, before: TensorSharding, axes: Axes, kind: str) -> tuple[Partial, ...]:
+    """What remains partial after reducing `axes` with `kind`."""
+    partial = before.closed().partial
+    reducible = tuple(p.axis for p in _innermost(partial, kind))
+    for index, axis in enumerate(axes):
+        if overlaps_any(axis, axes[:index]):
+            raise _invalid(step, before, f"axis {axis.name!r} is named twice")
+        if not any(held.contains(axis) for held in reducible):
+            raise _invalid(step, before, "it is not partial so along these axes, or another kind must be reduced first")
+    return tuple(Partial(rest, p.kind) for p in partial for rest in subtract_axes((p.axis,), axes))
+
+
+def _innermost(partial: Sequence[Partial], kind: str) -> Iterator[Partial]:
+    """The trailing entries of `kind`: those which no other kind must precede."""
+    for p in reversed(partial):
+        if p.kind != kind:
+            return
+        yield p
+
+
+def _layout(step: Step, before: TensorSharding, axes: Sequence[Axes], partial: Iterable[Partial]) -> TensorSharding:
+    after = before.with_axes(axes, partial).closed()
+    try:
+        after.check()
+    except ShardingError as error:
+        raise _invalid(step, before, error.diagnostic.message) from None
+    return after
+
+
+def _invalid(step: Step, before: TensorSharding, cause: str) -> ShardingError:
+    return ShardingError(f"{step!r} cannot be applied to {before!r}", cause=cause)

@@ -1,0 +1,119 @@
+"""The least that must be sent between layouts, by looking at every chain of every step."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+
+Layout = tuple[tuple[int, ...], ...]
+State = tuple[Layout, frozenset[int]]
+
+
+class Exhaustive:
+    """All layouts of atoms of `sizes` on dimensions of `shape`, each atom in a dimension, partial or unused."""
+
+    def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self.sizes, self.shape = sizes, shape
+        self.by_counts: dict[tuple[int, ...], list[Layout]] = {}
+        for layout in self.layouts():
+            self.by_counts.setdefault(self.counts(layout), []).append(layout)
+
+    def layouts(self) -> Iterator[Layout]:
+        rank = len(self.shape)
+        for used in range(len(self.sizes) + 1):
+            for order in itertools.permutations(range(len(self.sizes)), used):
+                for cuts in itertools.combinations_with_replacement(range(used + 1), rank - 1):
+                    ends = (0, *cuts, used)
+                    layout = tuple(order[a:b] for a, b in itertools.pairwise(ends))
+                    if self.fits(layout):
+                        yield layout
+
+    def count(self, atoms: tuple[int, ...]) -> int:
+        return math.prod(self.sizes[atom] for atom in atoms)
+
+    def counts(self, layout: Layout) -> tuple[int, ...]:
+        return tuple(map(self.count, layout))
+
+    def fits(self, layout: Layout) -> bool:
+        return all(size % self.count(atoms) == 0 for size, atoms in zip(self.shape, layout, strict=True))
+
+    def least(self, source: State) -> dict[State, tuple[Fraction, int]]:
+        """State → (elements sent by each device, collectives) of the cheapest chain from `source` there."""
+        best: dict[State, tuple[Fraction, int]] = {source: (Fraction(0), 0)}
+        queue = [(Fraction(0), 0, 0, source)]
+        for serial in itertools.count(1):
+            if not queue:
+                return best
+            sent, number, _, state = heapq.heappop(queue)
+            if best[state] != (sent, number):
+                continue
+            for step, (more, after) in enumerate(self.steps(state)):
+                cost = (sent + more, number + (more > 0))
+                if after not in best or cost < best[after]:
+                    best[after] = cost
+                    heapq.heappush(queue, (*cost, serial * 100_000 + step, after))
+        raise AssertionError
+
+    def steps(self, state: State) -> Iterator[tuple[Fraction, State]]:
+        layout, partial = state
+        held = Fraction(math.prod(self.shape), math.prod(self.counts(layout)))
+        for after in self.by_counts[self.counts(layout)]:
+            if partial.isdisjoint(itertools.chain(*after)):
+                yield held, (after, partial)
+        free = [a for a in range(len(self.sizes)) if a not in partial and a not in set(itertools.chain(*layout))]
+        for atom in free:
+            yield from ((Fraction(0), (grown, partial)) for grown in self.grown(layout, (atom,)))
+        for lengths in itertools.product(*(range(len(atoms) + 1) for atoms in layout)):
+            after = tuple(atoms[: len(atoms) - n] for atoms, n in zip(layout, lengths, strict=True))
+            yield self.held(after) - held, (after, partial)
+        for after, group in self.exchanges(layout):
+            yield held * (group - 1) / group, (after, partial)
+        for size in range(1, len(partial) + 1):
+            for reduced in itertools.permutations(sorted(partial), size):
+                group = self.count(reduced)
+                rest = partial.difference(reduced)
+                yield 2 * held * (group - 1) / group, (layout, rest)
+                for after in self.grown(layout, reduced):
+                    yield held * (group - 1) / group, (after, rest)
+
+    def held(self, layout: Layout) -> Fraction:
+        return Fraction(math.prod(self.shape), math.prod(self.counts(layout)))
+
+    def grown(self, layout: Layout, atoms: tuple[int, ...]) -> Iterator[Layout]:
+        """`layout` with each of `atoms` appended somewhere."""
+        if not atoms:
+            yield layout
+            return
+        for dim in range(len(layout)):
+            after = tuple((*have, atoms[0]) if index == dim else have for index, have in enumerate(layout))
+            if self.fits(after):
+                yield from self.grown(after, atoms[1:])
+
+    def exchanges(self, layout: Layout) -> Iterator[tuple[Layout, int]]:
+        """All ways to move atoms from the ends of some dimensions to those of others, and the group's size."""
+        for moves in _matchings(len(layout)):
+            ranges = (range(1, len(layout[source]) + 1) for source, _ in moves)
+            for lengths in itertools.product(*ranges):
+                after, group = list(layout), 1
+                for (source, target), length in zip(moves, lengths, strict=True):
+                    group *= self.count(layout[source][-length:])
+                    after[source] = layout[source][:-length]
+                    after[target] = layout[target] + layout[source][-length:]
+                if self.fits(tuple(after)):
+                    yield tuple(after), group
+
+
+@cache
+def _matchings(rank: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Every non-empty set of pairs of dimensions in which none is named twice."""
+    pairs = list(itertools.permutations(range(rank), 2))
+    return tuple(
+        chosen
+        for number in range(1, rank // 2 + 1)
+        for chosen in itertools.combinations(pairs, number)
+        if len(set(itertools.chain(*chosen))) == 2 * number
+    )

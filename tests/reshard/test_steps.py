@@ -1,0 +1,129 @@
+"""Steps take and give what the sdy dialect's ops do, and refuse what these refuse."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import load_module
+from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.reshard.plan import plan
+from shardwright.reshard.steps import (
+    AllGather,
+    AllReduce,
+    AllSlice,
+    AllToAll,
+    CollectivePermute,
+    ReduceScatter,
+    Step,
+    same_placement,
+)
+from shardwright.sharding import Partial, TensorSharding, replicated
+from tests.reshard.sdy_text import module
+from tests.reshard.strategies import reshards
+
+MESH = Mesh(x=8, y=4, z=2)
+X, Y, Z = (MESH.axis(name) for name in "xyz")
+MAJOR, MIDDLE, MINOR = AxisRef("x", 1, 2), AxisRef("x", 2, 2), AxisRef("x", 4, 2)
+
+
+def of(*dims: Axes, partial: Axes = (), kind: str = "sum") -> TensorSharding:
+    return TensorSharding.of(MESH, dims, partial=partial, kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "after", "sent"),
+    [
+        (AllSlice(((X,), ())), of((), (Y,)), of((X,), (Y,)), 0),
+        (AllSlice(((MIDDLE,), ())), of((MAJOR,), ()), of((AxisRef("x", 1, 4),), ()), 0),
+        (AllSlice(((MIDDLE, MINOR), ())), of((MAJOR,), ()), of((X,), ()), 0),
+        (AllGather(((X,), ())), of((Y, X), ()), of((Y,), ()), 16 * 7),
+        (AllGather(((MINOR,), (Y,))), of((X,), (Y,)), of((AxisRef("x", 1, 4),), ()), 16 * 7),
+        (AllGather(((MIDDLE, MINOR), ())), of((X,), ()), of((MAJOR,), ()), 16 * 3),
+        (AllToAll((((Y,), 0, 1),)), of((X, Y), (Z,)), of((X,), (Z, Y)), 16 * 3 / 4),
+        (AllToAll((((Y,), 0, 2), ((Z,), 1, 3))), of((Y,), (Z,), (), ()), of((), (), (Y,), (Z,)), 16 * 7 / 8),
+        (AllToAll((((MIDDLE, MINOR), 0, 1),)), of((X,), ()), of((MAJOR,), (AxisRef("x", 2, 4),)), 12),
+        (CollectivePermute(of((Y,), (X,))), of((AxisRef("x", 1, 4),), (Y, Z)), of((Y,), (X,)), 16),
+        (CollectivePermute(of((X,), ())), of((MAJOR, MIDDLE, MINOR), ()), of((X,), ()), 0),
+        (AllReduce((X, Z)), of((Y,), partial=(X, Z)), of((Y,)), 2 * 16 * 15 / 16),
+        (AllReduce((MIDDLE,), "max"), of((), partial=(X,), kind="max"), of((), partial=(MAJOR, MINOR), kind="max"), 16),
+        (ReduceScatter(((X,), (Z,))), of((Y,), (), partial=(X, Z)), of((Y, X), (Z,)), 16 * 15 / 16),
+        (ReduceScatter(((), (MINOR,))), of((), (), partial=(X,)), of((), (MINOR,), partial=(AxisRef("x", 1, 4),)), 8),
+    ],
+)
+def test_layout_after_and_bytes_sent(step: Step, before: TensorSharding, after: TensorSharding, sent: float) -> None:
+    assert (step.apply(before), step.bytes_sent(before, local_bytes=16)) == (after, sent)
+
+
+MIXED = TensorSharding(MESH, replicated(MESH, 1).dims, partial=(Partial(X, "max"), Partial(Y, "sum")))
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "cause"),
+    [
+        (AllSlice(((X,), ())), of((), (X,)), "used twice"),
+        (AllSlice(((X,),)), of((), ()), "1 dimensions of 2"),
+        (AllSlice(((X,),)), of((), partial=(X,)), "used twice"),
+        (AllSlice(((AxisRef("x", 1, 3),),)), of(()), "does not fit"),
+        (AllGather(((X,),)), of((X, Y)), "minor-most"),
+        (AllGather(((MAJOR,),)), of((X,)), "minor-most"),
+        (AllGather(((X,),)), of((MINOR,)), "minor-most"),
+        (AllGather(((X,),)), of(()), "minor-most"),
+        (AllToAll(()), of((X,), ()), "named once"),
+        (AllToAll((((X,), 0, 0),)), of((X,), ()), "named once"),
+        (AllToAll((((X,), 0, 1), ((Y,), 2, 1))), of((X,), (), (Y,)), "named once"),
+        (AllToAll((((Y,), 2, 3), ((X,), 0, 1))), of((X,), (), (Y,), ()), "ascend"),
+        (AllToAll((((X,), 0, 2),)), of((X,), ()), "not one of"),
+        (AllToAll((((X,), 0, 1),)), of((X, Y), ()), "minor-most"),
+        (CollectivePermute(of((X,), ())), of((Y,), ()), "number of shards"),
+        (CollectivePermute(of((X,))), of((X,), ()), "ranks"),
+        (CollectivePermute(of((X,))), of((X,), partial=(Y,)), "partial axes"),
+        (CollectivePermute(replicated(Mesh(x=8), 1)), of(()), "mesh axes"),
+        (AllReduce((X,)), of(()), "not partial"),
+        (AllReduce((X,), "max"), of((), partial=(X,)), "not partial"),
+        (AllReduce((Y, X)), of((), partial=(X, Y)), "mesh order"),
+        (AllReduce((X, X)), of((), partial=(X, Y)), "named twice"),
+        (AllReduce((X,), "max"), MIXED, "another kind"),
+        (ReduceScatter(((X,),)), of((Y,)), "not partial"),
+        (ReduceScatter(((X,), ())), of((), partial=(X,)), "2 dimensions of 1"),
+    ],
+)
+def test_what_a_step_refuses(step: Step, before: TensorSharding, cause: str) -> None:
+    with pytest.raises(ShardingError, match=cause):
+        step.apply(before)
+
+
+def test_the_minor_most_kind_comes_first() -> None:
+    after = AllReduce((Y,), "sum").apply(MIXED)
+    assert AllReduce((X,), "max").apply(after) == replicated(MESH, 1)
+
+
+def test_same_placement_on_meshes_of_another_device_order() -> None:
+    mesh = Mesh(x=2, y=2)
+    within, across = Mesh(x=2, y=2, device_ids=[1, 0, 3, 2]), Mesh(x=2, y=2, device_ids=[0, 2, 1, 3])
+
+    def rows(on: Mesh) -> TensorSharding:
+        return TensorSharding.of(on, [["x"], []])
+
+    assert same_placement(rows(mesh), rows(within))
+    assert not same_placement(rows(mesh), rows(across))
+    assert CollectivePermute(rows(within)).bytes_sent(rows(mesh), 16) == 0
+    assert CollectivePermute(rows(across)).bytes_sent(rows(mesh), 16) == 16
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(reshards(kinds=("sum",)))
+def test_sdy_accepts_every_plan(reshard: tuple[tuple[int, ...], TensorSharding, TensorSharding]) -> None:
+    shape, source, target = reshard
+    text = module(shape, source, plan(shape, 4, source, target).steps)
+    assert load_module(text).operation.verify()
+
+
+def test_sdy_accepts_a_change_of_device_order() -> None:
+    other = Mesh(MESH.axes, device_ids=[*range(1, 64), 0], name="other")
+    for left, right in itertools.product([((X,), ()), ((), (Y,))], repeat=2):
+        source, target = of(*left), TensorSharding.of(other, right)
+        assert load_module(module((64, 64), source, plan((64, 64), 4, source, target).steps)).operation.verify()
