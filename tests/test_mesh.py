@@ -1,12 +1,12 @@
-"""Meshes and the algebra of axis lists, against brute force over device coordinates."""
+"""The algebra of axes against what it means: the coordinates of devices."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from itertools import pairwise, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from shardwright.errors import ShardingError
@@ -20,198 +20,190 @@ from shardwright.mesh import (
     decompose,
     is_prefix,
     merge_axes,
+    overlaps_any,
     subtract_axes,
     truncate_by_divisor,
 )
+from tests.reshard.strategies import meshes, parts
 
-SIZES = (1, 2, 3, 4, 6, 8, 12)
-
-
-@st.composite
-def meshes(draw: st.DrawFn) -> Mesh:
-    sizes = draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
-    return Mesh(zip("xyz", sizes, strict=False))
+PROPERTY = settings(
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+)
 
 
-@st.composite
-def parts(draw: st.DrawFn, mesh: Mesh) -> AxisRef:
-    """Any part of any axis of `mesh` that has more than one device, or a whole axis."""
-    name, size = draw(st.sampled_from(mesh.axes))
-    divisors = [d for d in range(1, size + 1) if size % d == 0]
-    pre = draw(st.sampled_from([d for d in divisors if d < size or size == 1]))
-    width = draw(st.sampled_from([d for d in divisors if size % (pre * d) == 0 and (d > 1 or size == 1)]))
-    return mesh.axis(name, pre, width)
+def digits(mesh: Mesh, axis: AxisRef, position: int) -> int:
+    """The coordinate along a sub-axis, from its definition: `pre` major parts, then `size`, then the rest."""
+    coordinate, full = mesh.coordinates(position)[axis.name], mesh.sizes[axis.name]
+    rest = full // (axis.pre * axis.size)
+    return coordinate // rest % axis.size
 
 
-def digit(mesh: Mesh, axis: AxisRef, position: int) -> int:
-    """A device's coordinate along part of an axis, by cutting the whole coordinate: the definition."""
-    whole = mesh.coordinates(position)[axis.name]
-    major = whole // (mesh.sizes[axis.name] // axis.end)
-    return major % axis.size
+def sub_axes(size: int) -> list[AxisRef]:
+    pairs = ((pre, width) for pre in range(1, size + 1) for width in range(1, size + 1) if size % (pre * width) == 0)
+    return [AxisRef("x", pre, width) for pre, width in pairs if width > 1]
 
 
-def digits(mesh: Mesh, axes: Axes) -> list[tuple[int, ...]]:
-    """For every device, its coordinates along each of `axes`."""
-    return [tuple(digit(mesh, axis, position) for axis in axes) for position in range(mesh.size)]
+PAIRS = [(one, other) for size in (8, 12) for one in sub_axes(size) for other in sub_axes(size)]
 
 
-def groups(mesh: Mesh, axes: Axes) -> set[frozenset[int]]:
-    """The sets of devices that no axis of the list tells apart."""
-    rows = digits(mesh, axes)
-    return {frozenset(p for p in range(mesh.size) if rows[p] == row) for row in rows}
+@PROPERTY
+@given(meshes(), st.data())
+def test_index_is_the_mixed_radix_number_of_the_coordinates(mesh: Mesh, data: st.DataObject) -> None:
+    axes = tuple(data.draw(parts(mesh)))
+    for position in range(mesh.size):
+        number = 0
+        for axis in axes:
+            number = number * axis.size + digits(mesh, axis, position)
+        assert mesh.index(axes, position) == number
 
 
-@given(st.data())
-@settings(max_examples=60, derandomize=True, deadline=None)
-def test_coordinates_count_row_major(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    grid = list(product(*(range(size) for _, size in mesh.axes)))
-    assert [tuple(mesh.coordinates(position).values()) for position in range(mesh.size)] == grid
+@PROPERTY
+@given(meshes(), st.data())
+def test_a_full_list_of_parts_numbers_every_device_once(mesh: Mesh, data: st.DataObject) -> None:
+    axes = tuple(data.draw(parts(mesh)))
+    assert sorted(mesh.index(axes, position) for position in range(mesh.size)) == list(range(mesh.size))
 
 
-@given(st.data())
-@settings(max_examples=100, derandomize=True, deadline=None)
-def test_index_is_the_mixed_radix_number_of_the_digits(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    axes = tuple(data.draw(st.lists(parts(mesh), max_size=3)))
-    for position, row in enumerate(digits(mesh, axes)):
-        expected = 0
-        for axis, coordinate in zip(axes, row, strict=True):
-            expected = expected * axis.size + coordinate
-        assert mesh.index(axes, position) == expected
-    for axis in axes:
-        stride, size = mesh.digit(axis)
-        assert [p // stride % size for p in range(mesh.size)] == [digit(mesh, axis, p) for p in range(mesh.size)]
+@PROPERTY
+@given(meshes())
+def test_positions_are_row_major(mesh: Mesh) -> None:
+    ranges = [range(size) for _, size in mesh.axes]
+    for position, coordinates in enumerate(itertools.product(*ranges)):
+        assert tuple(mesh.coordinates(position).values()) == coordinates
+    assert sorted(map(mesh.device_id, range(mesh.size))) == list(range(mesh.size))
 
 
-@given(st.data())
-@settings(max_examples=150, derandomize=True, deadline=None)
-def test_parts_overlap_where_one_tells_devices_apart_that_the_other_does(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    one, other = data.draw(parts(mesh)), data.draw(parts(mesh))
-    independent = len(groups(mesh, (one, other))) == one.size * other.size
-    if one.size > 1 and other.size > 1 and can_coexist(one, other):
-        assert one.overlaps(other) == (not independent)
-    assert one.overlaps(other) == other.overlaps(one)
-    if one.contains(other) and other.size > 1:
-        assert one.overlaps(other)
-        assert all(any(inner <= outer for outer in groups(mesh, (other,))) for inner in groups(mesh, (one,)))
+@PROPERTY
+@given(meshes(), st.data())
+def test_merging_and_splitting_change_no_index(mesh: Mesh, data: st.DataObject) -> None:
+    axes = tuple(data.draw(parts(mesh)))
+    merged = merge_axes(axes)
+    finer = decompose([merged, data.draw(parts(mesh).filter(lambda other: coexist(other, axes)))])
+    split = tuple(part for axis in merged for part in finer[axis])
+    for position in range(mesh.size):
+        assert mesh.index(merged, position) == mesh.index(axes, position) == mesh.index(split, position)
+    assert merge_axes(merged) == merged == merge_axes(split)
 
 
-@given(st.data())
-@settings(max_examples=100, derandomize=True, deadline=None)
-def test_merging_changes_nothing_for_any_device(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    axes: list[AxisRef] = []
-    for axis in data.draw(st.lists(parts(mesh), max_size=4)):
-        if not any(axis.overlaps(other) for other in axes):
-            axes.append(axis)
-    merged = merge_axes(tuple(axes))
-    assert [mesh.index(merged, p) for p in range(mesh.size)] == [mesh.index(tuple(axes), p) for p in range(mesh.size)]
-    assert not any(a.joins(b) for a, b in pairwise(merged))
-    assert merge_axes(merged) == merged
+def coexist(left: list[AxisRef], right: Axes) -> bool:
+    return all(can_coexist(one, other) for one in left for other in right)
 
 
-@given(st.data())
-@settings(max_examples=150, derandomize=True, deadline=None)
-def test_what_is_subtracted_is_gone_and_the_rest_stays(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    axis, gone = data.draw(parts(mesh)), data.draw(parts(mesh))
-    if not can_coexist(axis, gone) or gone.size == 1:
+@PROPERTY
+@given(meshes(), st.data())
+def test_in_order_sorts_and_merges_to_whole_axes(mesh: Mesh, data: st.DataObject) -> None:
+    whole = mesh.in_order(data.draw(parts(mesh)))
+    assert whole == tuple(mesh.axis(name) for name, _ in mesh.axes)
+    assert all(map(mesh.is_full, whole))
+
+
+@PROPERTY
+@given(meshes(), st.data())
+def test_decomposed_parts_are_equal_or_disjoint(mesh: Mesh, data: st.DataObject) -> None:
+    left, right = data.draw(parts(mesh)), data.draw(parts(mesh))
+    if not coexist(left, tuple(right)):
+        with pytest.raises(ShardingError, match="cannot be used together"):
+            decompose([left, right])
         return
-    rest = subtract_axes((axis,), (gone,))
-    assert not any(piece.overlaps(gone) for piece in rest)
-    assert all(axis.contains(piece) for piece in rest)
-    covered = math.gcd(axis.size, axis.size) // axes_size(rest)
-    shared = len(groups(mesh, (axis,))) * gone.size // len(groups(mesh, (axis, gone)))
-    assert covered == shared
+    found = decompose([left, right])
+    for one, other in itertools.product(itertools.chain(*found.values()), repeat=2):
+        assert one == other or not one.overlaps(other)
+    for axis, pieces in found.items():
+        assert merge_axes(pieces) == (axis,)
 
 
-@given(st.data())
-@settings(max_examples=150, derandomize=True, deadline=None)
-def test_a_common_prefix_is_what_both_begin_with(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    left, right = (tuple(data.draw(st.lists(parts(mesh), max_size=3))) for _ in range(2))
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_overlap_and_containment_are_those_of_intervals(one: AxisRef, other: AxisRef) -> None:
+    cuts = sorted({one.pre, one.end, other.pre, other.end})
+    nested = all(big % small == 0 for small, big in itertools.pairwise(cuts))
+    assert can_coexist(one, other) == nested
+    if not nested:
+        return
+    atoms = list(itertools.pairwise(cuts))
+    held = [{(low, high) for low, high in atoms if axis.pre <= low and high <= axis.end} for axis in (one, other)]
+    assert one.overlaps(other) == bool(held[0] & held[1])
+    assert one.contains(other) == (held[0] >= held[1])
+    assert one.is_prefix_of(other) == (one.pre == other.pre and held[0] <= held[1])
+    assert overlaps_any(one, [other]) == one.overlaps(other)
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_subtracting_keeps_exactly_the_rest(one: AxisRef, other: AxisRef) -> None:
+    if not can_coexist(one, other):
+        return
+    rest = subtract_axes([one], [other])
+    shared = one.size // axes_size(rest)
+    assert not any(axis.overlaps(other) for axis in rest)
+    assert all(one.contains(axis) for axis in rest)
+    assert (shared > 1) == one.overlaps(other)
+
+
+def test_axes_of_one_device_are_used_up_like_others() -> None:
+    one = Mesh(one=1, x=2).axis("one")
+    assert one.overlaps(one)
+    assert subtract_axes([one], [one]) == ()
+    assert decompose([[one]]) == {one: (one,)}
+
+
+@PROPERTY
+@given(meshes(), st.data())
+def test_common_prefix_is_the_longest_both_begin_with(mesh: Mesh, data: st.DataObject) -> None:
+    left = merge_axes(tuple(data.draw(parts(mesh))))
+    right = merge_axes((*left[: data.draw(st.integers(0, len(left)))], *data.draw(parts(mesh))))
+    assume(coexist(list(right), left))
+    finer = decompose([left, right])
+    atoms = [[part for axis in axes for part in finer[axis]] for axes in (left, right)]
+    shared = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*atoms, strict=False))
     prefix = common_prefix(left, right)
-    assert prefix == common_prefix(right, left)
+    assert merge_axes(prefix) == merge_axes(tuple(part for part, _ in shared))
     assert is_prefix(prefix, left)
     assert is_prefix(prefix, right)
-    for axes in (left, right):
-        rest = axes_size(axes) // axes_size(prefix)
-        assert [mesh.index(axes, p) // rest for p in range(mesh.size)] == [
-            mesh.index(prefix, p) for p in range(mesh.size)
-        ]
 
 
-def test_prefixes_by_example() -> None:
-    mesh = Mesh(a=2, b=4, c=2)
-    a, b, c = (mesh.axis(name) for name in "abc")
-    assert common_prefix((a,), (a, b)) == (a,)
-    assert common_prefix((a, b), (a, c)) == (a,)
-    assert common_prefix((mesh.axis("b", 1, 2),), (b,)) == (mesh.axis("b", 1, 2),)
-    assert common_prefix((mesh.axis("b", 2, 2),), (b,)) == ()
-    assert not is_prefix((a, b), (a,))
+def test_prefixes_end_in_parts() -> None:
+    a, x = AxisRef("a", 1, 2), AxisRef("x", 1, 8)
+    half = AxisRef("x", 1, 2)
+    assert common_prefix((a, x), (a, half)) == (a, half)
+    assert is_prefix((a, half), (a, x))
+    assert not is_prefix((a, x), (a, half))
+    assert common_prefix((a, x), (x, a)) == ()
 
 
-@given(st.data())
-@settings(max_examples=150, derandomize=True, deadline=None)
-def test_truncation_keeps_the_longest_major_part_that_divides(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    axes = tuple(dict.fromkeys(data.draw(st.lists(parts(mesh), max_size=3))))
-    length = data.draw(st.integers(1, 48))
+@PROPERTY
+@given(meshes(), st.data(), st.integers(1, 64))
+def test_truncation_is_the_longest_part_that_divides(mesh: Mesh, data: st.DataObject, length: int) -> None:
+    axes = tuple(data.draw(parts(mesh)))
     kept = truncate_by_divisor(axes, length)
     assert length % axes_size(kept) == 0
     assert is_prefix(kept, axes)
-    if length % axes_size(axes) == 0:
-        assert kept == axes
-
-
-@given(st.data())
-@settings(max_examples=150, derandomize=True, deadline=None)
-def test_decomposed_parts_are_equal_or_disjoint_and_make_up_their_axis(data: st.DataObject) -> None:
-    mesh = data.draw(meshes())
-    axes = data.draw(st.lists(parts(mesh), max_size=4))
-    try:
-        cut = decompose([axes])
-    except ShardingError:
-        assert not all(can_coexist(one, other) for one in axes for other in axes)
-        return
-    pieces = [piece for parts_of in cut.values() for piece in parts_of]
-    assert all(a == b or not a.overlaps(b) for a in pieces for b in pieces)
-    assert all(merge_axes(parts_of) == (axis,) for axis, parts_of in cut.items())
-
-
-def test_sub_axes_that_no_split_has_cannot_coexist() -> None:
-    half, third = Mesh(x=6).axis("x", 1, 2), Mesh(x=6).axis("x", 1, 3)
-    assert not can_coexist(half, third)
-    assert can_coexist(half, Mesh(x=6).axis("x", 2, 3))
-    with pytest.raises(ShardingError, match="cannot be used together"):
-        decompose([[half], [third]])
-
-
-def test_meshes_are_values() -> None:
-    assert Mesh(x=2, y=4) == Mesh([("x", 2), ("y", 4)])
-    assert hash(Mesh(x=2)) == hash(Mesh(x=2))
-    assert Mesh(x=2, y=4) != Mesh(y=4, x=2)
-    assert Mesh(x=2, device_ids=[0, 1]).device_ids is None
-    assert Mesh(x=2, device_ids=[1, 0]).device_id(0) == 1
-    assert repr(Mesh(x=2, y=4)) == "Mesh(x=2, y=4)"
-    assert Mesh(device_ids=[3]).is_maximal
-    assert not Mesh(x=2).is_maximal
+    if kept != axes:
+        index = len(kept) - (bool(kept) and kept[-1] != axes[len(kept) - 1])
+        rest = axes[index].size // (kept[-1].size if index < len(kept) else 1)
+        assert math.gcd(length // axes_size(kept), rest) < rest
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
-        (lambda: Mesh([("x", 2), ("x", 4)]), "twice"),
-        (lambda: Mesh(x=0), "size 0"),
-        (lambda: Mesh(x=2, device_ids=[0, 0]), "device ids"),
-        (lambda: Mesh(x=4, device_ids=[0, 1]), "device ids"),
+        (lambda: Mesh([("x", 2), ("x", 3)]), "appears twice"),
+        (lambda: Mesh(x=0), "has size 0"),
+        (lambda: Mesh(x=2, device_ids=[0, 0]), "do not name each"),
+        (lambda: Mesh(x=2, device_ids=[0]), "do not name each"),
         (lambda: Mesh(x=2).axis("y"), "unknown mesh axis 'y'"),
-        (lambda: Mesh(x=4).axis("x", 2, 4), "does not fit"),
+        (lambda: Mesh(x=6).axis("x", 2, 2), "does not fit"),
+        (lambda: Mesh(x=6).axis("x", 0, 2), "does not fit"),
     ],
 )
-def test_what_is_no_mesh_or_axis_is_refused(make: object, said: str) -> None:
+def test_what_is_no_mesh_and_no_axis(make: object, message: str) -> None:
     assert callable(make)
-    with pytest.raises(ShardingError, match=said):
+    with pytest.raises(ShardingError, match=message):
         make()
+
+
+def test_meshes_are_values() -> None:
+    assert Mesh(x=2, y=2) == Mesh([("x", 2), ("y", 2)], device_ids=[0, 1, 2, 3])
+    assert Mesh(x=2, y=2) != Mesh(y=2, x=2)
+    assert Mesh(x=2) != Mesh(x=2, name="other")
+    assert len({Mesh(x=2), Mesh(x=2)}) == 1
+    assert repr(Mesh(x=2, device_ids=[1, 0])) == "Mesh(x=2, device_ids=[1, 0])"
+    assert (Mesh(device_ids=[3]).is_maximal, Mesh().is_maximal, Mesh().size) == (True, False, 1)

@@ -224,7 +224,7 @@ def _epilog(*examples: str) -> str:
     epilog=_epilog(
         "shardwright run examples/gpt2.mlir",
         "shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model -o stages",
-    )
+    ),
 )
 @_program_options
 @_input_options
@@ -249,7 +249,7 @@ def run(file: str, inputs: str | None, seed: int, output: str | None, **options:
     epilog=_epilog(
         "shardwright propagate examples/gpt2.mlir -o full.mlir",
         "shardwright propagate mlp.mlir --mesh data=2,model=4 --arg 0=data,- --arg 1=-,model",
-    )
+    ),
 )
 @_program_options
 @click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
@@ -267,7 +267,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     epilog=_epilog(
         "shardwright partition examples/gpt2.mlir -o local.mlir",
         "shardwright partition mlp.mlir --mesh x=8 --arg 0=x,- --stage explicit",
-    )
+    ),
 )
 @_program_options
 @click.option(
@@ -292,7 +292,7 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
     epilog=_epilog(
         "shardwright verify examples/gpt2.mlir",
         "shardwright verify mlp.mlir --mesh x=8 --arg 0=x,- --inputs batch.npz",
-    )
+    ),
 )
 @_program_options
 @_input_options

@@ -264,7 +264,10 @@ def is_prefix(prefix: Axes, axes: Axes) -> bool:
 
 
 def common_prefix(left: Axes, right: Axes) -> Axes:
-    """The longest list of major axes that both begin with (the last may be a part): `a,x` / `a,x:(1)2` → `a,x:(1)2`."""
+    """The longest list of major axes that both begin with (the last may be a part): `a,x` / `a,x:(1)2` → `a,x:(1)2`.
+
+    Both lists must have neighbouring parts merged.
+    """
     prefix: list[AxisRef] = []
     for one, other in zip(left, right, strict=False):
         if one == other:

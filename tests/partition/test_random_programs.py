@@ -31,7 +31,9 @@ def terminating(text: str) -> str:
     return _LAST_YIELD.sub(count, text)
 
 
-_REDUCE = re.compile(r"dense<0.0>( : tensor<f32>\n *%\w+ = stablehlo.reduce\(.*applies stablehlo\.(maximum|minimum|multiply) )")
+_REDUCE = re.compile(
+    r"dense<0.0>( : tensor<f32>\n *%\w+ = stablehlo.reduce\(.*applies stablehlo\.(maximum|minimum|multiply) )"
+)
 _IDENTITY = {"maximum": "0xFF800000", "minimum": "0x7F800000", "multiply": "1.0"}
 
 

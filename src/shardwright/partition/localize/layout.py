@@ -10,6 +10,7 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["same_elements", "wide"]
 
+
 def wide(axes: Sequence[AxisRef]) -> Axes:
     """`axes` without those of one device, neighbouring parts merged."""
     return merge_axes(tuple(axis for axis in axes if axis.size > 1))
