@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.memo import memoize
+from shardwright.memo import Hashed, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, can_coexist, merge_axes
-from shardwright.partition.splits import Splits, linear_operands, splits_of
+from shardwright.partition.splits import Splits, splits_of
 from shardwright.reshard.plan import plan
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
@@ -54,6 +54,22 @@ class Assignment:
     gathered: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class _Question(Hashed):
+    """All that the split of an op depends on. Ops of many names ask the same: all additions and products of a shape."""
+
+    splits: Splits
+    operand_types: tuple[TensorType, ...]
+    result_types: tuple[TensorType, ...]
+    sources: tuple[Source, ...]
+    targets: tuple[TensorSharding, ...]
+    passing: frozenset[int]
+
+    @property
+    def mesh(self) -> Mesh:
+        return _mesh(self.sources, self.targets)
+
+
 @memoize
 def assign(
     signature: Signature,
@@ -69,14 +85,18 @@ def assign(
         targets: The sharding each result should have in the end.
         passing: Operands whose partial sum may pass through this op (it is their only use).
     """
-    mesh = targets[0].mesh if targets else next(source[0].mesh for source in sources if source)
     splits = splits_of(signature)
     if splits is None:
-        return _whole(signature, mesh, sources, targets)
+        return _whole(signature, _mesh(sources, targets), sources)
+    return _cheapest(_Question(splits, signature.operands, signature.results, sources, targets, passing))
+
+
+@memoize
+def _cheapest(question: _Question) -> Assignment:
     chosen: Assignment | None = None
     best = (math.inf, math.inf)
-    for factors in _candidates(splits, sources, targets):
-        for candidate, work in _priced(signature, splits, mesh, factors, sources, targets, passing):
+    for factors in _candidates(question.splits, question.sources, question.targets):
+        for candidate, work in _priced(question, factors):
             price = (candidate.cost + _WORK_WEIGHT * work, work)
             if price < best:
                 chosen, best = candidate, price
@@ -84,13 +104,15 @@ def assign(
     return chosen
 
 
-def _whole(
-    signature: Signature, mesh: Mesh, sources: tuple[Source, ...], targets: tuple[TensorSharding, ...]
-) -> Assignment:
+def _mesh(sources: tuple[Source, ...], targets: tuple[TensorSharding, ...]) -> Mesh:
+    return targets[0].mesh if targets else next(source[0].mesh for source in sources if source)
+
+
+def _whole(signature: Signature, mesh: Mesh, sources: tuple[Source, ...]) -> Assignment:
     operands = tuple(replicated(mesh, type.rank) for type in signature.operands)
     results = tuple(replicated(mesh, type.rank) for type in signature.results)
     gathered = tuple(i for i, source in enumerate(sources) if source and any(source[0].axes))
-    return Assignment(operands, results, "sum", _operand_cost(signature, sources, operands), gathered)
+    return Assignment(operands, results, "sum", _operand_cost(signature.operands, sources, operands), gathered)
 
 
 FactorAxes = tuple[Axes, ...]
@@ -200,15 +222,9 @@ def _feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
     return feasible if feasible == factors else _feasible(splits, feasible)
 
 
-def _priced(
-    signature: Signature,
-    splits: Splits,
-    mesh: Mesh,
-    factors: FactorAxes,
-    sources: tuple[Source, ...],
-    targets: tuple[TensorSharding, ...],
-    passing: frozenset[int],
-) -> Iterator[tuple[Assignment, float]]:
+def _priced(question: _Question, factors: FactorAxes) -> Iterator[tuple[Assignment, float]]:
+    """The assignments that these axes of the factors allow, and the work they leave on a device."""
+    splits, mesh, sources = question.splits, question.mesh, question.sources
     rule = splits.rule
     partial = [axis for factor in sorted(rule.reduction) for axis in factors[factor]]
     made = tuple(Partial(axis, splits.kind) for axis in mesh.in_order(partial))
@@ -216,25 +232,24 @@ def _priced(
     results = tuple(tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results)
     work = math.prod(rule.sizes) / math.prod(axes_size(axes) for axes in factors)
     gathered = tuple(_lost(rule.operands, splits, sources))
-    for through in (frozenset[int](), *_passes(signature, sources, factors, passing, splits.kind)):
+    for through in (frozenset[int](), *_passes(question, factors)):
         moved = next(iter(through), None)
         held = sources[moved][0].partial if moved is not None else ()
         needed = tuple(_plus(s, held) if i in through else s for i, s in enumerate(operands))
         produced = tuple(_plus(s, held) for s in results)
-        cost = _operand_cost(signature, sources, needed)
-        for type, result, target in zip(signature.results, produced, targets, strict=True):
+        cost = _operand_cost(question.operand_types, sources, needed)
+        for type, result, target in zip(question.result_types, produced, question.targets, strict=True):
             cost += _moving_cost(type, result, target)
         yield Assignment(needed, produced, splits.kind, cost, gathered), work - len(through)
 
 
-def _passes(
-    signature: Signature, sources: tuple[Source, ...], factors: FactorAxes, passing: frozenset[int], kind: str
-) -> Iterator[frozenset[int]]:
+def _passes(question: _Question, factors: FactorAxes) -> Iterator[frozenset[int]]:
     """Sets of operands that may stay partial through this op."""
-    if not passing or kind != "sum":
+    passing, sources, splits = question.passing, question.sources, question.splits
+    if not passing or splits.kind != "sum":
         return
     used = [axis for axes in factors for axis in axes]
-    for together in linear_operands(signature):
+    for together in splits.linear:
         partials = {sources[i][0].partial if i in passing and sources[i] else () for i in together}
         if len(partials) != 1:
             continue
@@ -257,9 +272,11 @@ def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: tuple[Sour
             yield operand
 
 
-def _operand_cost(signature: Signature, sources: tuple[Source, ...], needed: tuple[TensorSharding, ...]) -> float:
+def _operand_cost(
+    types: tuple[TensorType, ...], sources: tuple[Source, ...], needed: tuple[TensorSharding, ...]
+) -> float:
     cost = 0.0
-    for type, source, target in zip(signature.operands, sources, needed, strict=True):
+    for type, source, target in zip(types, sources, needed, strict=True):
         if source and target not in source:
             cost += min(_moving_cost(type, version, target) for version in usable(source, target))
     return cost

@@ -29,11 +29,13 @@ class Splits:
         rule: The op's sharding rule.
         allowed: Factors along which it may be split.
         kind: Reduction kind of the result along its reduction factors.
+        linear: Sets of operands in which, all others fixed, the op is linear: see `linear_operands`.
     """
 
     rule: ShardingRule
     allowed: frozenset[int]
-    kind: str = "sum"
+    kind: str
+    linear: tuple[tuple[int, ...], ...]
 
 
 _LOCALIZED = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
@@ -89,7 +91,7 @@ def splits_of(signature: Signature) -> Splits | None:
     allowed = rule.pass_through if signature.name in _LOCALIZED else local_factors(signature)
     if kind is not None:
         allowed |= rule.reduction - rule.need_replication - rule.permutation
-    return Splits(rule, allowed - _unsupported(signature, rule), kind or "sum")
+    return Splits(rule, allowed - _unsupported(signature, rule), kind or "sum", linear_operands(signature))
 
 
 def _reduction_kind(signature: Signature) -> str | None:
