@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.registry import Notation, Shape, register
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = [
@@ -267,3 +268,26 @@ def _dimension(dim: DimSharding, mesh: Mesh) -> str:
     inner = [print_axis(axis, mesh) for axis in dim.axes] + (["?"] if dim.open else [])
     priority = f"p{dim.priority}" if dim.priority is not None else ""
     return "{" + ", ".join(inner) + "}" + priority
+
+
+def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
+    """One attribute; a mesh that it refers to by name is the one given, whatever its name."""
+    inner = text[text.index("<") + 1 :] if "<" in text else ""
+    symbol = re.match(r'\s*@("[^"]*"|[\w.$-]+)', inner)
+    if symbol is None:
+        return parse_sharding(text, {})
+    name = symbol.group(1).strip('"')
+    if mesh is None:
+        raise ShardingError(f"the mesh @{name} is not known", cause=f"sharding {text!r}", remedy="give the mesh")
+    return parse_sharding(text, {name: Mesh(mesh.axes, device_ids=mesh.device_ids, name=name)})
+
+
+register(
+    Notation(
+        "sdy",
+        'OpenXLA Shardy, `#sdy.sharding<@mesh, [{"x"}, {?}]>`',
+        lambda text: text.startswith(("#sdy.sharding<", "<@", "<mesh<")),
+        _parse,
+        lambda sharding, shape: print_sharding(sharding),
+    )
+)

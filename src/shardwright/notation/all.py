@@ -1,0 +1,3 @@
+"""Importing this registers every notation of single shardings."""
+
+from shardwright.notation import sdy  # noqa: F401

@@ -1,0 +1,93 @@
+"""The notations of single shardings, by name: each reads its text into the model and prints the model as its text.
+
+    >>> import shardwright.notation.all
+    >>> from shardwright.mesh import Mesh
+    >>> sharding = parse_text('#sdy.sharding<@mesh, [{"x"}, {}]>', shape=(8, 16), mesh=Mesh(x=2, y=4))
+    >>> sharding, print_text(sharding, "sdy")
+    ([{x}, {}], '#sdy.sharding<@mesh, [{"x"}, {}]>')
+
+A notation file declares itself with `register`; `shardwright.notation.all` imports all of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import Mesh
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Notation", "Shape", "notation", "notations", "parse_text", "print_text", "register"]
+
+Shape = tuple[int, ...]
+"""Sizes of the tensor's dimensions, in elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """One way to write a sharding down.
+
+    Attributes:
+        name: What `--to` calls it.
+        title: What it is, in a few words.
+        looks_like: Whether a text is of this notation, by a glance at how it begins.
+        parse: Text → model, for a tensor of this shape (`None`: unknown) on this mesh (`None`: derive one if the text
+            says enough). Raises `ShardingError` for malformed text, saying where, and for what the mesh cannot express.
+        print: Model → canonical text, for a tensor of this shape. Raises `ShardingError` naming what it cannot express.
+    """
+
+    name: str
+    title: str
+    looks_like: Callable[[str], bool]
+    parse: Callable[[str, Shape | None, Mesh | None], TensorSharding]
+    print: Callable[[TensorSharding, Shape | None], str]
+
+
+_notations: dict[str, Notation] = {}
+
+
+def register(entry: Notation) -> Notation:
+    """Make a notation known."""
+    _notations[entry.name] = entry
+    return entry
+
+
+def notations() -> tuple[Notation, ...]:
+    """All notations, in the order in which they were registered."""
+    return tuple(_notations.values())
+
+
+def notation(name: str) -> Notation:
+    """The notation called `name`.
+
+    Raises:
+        ShardingError: there is none.
+    """
+    if name not in _notations:
+        raise ShardingError(f"unknown notation {name!r}", remedy=f"one of {', '.join(_notations)}")
+    return _notations[name]
+
+
+def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = None) -> TensorSharding:
+    """A sharding in any notation, told apart by how it begins.
+
+    Raises:
+        ShardingError: no notation begins so, or its own reader refuses.
+    """
+    for entry in _notations.values():
+        if entry.looks_like(text.strip()):
+            sharding = entry.parse(text.strip(), shape, mesh)
+            sharding.check(shape)
+            return sharding
+    known = "; ".join(f"{entry.name}: {entry.title}" for entry in _notations.values())
+    raise ShardingError(f"not a sharding in any notation: {text!r}", cause=f"known are {known}")
+
+
+def print_text(sharding: TensorSharding, name: str, *, shape: Shape | None = None) -> str:
+    """A sharding in the notation called `name`.
+
+    Raises:
+        ShardingError: no such notation, or it cannot express this sharding.
+    """
+    return notation(name).print(sharding, shape)
