@@ -1,6 +1,7 @@
 """The notations of single shardings, by name: each reads its text into the model and prints the model as its text.
 
     >>> import shardwright.notation.all
+    >>> from shardwright.notation.registry import parse_text, print_text
     >>> from shardwright.mesh import Mesh
     >>> sharding = parse_text('#sdy.sharding<@mesh, [{"x"}, {}]>', shape=(8, 16), mesh=Mesh(x=2, y=4))
     >>> sharding, print_text(sharding, "sdy")
