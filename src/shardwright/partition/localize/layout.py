@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
+from shardwright.errors import ShardingError
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, AxisRef, merge_axes
+from shardwright.mesh import Axes, AxisRef, decompose, merge_axes
 from shardwright.sharding import TensorSharding
 
 __all__ = ["same_elements", "wide"]
@@ -24,31 +25,26 @@ def same_elements(
 
     A device's coordinate along an axis is one digit of the position of its elements, counted row-major through the
     whole tensor: `position // stride % size`. Shards hold the same elements where the same axes are the same digits;
-    axes are compared in prime parts, since a reshape may put the parts of one axis on several dimensions.
+    axes are compared in the parts that both sides have, since a reshape may put parts of an axis on several dimensions.
     """
-    return 0 in shape or _digits(shape, sharding) == _digits(reshaped, resharding)
+    if 0 in shape:
+        return True
+    try:
+        parts = decompose([*map(wide, sharding.axes), *map(wide, resharding.axes)])
+    except ShardingError:
+        return False  # sub-axes that no split of their axis has both of are different digits
+    return _digits(shape, sharding, parts) == _digits(reshaped, resharding, parts)
 
 
-def _digits(shape: tuple[int, ...], sharding: TensorSharding) -> dict[tuple[str, int], tuple[int, int]]:
-    """Size and stride of the digit that each prime part `(axis, pre)` of the axes in use stands for."""
-    digits: dict[tuple[str, int], tuple[int, int]] = {}
+def _digits(shape: tuple[int, ...], sharding: TensorSharding, parts: Mapping[AxisRef, Axes]) -> dict[AxisRef, int]:
+    """The stride of the digit that each part of the axes in use stands for."""
+    strides: dict[AxisRef, int] = {}
     inner = 1
     for size, axes in zip(reversed(shape), reversed(sharding.axes), strict=True):
         rest = size
-        for axis in axes:
-            for pre, prime in _prime_parts(axis):
-                rest //= prime
-                digits[axis.name, pre] = (prime, inner * rest)
+        for axis in wide(axes):
+            for part in parts[axis]:
+                rest //= part.size
+                strides[part] = inner * rest
         inner *= size
-    return digits
-
-
-def _prime_parts(axis: AxisRef) -> Iterator[tuple[int, int]]:
-    """Pre-size and size of the parts of `axis` that cannot be cut further, major to minor."""
-    pre, rest, prime = axis.pre, axis.size, 2
-    while rest > 1:
-        if rest % prime:
-            prime += 1
-            continue
-        yield pre, prime
-        pre, rest = pre * prime, rest // prime
+    return strides
