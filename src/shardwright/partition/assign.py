@@ -2,8 +2,8 @@
 
 Candidates come from the shardings at hand: each of the results and operands proposes axes for its factors; the
 proposals are merged in several orders, earlier ones first. Each candidate is priced: resharding every operand from the
-versions of it that exist, plus bringing every result to the sharding it should have. Bytes decide, then the work left
-on each device.
+versions of it that exist, plus bringing every result to the sharding it should have: bytes sent, and what starting each
+collective and the work left on each device would be worth in bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Source = tuple[TensorSharding, ...]
 
 _WORK_WEIGHT = 1e-3
 """Bytes that a link sends in the time of one loop iteration (a multiply and an add): 4.5e11 B/s against 9.9e14 FLOP/s
-on an H100, 9e10 against 4.6e14 on a TPU v5p (`field.md`)."""
+on an H100, 9e10 against 4.6e14 on a TPU v5p."""
 
 _START_BYTES = 2.0**16
 """Bytes that a link sends while a collective starts: about a microsecond at 9e10 B/s. Two small gathers in place of
