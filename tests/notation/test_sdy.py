@@ -80,3 +80,17 @@ def test_what_sdy_cannot_say_is_refused() -> None:
     with pytest.raises(ShardingError, match="max"):
         print_sharding(partial)
     assert partial.partial == (Partial(MESH.axis("y"), "max"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#sdy.sharding<mesh<["x"=2',
+        '#sdy.sharding<@mesh, [{"x"}]> junk',
+        f'#sdy.sharding<@mesh, [{{"y":({"9" * 5000})2}}]>',
+        f'#sdy.sharding<mesh<["x"={"9" * 5000}]>, [{{"x"}}]>',
+    ],
+)
+def test_text_that_goes_on_or_stops_too_early_is_a_diagnostic_at_once(text: str) -> None:
+    with pytest.raises(ShardingError):
+        parse_sharding(text, MESHES)

@@ -37,7 +37,7 @@ SPEC: one entry a dimension, separated by commas. An entry is
   .             closed and empty: not split
 "data,-,model+data:(1)2" has three dimensions; "" is a scalar."""
 
-_AXIS = re.compile(r"(?P<name>[^\s:+,=()]+)(?::\((?P<pre>\d+)\)(?P<size>\d+))?")
+_AXIS = re.compile(r"(?P<name>[^\s:+,=()]+)(?::\((?P<pre>\d{1,18})\)(?P<size>\d{1,18}))?")
 _REMEDY = "one entry a dimension, as in data,-,model+data (see --help)"
 _MESH_REMEDY = "write it as data=2,model=4"
 
@@ -50,7 +50,7 @@ def parse_mesh_option(text: str) -> Mesh:
     """
     axes: list[tuple[str, int]] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*([^\s:+,=()]+)\s*=\s*(\d+)\s*", part, re.ASCII)
+        match = re.fullmatch(r"\s*([^\s:+,=()]+)\s*=\s*(\d{1,18})\s*", part, re.ASCII)
         if match is None:
             raise ShardingError(f"not a mesh: {text!r}", cause=f"{part!r} is not AXIS=SIZE", remedy=_MESH_REMEDY)
         if match[1] in ("-", "."):

@@ -29,6 +29,9 @@ __all__ = [
     "print_shardings",
 ]
 
+_DIGITS = 18
+"""More digits than any size or id has; Python refuses to read numbers of thousands of digits."""
+
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|@"[^"]*"|@[\w.$-]+|[A-Za-z_][\w.]*|\d+|.)', re.DOTALL)
 
 
@@ -37,6 +40,8 @@ def parse_mesh(text: str, name: str = "mesh") -> Mesh:
     match = re.search(r"<\s*\[(.*?)\]\s*(?:,\s*device_ids\s*=\s*\[([\d,\s]*)\])?\s*>", text, re.DOTALL)
     if match is None:
         raise ShardingError(f"not a mesh: {text!r}", remedy='write <["x"=2, "y"=4]>')
+    if any(len(number) > _DIGITS for number in re.findall(r"\d+", text)):
+        raise ShardingError(f"not a mesh: {text[:60]!r}…", cause="a number of it has too many digits")
     axes = [(axis, int(size)) for axis, size in re.findall(r'"((?:[^"\\]|\\.)*)"\s*=\s*(\d+)', match.group(1))]
     ids = None if match.group(2) is None else [int(i) for i in match.group(2).split(",") if i.strip()]
     return Mesh(axes, device_ids=ids, name=name)
@@ -136,14 +141,16 @@ class _Parser:
         self.take("<")
         if not self.accept("["):
             found = [self.sharding()]
-            self.take(">")
-            return found
-        found = []
-        while not self.accept("]"):
-            self.take("<")
-            found.append(self.sharding())
-            self.take(">")
-            self.accept(",")
+        else:
+            found = []
+            while not self.accept("]"):
+                self.take("<")
+                found.append(self.sharding())
+                self.take(">")
+                self.accept(",")
+        self.take(">")
+        if self.peek():
+            raise ShardingError(f"malformed sharding {self.text!r}", cause=f"{self.peek()!r} follows its end")
         return found
 
     def sharding(self) -> TensorSharding:
@@ -175,7 +182,8 @@ class _Parser:
         if token == "mesh":
             start = self.at
             while not self.accept(">"):
-                self.take()
+                if not self.take():
+                    raise ShardingError(f"malformed sharding {self.text!r}", cause="a mesh is not closed by '>'")
             return parse_mesh("".join(self.tokens[start : self.at]))
         name = token.removeprefix("@").strip('"')
         if name not in self.meshes:
@@ -206,12 +214,12 @@ class _Parser:
 
     def integer(self) -> int:
         token = self.take()
-        if not token.isdigit():
-            raise ShardingError(f"malformed sharding {self.text!r}", cause=f"expected a number, got {token!r}")
+        if not token.isdecimal() or len(token) > _DIGITS:
+            raise ShardingError(f"malformed sharding {self.text!r}", cause=f"expected a number, got {token[:40]!r}")
         return int(token)
 
     def priority(self) -> int | None:
-        match = re.fullmatch(r"p(\d+)", self.peek())
+        match = re.fullmatch(r"p(\d{1,18})", self.peek())
         if match is None:
             return None
         self.at += 1
@@ -260,7 +268,8 @@ def _inner(sharding: TensorSharding) -> str:
             raise ShardingError(
                 f"this version of sdy cannot express a tensor partial by {kind}", cause=f"sharding {sharding!r}"
             )
-        text += f", unreduced={print_axes(sharding.partial_axes, mesh)}"
+        axes = [p.axis for p in sharding.partial if p.kind == kind]
+        text += f", unreduced={print_axes(axes, mesh)}"
     return text + ">"
 
 

@@ -1,0 +1,398 @@
+"""A sharding as two pictures: the tensor cut into tiles, and the devices with the slice that each holds.
+
+A `Picture` is what is drawn, whatever draws it: `picture_lines` for terminals, `report.svg` for files. Only what is
+drawn is ever computed, so that a mesh of a million devices costs no more than one of 64.
+
+    >>> from shardwright.mesh import Mesh
+    >>> for line in picture_lines(picture(TensorSharding.of(Mesh(x=2), [["x"], []]), (4, 3)))[3:12]:
+    ...     print(line.plain)
+    Tensor: the devices on each tile
+            0:3
+          ┌─────┐
+      0:2 │ 0   │
+          │ 2x3 │
+          ├─────┤
+      2:4 │ 1   │
+          │ 2x3 │
+          └─────┘
+
+Source: the tensor view and the device view of the mesh dialect's RFC.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+from rich.text import Text
+
+from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
+from shardwright.report.layout import Page
+from shardwright.report.summary import Summary
+from shardwright.sharding import TensorSharding
+
+__all__ = ["PALETTE", "Cell", "Grid", "Picture", "describe_picture", "picture", "picture_lines", "print_picture"]
+
+PALETTE = (
+    "#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#83bcb6", "#ff9d98",
+    "#d6a5c9", "#d8b5a5", "#bab0ac", "#b8b5e8", "#c5d86d", "#fcbfd2",
+)  # fmt: skip
+"""The colours of the tiles: light, so that black text reads on each."""
+
+WHOLE = 64
+"""Grids of up to so many cells are drawn whole, and so many devices named in a tile."""
+_SIDE = 8
+_LINE = 16
+_NAMED = 8
+_DEVICES_WIDTH = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One rectangle: a tile with its devices, or a device with its tile.
+
+    Attributes:
+        devices: The ids of the devices named, of `count` there are.
+        slices: `(start, end)` per dimension, halos left out.
+        notes: Lines of text below the devices.
+        colour: Index into `PALETTE`; `None` for an empty tile.
+    """
+
+    devices: tuple[int, ...]
+    count: int
+    slices: tuple[tuple[int, int], ...]
+    notes: tuple[str, ...]
+    colour: int | None
+
+    def device_lines(self, room: int = _DEVICES_WIDTH) -> list[str]:
+        """The devices named, in lines of at most `room` characters."""
+        return textwrap.wrap(" ".join(map(str, self.devices)), max(1, min(room, _DEVICES_WIDTH)))
+
+    def note_lines(self, room: int | None = None) -> list[str]:
+        """What is said below the devices, in lines of at most `room` characters."""
+        more = (f"… of {self.count:,}",) if self.count > len(self.devices) else ()
+        if room is None:
+            return [*more, *self.notes]
+        return [line for note in (*more, *self.notes) for line in textwrap.wrap(note, max(1, room))]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Labelled rows and columns of cells; `None` stands for those that are left out.
+
+    `heights` and `widths` are the elements that each row and column stands for, where that means anything.
+    """
+
+    title: str
+    rows: tuple[str | None, ...]
+    columns: tuple[str | None, ...]
+    cells: tuple[tuple[Cell | None, ...], ...]
+    heights: tuple[int, ...] = ()
+    widths: tuple[int, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row or column is left out."""
+        return None not in self.rows and None not in self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A sharding drawn twice, with what is to be said of it, a line each."""
+
+    facts: tuple[str, ...]
+    tensor: Grid
+    devices: Grid
+
+
+def picture(sharding: TensorSharding, shape: Sequence[int]) -> Picture:
+    """Draw how a tensor of `shape` lies on its mesh.
+
+    Raises:
+        ShardingError: the sharding does not fit the shape.
+    """
+    sharding.check(shape)
+    layout = _Layout(sharding, tuple(shape), sharding.mesh)
+    return Picture(tuple(layout.facts()), layout.tensor(), layout.devices())
+
+
+def describe_picture(drawn: Picture) -> Summary:
+    """A picture as JSON: the cells that are drawn, slices as `[start, end]`."""
+
+    def cells(grid: Grid) -> Iterator[Summary]:
+        for cell in itertools.chain.from_iterable(grid.cells):
+            if cell is not None:
+                yield {
+                    "devices": list(cell.devices),
+                    "device_count": cell.count,
+                    "slice": [list(bounds) for bounds in cell.slices],
+                    "notes": list(cell.notes),
+                }
+
+    return {
+        "facts": list(drawn.facts),
+        "tiles": list(cells(drawn.tensor)),
+        "tiles_complete": drawn.tensor.is_whole,
+        "devices": list(cells(drawn.devices)),
+        "devices_complete": drawn.devices.is_whole,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A sharding of a shape, and which dimensions are drawn down and across."""
+
+    sharding: TensorSharding
+    shape: tuple[int, ...]
+    mesh: Mesh
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(axes_size(axes) for axes in self.sharding.axes)
+
+    @property
+    def drawn(self) -> tuple[int | None, int | None]:
+        """The dimensions drawn down and across: the first two that are split, and where too few are, others."""
+        split = [dim for dim, count in enumerate(self.counts) if count > 1]
+        rest = [dim for dim, count in enumerate(self.counts) if count == 1]
+        down, across = (None, None, *sorted([*split, *rest][:2]))[-2:]
+        return down, across
+
+    def axes_of(self, dim: int | None) -> Axes:
+        return () if dim is None else self.sharding.axes[dim]
+
+    @property
+    def free(self) -> Axes:
+        """The axes along which devices share a cell of the drawn grid."""
+        down, across = self.drawn
+        return self._without((*self.axes_of(down), *self.axes_of(across)))
+
+    def _without(self, used: Axes) -> Axes:
+        return self.mesh.in_order(subtract_axes(map(self.mesh.axis, self.mesh.sizes), used))
+
+    def facts(self) -> Iterator[str]:
+        lengths = replace(self.sharding, halos=None).local_shape(self.shape)
+        even = self.sharding.divides(self.shape) and not self.sharding.offsets
+        tiles = math.prod(self.counts)
+        if tiles == 1:
+            yield f"tensor {_times(self.shape)}, not cut"
+        else:
+            yield (
+                f"tensor {_times(self.shape)} in {tiles:,} tiles ({_times(self.counts)}) "
+                f"of {'' if even else 'at most '}{_times(lengths)}"
+            )
+        axes = " × ".join(f"{axis}={size}" for axis, size in self.mesh.axes)
+        count = self.mesh.size
+        yield f"mesh {axes} ({count:,} {'device' if count == 1 else 'devices'})" if axes else "one device"
+        yield from self._shared_facts()
+        for dim, halo in enumerate(self.sharding.halos or ()):
+            if halo is not None:
+                yield f"halo of dimension {dim}: {_halo(halo)} elements of the neighbours"
+        for dim, count in enumerate(self.counts):
+            if dim not in self.drawn and count > 1:
+                yield f"dimension {dim} is cut into {count:,} as well: a cell drawn holds all of these"
+
+    def _shared_facts(self) -> Iterator[str]:
+        partial = self.sharding.partial_axes
+        copies = tuple(axis for axis in self._without((*self.sharding.used_axes, *partial)) if axis.size > 1)
+        if copies:
+            yield f"replicated over {self._names(copies)}: {axes_size(copies):,} devices hold the same"
+        for kind in dict.fromkeys(p.kind for p in self.sharding.partial):
+            over = tuple(p.axis for p in self.sharding.partial if p.kind == kind)
+            yield f"partial {kind} over {self._names(over)}: {axes_size(over):,} contributions to every tile"
+
+    def _names(self, axes: Axes) -> str:
+        return ", ".join(a.name if self.mesh.is_full(a) else f"{a.name}:({a.pre}){a.size}" for a in axes)
+
+    def tensor(self) -> Grid:
+        down, across = self.drawn
+        counts = [axes_size(self.axes_of(dim)) for dim in (down, across)]
+        rows, columns = _picked(*counts)
+        row_labels, heights = self._side(down, rows)
+        column_labels, widths = self._side(across, columns)
+        cells = tuple(tuple(self._tile(row, column) for column in columns) for row in rows)
+        return Grid("Tensor: the devices on each tile", row_labels, column_labels, cells, heights, widths)
+
+    def _side(self, dim: int | None, shards: Sequence[int | None]) -> tuple[tuple[str | None, ...], tuple[int, ...]]:
+        """Label and length of every shard drawn along one side of the picture, which may stand for no dimension."""
+        if dim is None:
+            return ("",), ()
+        axes = self.sharding.axes[dim]
+        parts = [
+            None if shard is None else self.sharding.device_slice(self.shape, _offset(self.mesh, axes, shard))[dim]
+            for shard in shards
+        ]
+        labels = tuple(None if part is None else f"{part.start}:{part.stop}" for part in parts)
+        return labels, tuple(0 if part is None else part.stop - part.start for part in parts)
+
+    def _tile(self, row: int | None, column: int | None) -> Cell | None:
+        if row is None or column is None:
+            return None
+        down, across = self.drawn
+        first = _offset(self.mesh, self.axes_of(down), row) + _offset(self.mesh, self.axes_of(across), column)
+        found = self.sharding.device_slice(self.shape, first)
+        slices = tuple(
+            (part.start, part.stop) if dim in (down, across) else (0, self.shape[dim]) for dim, part in enumerate(found)
+        )
+        count = axes_size(self.free)
+        named = count if self.mesh.size <= WHOLE or count <= _NAMED else _NAMED
+        devices = tuple(self.mesh.device_id(first + _offset(self.mesh, self.free, i)) for i in range(named))
+        lengths = [end - start for start, end in slices]
+        notes = [_times(lengths) + (" empty" if 0 in lengths else "")]
+        if any(self.sharding.halos or ()):
+            notes.append("halo " + ", ".join(_halo(halo or (0, 0)) for halo in self.sharding.halos or ()))
+        return Cell(devices, count, slices, tuple(notes), None if 0 in lengths else self._colour(row, column))
+
+    def _colour(self, row: int, column: int) -> int:
+        """Every tile its own colour where there are enough; else neighbours differ."""
+        down, across = (axes_size(self.axes_of(dim)) for dim in self.drawn)
+        return (row * across + column if down * across <= len(PALETTE) else row * 5 + column) % len(PALETTE)
+
+    def devices(self) -> Grid:
+        *leading, last = (("", 1), *self.mesh.axes)
+        width = last[1]
+        rows, columns = _picked(self.mesh.size // width, width)
+        names = [axis for axis, _ in leading if axis]
+        cells = tuple(
+            tuple(None if row is None or column is None else self._device(row * width + column) for column in columns)
+            for row in rows
+        )
+
+        def label(row: int) -> str:
+            coordinates = self.mesh.coordinates(row * width)
+            return " ".join(f"{name}={coordinates[name]}" for name in names)
+
+        return Grid(
+            "Devices: the slice that each holds",
+            tuple(None if row is None else label(row) for row in rows),
+            tuple(None if column is None else f"{last[0]}={column}" if last[0] else "" for column in columns),
+            cells,
+        )
+
+    def _device(self, position: int) -> Cell:
+        slices = tuple((s.start, s.stop) for s in self.sharding.device_slice(self.shape, position))
+        halos = self.sharding.halos or (None,) * len(slices)
+        parts = [f"{start}:{end} {_halo(halo)}".rstrip() for (start, end), halo in zip(slices, halos, strict=True)]
+        empty = any(start == end for start, end in slices)
+        notes = [f"[{', '.join(parts)}]", *(["empty"] if empty else [])]
+        partial = self.sharding.partial_axes
+        if partial:
+            notes.append(f"part {self.mesh.index(partial, position) + 1}/{axes_size(partial)}")
+        row, column = (self.mesh.index(self.axes_of(dim), position) for dim in self.drawn)
+        colour = None if empty else self._colour(row, column)
+        return Cell((self.mesh.device_id(position),), 1, slices, tuple(notes), colour)
+
+
+def _offset(mesh: Mesh, axes: Axes, index: int) -> int:
+    """The grid position of the first device that holds part `index` of a dimension split over `axes`."""
+    position = 0
+    for axis in reversed(axes):
+        position += index % axis.size * mesh.digit(axis)[0]
+        index //= axis.size
+    return position
+
+
+def _picked(rows: int, columns: int) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+    """The rows and columns to draw: all of few, of many the first ones, a gap and the last."""
+    if rows * columns <= WHOLE:
+        return tuple(range(rows)), tuple(range(columns))
+    side = _LINE if 1 in (rows, columns) else _SIDE
+
+    def pick(count: int) -> tuple[int | None, ...]:
+        return tuple(range(count)) if count <= side else (*range(side - 2), None, count - 1)
+
+    return pick(rows), pick(columns)
+
+
+def _times(sizes: Iterable[int]) -> str:
+    return "x".join(map(str, sizes)) or "scalar"
+
+
+def _halo(halo: tuple[int, int] | None) -> str:
+    return f"+{halo[0]}/+{halo[1]}" if halo else ""
+
+
+def print_picture(out: Console, drawn: Picture) -> None:
+    """Print a picture, folded to the width of a terminal, in its colours."""
+    for line in picture_lines(drawn, out.width if out.is_terminal else None):
+        out.print(line)
+
+
+def picture_lines(drawn: Picture, width: int | None = None) -> list[Text]:
+    """A picture as styled lines of at most `width` characters, as far as that can be."""
+    lines = _wrapped(drawn.facts[0], width, "bold")
+    for fact in drawn.facts[1:]:
+        lines += _wrapped(fact, width)
+    for grid in (drawn.tensor, drawn.devices):
+        lines += [Text(), *_wrapped(grid.title, width, "bold"), *_grid_lines(grid, width)]
+    return lines
+
+
+def _wrapped(text: str, width: int | None, style: str = "") -> list[Text]:
+    page = Page(width)
+    page.line(text, indent=0, style=style)
+    return [Text(line, style=style) for line, style in page.lines]
+
+
+def _grid_lines(grid: Grid, width: int | None) -> Iterator[Text]:
+    """A grid in boxes; columns for which there is no room follow below, under their own labels."""
+    margin = max(len(label or "") for label in grid.rows) + 3
+    room = None if width is None else max(width - margin - 4, 4)
+    texts = [[_cell_lines(cell, room) for cell in row] for row in grid.cells]
+    sizes = [
+        max(len(line) for line in (label or "", *itertools.chain.from_iterable(row[column] for row in texts)))
+        for column, label in enumerate(grid.columns)
+    ]
+    for number, block in enumerate(_blocks(sizes, None if width is None else width - margin - 1)):
+        if number:
+            yield Text()
+        yield from _block_lines(grid, texts, sizes, block, " " * margin)
+
+
+def _cell_lines(cell: Cell | None, room: int | None) -> list[str]:
+    if cell is None:
+        return ["…"]
+    return [*cell.device_lines(room or _DEVICES_WIDTH), *cell.note_lines(room)]
+
+
+def _blocks(sizes: Sequence[int], room: int | None) -> list[list[int]]:
+    """The columns in blocks that fit into `room` characters each: `_blocks([3, 3, 3], 12)` is `[[0, 1], [2]]`."""
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for column, size in enumerate(sizes):
+        if room is not None and blocks[-1] and used + size + 3 > room:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(column)
+        used += size + 3
+    return blocks
+
+
+def _block_lines(
+    grid: Grid, texts: list[list[list[str]]], sizes: Sequence[int], block: Sequence[int], margin: str
+) -> Iterator[Text]:
+    """Some columns of a grid, with the labels of the rows at the left and of the columns on top."""
+    if any(grid.columns[column] != "" for column in block):
+        labels = "   ".join((grid.columns[column] or "…").ljust(sizes[column]) for column in block)
+        yield Text(f"{margin}  {labels}".rstrip())
+    bars = ["─" * (sizes[column] + 2) for column in block]
+    for number, row in enumerate(texts):
+        left, middle, right = "├┼┤" if number else "┌┬┐"
+        yield Text(f"{margin}{left}{middle.join(bars)}{right}")
+        label = "…" if grid.rows[number] is None else grid.rows[number]
+        for height in range(max(len(row[column]) for column in block)):
+            line = Text(f"{'' if height else label:>{len(margin) - 1}} │")
+            for column in block:
+                lines = row[column]
+                text = f" {lines[height] if height < len(lines) else '':<{sizes[column]}} "
+                line.append(text, _style(grid.cells[number][column])).append("│")
+            yield line
+    yield Text(f"{margin}└{'┴'.join(bars)}┘")
+
+
+def _style(cell: Cell | None) -> str:
+    return "dim" if cell is None or cell.colour is None else f"black on {PALETTE[cell.colour]}"
