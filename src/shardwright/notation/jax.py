@@ -1,0 +1,246 @@
+"""One sharding as JAX writes it: a `PartitionSpec`, or the type of a sharded array.
+
+    P('x', None, ('y', 'z'))                     also PartitionSpec(…), jax.P(…)
+    P('x', P.UNCONSTRAINED, unreduced={'y'})
+    f32[8@x,4@(y,z)]{U:w}                        read only
+
+Missing trailing dimensions are closed and not split, `UNCONSTRAINED` is an open dimension, `unreduced` a partial sum.
+`reduced` axes are those along which the whole value is there and must stay: the model's `replicated`.
+
+    >>> from shardwright.notation.registry import parse_text, print_text
+    >>> mesh = Mesh(x=2, y=4)
+    >>> print_text(parse_text("f32[8@x,4]{U:y}", mesh=mesh), "jax")
+    "P('x', None, unreduced={'y'})"
+
+Source: JAX's `jax.sharding.PartitionSpec` and the type text of its explicit sharding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.scan import Scanner
+from shardwright.sharding import DimSharding, Partial, TensorSharding
+
+__all__ = ["parse", "print_sharding"]
+
+_SPEC = re.compile(r"(?:[A-Za-z_]\w*\.)*(?:PartitionSpec|P)\s*\(")
+_TYPE = re.compile(r"[A-Za-z]\w*(?:<\w+>)?\[\s*(?:[0-9]|\])")
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
+    """A `PartitionSpec` (of as many dimensions as it has entries, if `shape` is not known) or an array's type.
+
+    Raises:
+        ShardingError: malformed text, no mesh, an unknown axis or one used twice, more entries than dimensions, a type
+            of another shape.
+    """
+    if mesh is None:
+        raise ShardingError(f"the mesh is not known to {text[:200]!r}", remedy="give the mesh")
+    reader = _Reader(text, mesh)
+    dims = reader.type(shape) if _TYPE.match(text) else reader.spec()
+    reader.scan.end()
+    if shape is not None:
+        if len(dims) > len(shape):
+            raise ShardingError(
+                f"{text[:200]!r} has {len(dims)} entries, the tensor has {len(shape)} dimensions",
+                remedy=f"give at most {len(shape)} entries" if shape else "give P() to a scalar",
+            )
+        dims += [DimSharding()] * (len(shape) - len(dims))
+    partial = tuple(Partial(axis) for axis in reader.sets["unreduced"])
+    sharding = TensorSharding(mesh, tuple(dims), reader.sets["reduced"], partial)
+    sharding.check(shape)
+    return sharding
+
+
+class _Reader:
+    """Recursive descent over a `PartitionSpec` or a type."""
+
+    def __init__(self, text: str, mesh: Mesh) -> None:
+        self.scan = Scanner(text)
+        self.mesh = mesh
+        self.sets: dict[str, Axes] = {"unreduced": (), "reduced": ()}
+
+    def spec(self) -> list[DimSharding]:
+        head = self.scan.take()
+        if head.rpartition(".")[2] not in ("P", "PartitionSpec"):
+            self.scan.at = 0
+            self.scan.refuse("expected P( or PartitionSpec(")
+        self.scan.take("(")
+        dims: list[DimSharding] = []
+        said: set[str] = set()
+        while not self.scan.accept(")"):
+            word = self.scan.peek()
+            if word in self.sets:
+                if word in said:
+                    self.scan.refuse(f"{word} is given twice")
+                said.add(word)
+                self.scan.take()
+                self.sets[word] = self.axis_set()
+            elif said:
+                self.scan.refuse("no entries may follow a keyword")
+            else:
+                dims.append(self.entry())
+            if self.scan.peek() != ")":
+                self.scan.take(",")
+        return dims
+
+    def entry(self) -> DimSharding:
+        word = self.scan.peek()
+        if self.scan.accept("None"):
+            return DimSharding()
+        if word.rpartition(".")[2] == "UNCONSTRAINED":
+            self.scan.take()
+            return DimSharding(open=True)
+        if self.scan.accept("("):
+            return DimSharding(self.names(")"))
+        return DimSharding((self.axis(),))
+
+    def axis_set(self) -> Axes:
+        self.scan.take("=")
+        frozen = self.scan.accept("frozenset")
+        if frozen:
+            self.scan.take("(")
+        self.scan.take("{")
+        axes = self.names("}")
+        if frozen:
+            self.scan.take(")")
+        return tuple(sorted(axes, key=self.mesh.sort_key))
+
+    def names(self, closing: str, *, quoted: bool = True) -> Axes:
+        axes: list[AxisRef] = []
+        while not self.scan.accept(closing):
+            axes.append(self.axis(quoted=quoted))
+            if self.scan.peek() != closing:
+                self.scan.take(",")
+        return tuple(axes)
+
+    def axis(self, *, quoted: bool = True) -> AxisRef:
+        word = self.scan.peek()
+        if quoted and (len(word) < 2 or word[0] not in "\"'"):
+            self.scan.refuse("expected None, the name of an axis in quotes, a tuple of names or P.UNCONSTRAINED")
+        if not quoted and not _NAME.fullmatch(word):
+            self.scan.refuse("expected the name of an axis")
+        axis = self.known(word[1:-1] if quoted else word)
+        self.scan.take()
+        return axis
+
+    def known(self, name: str) -> AxisRef:
+        if name not in self.mesh.sizes:
+            axes = ", ".join(map(repr, self.mesh.sizes)) or "none"
+            self.scan.refuse(f"unknown mesh axis {name[:40]!r}, the mesh has {axes}", "name one of them")
+        return self.mesh.axis(name)
+
+    def type(self, shape: Shape | None) -> list[DimSharding]:
+        self.scan.take()
+        if self.scan.accept("<"):  # the memory that holds it
+            self.scan.take()
+            self.scan.take(">")
+        self.scan.take("[")
+        dims: list[DimSharding] = []
+        sizes: list[int] = []
+        while not self.scan.accept("]"):
+            if sizes:
+                self.scan.take(",")
+            sizes.append(self.scan.integer())
+            dims.append(self.type_entry())
+        if self.scan.accept("{"):
+            self.type_sets()
+        if shape is not None and tuple(sizes) != shape:
+            raise ShardingError(
+                f"{self.scan.text[:200]!r} has the shape {sizes}, the tensor {list(shape)}",
+                remedy="give the shape that the type says, or none",
+            )
+        return dims
+
+    def type_entry(self) -> DimSharding:
+        word = self.scan.peek()
+        if self.scan.accept("@"):
+            self.scan.take("(")
+            return DimSharding(self.names(")", quoted=False))
+        if word.startswith("@"):
+            axis = self.known(word[1:])
+            self.scan.take()
+            return DimSharding((axis,))
+        return DimSharding()
+
+    def type_sets(self) -> None:
+        while not self.scan.accept("}"):
+            what = {"U": "unreduced", "R": "reduced"}.get(self.scan.peek())
+            if what is None or self.sets[what]:
+                self.scan.refuse("expected U: or R:, once each (V: is a value inside a shard_map, not a sharding)")
+            self.scan.take()
+            self.scan.take(":")
+            several = self.scan.accept("(")
+            axes = self.names(")", quoted=False) if several else (self.axis(quoted=False),)
+            self.sets[what] = tuple(sorted(axes, key=self.mesh.sort_key))
+            if self.scan.peek() != "}":
+                self.scan.take(",")
+
+
+def print_sharding(sharding: TensorSharding, shape: Shape | None = None) -> str:
+    """`P('x', None, ('y', 'z'), unreduced={'w'})`, an entry for every dimension.
+
+    Raises:
+        ShardingError: parts of axes, an open dimension that is split, priorities, offsets, halos, a tensor partial by
+            another kind than sum.
+    """
+    mesh = sharding.mesh
+    if sharding.offsets or sharding.halos:
+        _refuse(sharding, "offsets or halos", "print it as shard")
+    if any(dim.open and dim.axes for dim in sharding.dims):
+        _refuse(sharding, "an open dimension that is already split", "close the dimension, or print it as sdy")
+    if any(dim.priority for dim in sharding.dims):
+        _refuse(sharding, "priorities", "leave them out, or print it as sdy")
+    if any(p.kind != "sum" for p in sharding.partial):
+        _refuse(sharding, "a tensor partial by another kind than sum", "print it as shard or dtensor")
+    plain = sharding.closed()
+    entries = [
+        "P.UNCONSTRAINED" if said.open else _entry([_name(axis, sharding) for axis in dim.axes])
+        for said, dim in zip(sharding.dims, plain.dims, strict=True)
+    ]
+    for keyword, axes in (("unreduced", plain.partial_axes), ("reduced", mesh.in_order(sharding.replicated))):
+        if axes:
+            entries.append(f"{keyword}={{{', '.join(_name(axis, sharding) for axis in axes)}}}")
+    return f"P({', '.join(entries)})"
+
+
+def _entry(names: Iterable[str]) -> str:
+    found = list(names)
+    if not found:
+        return "None"
+    return found[0] if len(found) == 1 else f"({', '.join(found)})"
+
+
+def _name(axis: AxisRef, sharding: TensorSharding) -> str:
+    if not sharding.mesh.is_full(axis):
+        _refuse(
+            sharding,
+            f"parts of a mesh axis, such as {axis.name!r}:({axis.pre}){axis.size}",
+            "give the mesh an axis for each part, or print it as sdy",
+        )
+    text = repr(axis.name)
+    if text[1:-1] != axis.name:
+        _refuse(sharding, f"the axis name {text}", "rename the axis")
+    return text
+
+
+def _refuse(sharding: TensorSharding, what: str, remedy: str) -> NoReturn:
+    raise ShardingError(f"a PartitionSpec cannot express {what}", cause=f"sharding {sharding!r}", remedy=remedy)
+
+
+register(
+    Notation(
+        "jax",
+        "JAX, `P('x', None, ('y', 'z'))` or `f32[8@x,4@(y,z)]`",
+        lambda text: (_SPEC.match(text) or _TYPE.match(text)) is not None,
+        parse,
+        print_sharding,
+    )
+)

@@ -1,0 +1,81 @@
+"""One sharding in the form of the mesh RFC: `#mesh.shard<@mesh0, [[2, 0], [], [1]]>`.
+
+Axes go by their position in the mesh, a list per dimension; the list one past the last dimension holds the axes along
+which the tensor is a partial sum, so the rank must be known. Shards that do not divide are ceil-sized, as in the model.
+(The RFC counts devices column-major, axis 0 fastest; positions in the mesh mean the same there as here.)
+
+Source: the mesh dialect's RFC and the slides "Sharding Framework Design for Device Mesh", MeshShardingAttr.
+"""
+
+from __future__ import annotations
+
+import re
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import Mesh
+from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.scan import Scanner, axes_at, layout, named, positions, symbol_of
+from shardwright.sharding import DimSharding, Partial, TensorSharding
+
+__all__ = ["KEYWORD", "PREFIX"]
+
+PREFIX = "#mesh.shard<"
+KEYWORD = re.compile(r"\b(partial|split_axes|halo_sizes|sharded_dims_offsets)\s*=")
+"""What sets upstream's attribute apart from the RFC's, which begins with the same `PREFIX`."""
+
+
+def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
+    scan = Scanner(text)
+    for token in ("#", "mesh.shard", "<"):
+        scan.take(token)
+    symbol = scan.symbol()
+    if symbol is not None:
+        scan.take(",")
+    lists = scan.lists()
+    scan.take(">")
+    scan.end()
+    if shape is None:
+        raise ShardingError(
+            f"the rank of the tensor is not known to {text[:200]!r}",
+            cause="the list one past the last dimension holds the partial axes",
+            remedy="give the shape",
+        )
+    rank = len(shape)
+    if len(lists) > rank + 1:
+        raise ShardingError(
+            f"{len(lists)} lists of axes are given to a tensor of {rank} dimensions",
+            remedy="give at most one list per dimension and one of partial axes",
+        )
+    grid = named(mesh, symbol, text)
+    *dims, along = axes_at([*lists, *[[] for _ in range(rank + 1 - len(lists))]], grid)
+    partial = tuple(Partial(axis) for axis in sorted(along, key=grid.sort_key))
+    return TensorSharding(grid, tuple(DimSharding(axes) for axes in dims), partial=partial)
+
+
+def _print(sharding: TensorSharding, shape: Shape | None) -> str:
+    plain = layout(sharding, "the RFC")
+    if plain.offsets or plain.halos:
+        raise ShardingError(
+            "the RFC cannot express offsets or halos", cause=f"sharding {sharding!r}", remedy="print it as shard"
+        )
+    for p in plain.partial:
+        if p.kind != "sum":
+            raise ShardingError(
+                f"the RFC cannot express a tensor partial by {p.kind}",
+                cause="its partial tensors are sums",
+                remedy="print it as shard",
+            )
+    lists = [*plain.axes, plain.partial_axes] if plain.partial else plain.axes
+    symbol = "" if plain.mesh.name == "mesh" else f"{symbol_of(plain.mesh)}, "
+    return f"{PREFIX}{symbol}{positions(lists, plain.mesh)}>"
+
+
+register(
+    Notation(
+        "rfc",
+        "mesh RFC, `#mesh.shard<@mesh0, [[0], [], [1]]>`, the last list the partial axes",
+        lambda text: text.startswith(PREFIX) and KEYWORD.search(text) is None,
+        _parse,
+        _print,
+    )
+)

@@ -1,0 +1,170 @@
+"""What notations share that spell axes by position or names in calls: a scanner with columns, axes by position."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import Axes, Mesh
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Scanner", "axes_at", "layout", "named", "positions", "symbol_of"]
+
+_TOKEN = re.compile(r"""\s*("[^"]*"|'[^']*'|@"[^"]*"|@[\w.$-]+|%[\w.$-]+|[A-Za-z_][\w.]*|-?[0-9]+|\S)""")
+
+
+class Scanner:
+    """The tokens of one sharding's text, each with its column for the diagnostic."""
+
+    def __init__(self, text: str) -> None:
+        """Cut `text` into tokens."""
+        self.text = text
+        self.tokens = [(match.group(1), match.start(1) + 1) for match in _TOKEN.finditer(text)]
+        self.at = 0
+
+    def peek(self) -> str:
+        """The next token, or nothing at the end."""
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def take(self, expected: str = "") -> str:
+        """The next token, which must be `expected` where given."""
+        token = self.peek()
+        if not token or (expected and token != expected):
+            self.refuse(f"expected {expected!r}" if expected else "expected more")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        """Whether the next token is `token`; it is then taken."""
+        if self.peek() != token:
+            return False
+        self.at += 1
+        return True
+
+    def integer(self) -> int:
+        """The next token as a number; one that is known at run time only is refused."""
+        token = self.peek()
+        if token.startswith(("%", "?")):
+            self.refuse("a value that is known at run time only cannot be held", "give a constant")
+        if not re.fullmatch(r"-?[0-9]{1,18}", token):
+            self.refuse("expected a number")
+        return int(self.take())
+
+    def integers(self) -> list[int]:
+        """`[0, 3, 8]`."""
+        self.take("[")
+        numbers: list[int] = []
+        while not self.accept("]"):
+            if numbers:
+                self.take(",")
+            numbers.append(self.integer())
+        return numbers
+
+    def lists(self) -> list[list[int]]:
+        """`[[0], [], [1]]`."""
+        self.take("[")
+        found: list[list[int]] = []
+        while not self.accept("]"):
+            if found:
+                self.take(",")
+            found.append(self.integers())
+        return found
+
+    def symbol(self) -> str | None:
+        """`@mesh` or `@"mesh"` where one is next; it is then taken."""
+        if not self.peek().startswith("@"):
+            return None
+        if len(self.peek().strip('@"')) == 0:
+            self.refuse("expected the name of a mesh after '@'")
+        return self.take()
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self.peek():
+            self.refuse("expected the end of the text")
+
+    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
+        """Raise, naming the column of the next token."""
+        token, column = self.tokens[self.at] if self.at < len(self.tokens) else ("", len(self.text) + 1)
+        found = f"got {token[:40]!r}" if token else "the text ends"
+        raise ShardingError(
+            f"malformed sharding {self.text[:200]!r}", cause=f"column {column}: {cause}; {found}", remedy=remedy
+        )
+
+
+def named(mesh: Mesh | None, symbol: str | None, text: str) -> Mesh:
+    """The mesh given, called `symbol` where the text names one.
+
+    Raises:
+        ShardingError: no mesh is given, or it has no axes.
+    """
+    if mesh is None:
+        what = f"the mesh {symbol}" if symbol else "the mesh"
+        raise ShardingError(f"{what} is not known", cause=f"sharding {text[:200]!r}", remedy="give the mesh")
+    if not mesh.axes:
+        raise ShardingError(
+            "a mesh of no axes", cause="a grid has at least one axis", remedy="give it an axis of size 1"
+        )
+    return mesh if symbol is None else Mesh(mesh.axes, device_ids=mesh.device_ids, name=symbol[1:].strip('"'))
+
+
+def axes_at(lists: Iterable[Iterable[int]], mesh: Mesh) -> list[Axes]:
+    """The axes at positions of the mesh, list by list.
+
+    Raises:
+        ShardingError: a negative position, one past the mesh, or one that is there twice.
+    """
+    found: list[Axes] = []
+    seen: set[int] = set()
+    for numbers in lists:
+        for position in numbers:
+            if not 0 <= position < len(mesh.axes):
+                raise ShardingError(
+                    f"there is no mesh axis {position}",
+                    cause=f"{mesh!r} has {len(mesh.axes)} axes, counted from 0",
+                    remedy=f"use 0 to {len(mesh.axes) - 1}",
+                )
+            if position in seen:
+                raise ShardingError(
+                    f"mesh axis {position} is given twice",
+                    cause="an axis may split one dimension or be partial, once",
+                    remedy="take it out of one of the lists",
+                )
+            seen.add(position)
+        found.append(tuple(mesh.axis(mesh.axes[position][0]) for position in numbers))
+    return found
+
+
+def layout(sharding: TensorSharding, notation: str) -> TensorSharding:
+    """The sharding for a notation that knows layouts of whole axes only: closed, neighbouring parts merged.
+
+    Raises:
+        ShardingError: an open dimension, a priority, or a part of an axis.
+    """
+    if any(dim.open or dim.priority for dim in sharding.dims):
+        raise ShardingError(
+            f"{notation} cannot express open dimensions or priorities",
+            cause=f"sharding {sharding!r}",
+            remedy="close its dimensions, or print it as sdy",
+        )
+    closed = sharding.closed()
+    for axis in (*closed.used_axes, *closed.partial_axes):
+        if not sharding.mesh.is_full(axis):
+            raise ShardingError(
+                f"{notation} cannot express parts of a mesh axis",
+                cause=f"sharding {sharding!r} uses {axis.name!r}:({axis.pre}){axis.size} of {sharding.mesh!r}",
+                remedy="give the mesh an axis for each part, or print it as sdy",
+            )
+    return closed
+
+
+def positions(axes: Iterable[Axes], mesh: Mesh) -> list[list[int]]:
+    """Axes as their positions in the mesh, list by list."""
+    return [[mesh.order[axis.name] for axis in group] for group in axes]
+
+
+def symbol_of(mesh: Mesh) -> str:
+    """`@mesh`, quoted where the name asks for it."""
+    return f"@{mesh.name}" if re.fullmatch(r"[\w.$-]+", mesh.name) else f'@"{mesh.name}"'
