@@ -15,7 +15,7 @@ from common import MIB, ChildError, Report, Run, in_turns, measure
 MESHES = {8: (2, 4), 512: (32, 16), 16_384: (256, 64)}
 LAYERS = 8
 BAR = 2.0
-"""How much more the biggest mesh may take than the smallest."""
+"""How much more any bigger mesh may take than the smallest."""
 
 
 def program(data: int, model: int, layers: int = LAYERS) -> str:
@@ -139,13 +139,14 @@ def main() -> None:
     report = Report()
     sides = {str(devices): partial(measure, partial(partition, program(*mesh))) for devices, mesh in MESHES.items()}
     samples = in_turns(sides)
-    fewest, most = str(min(MESHES)), str(max(MESHES))
+    fewest, *more = (samples[str(devices)] for devices in sorted(MESHES))
     for devices, sample in samples.items():
         report.add(f"devices.{devices}.ms", sample.seconds * 1e3)
         report.add(f"devices.{devices}.warm_ms", (sample.warm_seconds or 0.0) * 1e3)
         report.add(f"devices.{devices}.peak_mib", sample.peak_bytes / MIB)
-    report.add("devices.time_growth", samples[most].seconds / samples[fewest].seconds, BAR)
-    report.add("devices.memory_growth", samples[most].peak_bytes / max(1, samples[fewest].peak_bytes), BAR)
+    slowest, largest = max(sample.seconds for sample in more), max(sample.peak_bytes for sample in more)
+    report.add("devices.time_growth", slowest / fewest.seconds, BAR)
+    report.add("devices.memory_growth", largest / max(1, fewest.peak_bytes), BAR)
     report.exit()
 
 

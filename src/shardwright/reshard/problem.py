@@ -73,7 +73,7 @@ def pose(
     (awaiting,) = _recut((awaiting,), cuts)
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(want), *awaiting)))
     if idle:
-        atoms += _unused(source, target, len(atoms))
+        atoms += _unused(shape, source, target, len(atoms))
     lengths = _lengths(shape, fixed, atoms)
     dims = _dims(have, want, lengths)
     runs = dict(zip(source.partial, _runs(source.partial), strict=True))
@@ -207,15 +207,20 @@ def _by_ratio(axis: AxisRef, ratios: Iterable[int]) -> Axes:
     return (AxisRef(axis.name, axis.pre, major), AxisRef(axis.name, axis.pre * major, minor))
 
 
-def _unused(source: TensorSharding, target: TensorSharding, atoms: int) -> Axes:
-    """Axes that neither side uses, as far as there is room for them: they can share the work of a reduction."""
+def _unused(shape: Sequence[int], source: TensorSharding, target: TensorSharding, atoms: int) -> Axes:
+    """Axes that neither side uses, as far as there is room for them: they can share the work of a reduction.
+
+    An axis that divides what the source has of some dimension stays whole: all of it is worth more than any part.
+    """
+    local = source.local_shape(shape)
     mesh, taken = source.mesh, (*source.used_axes, *source.partial_axes, *target.used_axes)
     clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
     whole = tuple(mesh.axis(name) for name in mesh.sizes if name not in clashing)
     unused = sorted(subtract_axes(whole, taken), key=lambda axis: -axis.size)
     found: list[AxisRef] = []
     for axis in unused:
-        for pieces in (_into_primes(axis), (axis,)):
+        fits = any(size % axis.size == 0 for size in local)
+        for pieces in ((axis,),) if fits and axis.size > 1 else (_into_primes(axis), (axis,)):
             if pieces and len(pieces) + len(found) + atoms <= _ATOMS:
                 found += pieces
                 break
