@@ -29,3 +29,18 @@ def test_a_written_stage_is_continued_to_the_same_program(name: str, stage: str,
     assert [op.name for op in again.local.walk()] == [op.name for op in spmd.local.walk()]
     assert again.in_shardings == spmd.in_shardings
     assert again.out_shardings == spmd.out_shardings
+
+
+def test_a_stage_read_again_points_at_the_file_that_was_written_first(tmp_path: Path) -> None:
+    first = tmp_path / "first.mlir"
+    first.write_text(
+        """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
+  %0 = stablehlo.reverse %a, dims = [0] : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+    )
+    propagated = load(first).plan().write(tmp_path / "propagated.mlir")
+    (note,) = load(propagated).plan().partition().notes
+    assert note.location == f"{first}:3"

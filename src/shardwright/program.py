@@ -464,7 +464,10 @@ def _said(shardings: Iterable[TensorSharding | None]) -> tuple[TensorSharding, .
 
 
 def _text(graph: Graph) -> str:
-    return module_text(modules.write(graph), locations=True)
+    """With locations; positions in the parsed text get its name, so that a stage read again still points there."""
+    text = module_text(modules.write(graph), locations=True)
+    name = graph.locations.source.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace('loc("-":', f'loc("{name}":')
 
 
 EXAMPLE = """

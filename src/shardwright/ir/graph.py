@@ -88,8 +88,6 @@ class Graph:
         locations: Where ops come from.
         attributes: Attributes of the module, as MLIR text.
         name: Name of the module.
-        op_shardings: For ops that carry shardings of their own (constraints, reshards, collectives, manual
-            computations): results' values are in `shardings`; anything further is in the signature.
     """
 
     types: list[TensorType]

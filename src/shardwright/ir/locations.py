@@ -30,11 +30,15 @@ class Location:
 
 
 class LocationTable:
-    """Location numbers ↔ MLIR locations. Number 0 is the unknown location."""
+    """Location numbers ↔ MLIR locations. Number 0 is the unknown location.
+
+    Attributes:
+        source: The file that was parsed; MLIR's parser calls it `-` in the positions it makes itself.
+    """
 
     def __init__(self, source: str = "-") -> None:
         """Make a table that knows only the unknown location; `source` names the text that was parsed."""
-        self._source = source
+        self.source = source
         unknown = ir.Location.unknown(context=context())
         self._handles: list[ir.Location] = [unknown]
         self._numbers: dict[ir.Location, int] = {unknown: 0}
@@ -65,7 +69,7 @@ class LocationTable:
     def __getitem__(self, number: int) -> Location:
         """The location as file, line and name: the innermost file position, the outermost name."""
         found = read_location(str(self._handles[number]))
-        return replace(found, file=self._source) if found.file == "-" else found
+        return replace(found, file=self.source) if found.file == "-" else found
 
 
 def read_location(text: str) -> Location:
