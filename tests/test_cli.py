@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from shardwright import cli as module
 from shardwright.cli import cli
+from shardwright.cli import given as module
 
 COMMANDS = ("run", "propagate", "partition", "verify")
 MATMUL = """\

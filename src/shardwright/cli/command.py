@@ -1,0 +1,109 @@
+"""The group of commands: failures become diagnostics and exit statuses.
+
+Exit status: 0 when all went well, 1 for a diagnostic or a result that differs, 2 for wrong options, 130 when
+interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from shardwright.errors import ShardingError
+
+__all__ = ["cli", "main"]
+
+
+class _ClosedPipe(Exception):
+    """The reader of standard output is gone; under this name click leaves it to us."""
+
+
+class _Commands(click.Group):
+    """A group whose failures are diagnostics: no traceback reaches a user."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ClosedPipe from None
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command and exit with its status."""
+        kwargs["standalone_mode"] = False
+        status = 0
+        try:
+            status = super().main(*args, **kwargs) or 0
+            sys.stdout.flush()
+        except click.ClickException as error:
+            error.show()
+            status = error.exit_code
+        except ShardingError as error:
+            status = _fail(str(error))
+        except (click.Abort, KeyboardInterrupt):
+            status = _fail("interrupted", 130)
+        except (BrokenPipeError, _ClosedPipe):
+            _forget_stdout()
+            status = 141
+        except OSError as error:
+            status = _fail(f"error: cannot write the answer\n  why:    {error.strerror or error}")
+            _forget_stdout()
+        except Exception as error:
+            if os.environ.get("SHARDWRIGHT_TRACEBACK"):
+                raise
+            status = _fail(
+                f"error: {type(error).__name__}: {error}\n"
+                "  why:    this is a mistake in shardwright, not in your program\n"
+                "  change: please report it with what SHARDWRIGHT_TRACEBACK=1 shows"
+            )
+        sys.exit(status)
+
+
+def _fail(message: str, status: int = 1) -> int:
+    with suppress(OSError):
+        print(message, file=sys.stderr)
+    return status
+
+
+def _forget_stdout() -> None:
+    """Keep the interpreter from flushing into the closed pipe when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _version() -> str:
+    try:
+        return version("shardwright")
+    except PackageNotFoundError:
+        return "(not installed: run from its source)"
+
+
+_HELP = """Shards tensor programs: completes shardings, makes communication explicit, runs and verifies.
+
+FILE is StableHLO text, MLIR bytecode or a StableHLO portable artifact; - is standard input.
+
+\b
+Examples:
+  shardwright run examples/gpt2.mlir
+  shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model
+  shardwright show --sharding '<@mesh, [{"x"}, {}]>' --shape 4x3 --mesh x=2
+"""
+
+
+@click.group(cls=_Commands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), package_name="shardwright", prog_name="shardwright")
+def cli() -> None:
+    """The command and its subcommands."""
+
+
+def main() -> None:
+    """The entry point of the `shardwright` command."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without × shows ?
+    cli.main(prog_name="shardwright")

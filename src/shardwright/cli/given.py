@@ -1,0 +1,203 @@
+"""What the commands have in common: the program they are given, their options, and how they answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from shardwright.errors import ShardingError
+from shardwright.frontends.annotate import program_mesh
+from shardwright.frontends.files import write_file
+from shardwright.frontends.load import load_source
+from shardwright.frontends.specs import GRAMMAR, parse_argument_option, parse_mesh_option
+from shardwright.notation.registry import Shape
+from shardwright.program import Clock, Plan, Program
+from shardwright.report.layout import console
+from shardwright.report.summary import Summary
+from shardwright.report.text import print_summary
+
+__all__ = [
+    "VIRTUAL_DEVICES",
+    "Given",
+    "answer",
+    "deliver",
+    "epilog",
+    "examples",
+    "input_options",
+    "parse_shape",
+    "print_json",
+    "program_options",
+    "progress",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+VIRTUAL_DEVICES = 512
+"""How many virtual devices `run` and `verify` start unasked: each is a thread, and collectives wait for all of them."""
+
+_WORK = {
+    "load": "reading the program",
+    "propagate": "completing the shardings",
+    "materialize": "making communication explicit",
+    "localize": "writing the program of one device",
+    "write": "writing the stages",
+    "inputs": "drawing inputs",
+    "verify": "running on virtual devices",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What every command is given: the program, its mesh and shardings, and how to answer."""
+
+    file: str
+    mesh: str | None
+    args: tuple[str, ...]
+    devices: int | None
+    as_json: bool
+
+    def load(self, clock: Clock) -> Program:
+        """The program, read."""
+        with clock.stage("load"):
+            return Program(load_source(self.file), clock=clock)
+
+    def shard(self, program: Program, limit: int | None = None) -> Plan:
+        """The program with all shardings, after a look at how many devices that takes."""
+        mesh = None if self.mesh is None else parse_mesh_option(self.mesh)
+        args = self._arguments()
+        _check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
+        return program.shard(mesh, args)
+
+    def _arguments(self) -> dict[str | int, str]:
+        args: dict[str | int, str] = {}
+        for text in self.args:
+            name, spec = parse_argument_option(text)
+            if name in args:
+                raise ShardingError(
+                    f"argument {name!r} is given two shardings",
+                    cause=f"--arg {name}={args[name]} and --arg {text}",
+                    remedy="keep one of them",
+                )
+            args[name] = spec
+        return args
+
+
+def _check_devices(size: int, asked: int | None, limit: int | None, name: str) -> None:
+    if asked is not None and size > asked:
+        raise ShardingError(
+            f"the mesh has {size} devices, {asked} were asked for",
+            location=name,
+            cause=f"--devices {asked}",
+            remedy=f"ask for --devices {size}, or give a smaller mesh",
+        )
+    if asked is None and limit is not None and size > limit:
+        raise ShardingError(
+            f"the mesh has {size} devices, at most {limit} virtual ones are started unasked",
+            location=name,
+            cause="each is a thread of this machine, and collectives wait for all of them",
+            remedy=f"ask for --devices {size}, or use `shardwright partition`, which needs no devices",
+        )
+
+
+def program_options(command: F) -> F:
+    """FILE and the options that every command has."""
+    options = (
+        click.argument("file", metavar="FILE"),
+        click.option("--mesh", metavar="AXES", help="The devices, as data=2,model=4, major axis first."),
+        click.option(
+            "--arg",
+            "args",
+            multiple=True,
+            metavar="NAME_OR_INDEX=SPEC",
+            help="Sharding of an argument (repeatable). A path such as params means all below it.",
+        ),
+        click.option(
+            "--devices", type=click.IntRange(min=1), metavar="N", help="Refuse a mesh of more than N devices."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def input_options(command: F) -> F:
+    """Where inputs come from, for commands that run programs."""
+    options = (
+        click.option("--inputs", metavar="F.npz", help="Inputs by argument name, as numpy.savez writes them."),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are drawn."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def epilog(*commands: str) -> str:
+    """The end of a help text: how shardings of arguments are written, and examples."""
+    return f"\b\n{GRAMMAR}\n\n{examples(*commands)}"
+
+
+def examples(*commands: str) -> str:
+    """The end of a help text: examples."""
+    lines = "\n".join(f"  {command}" for command in commands)
+    return f"\b\nExamples:\n{lines}"
+
+
+def parse_shape(text: str) -> Shape:
+    """`8x16` as sizes.
+
+    Raises:
+        ShardingError: it is not a shape.
+    """
+    sizes = [size.strip() for size in text.split("x")] if text.strip() else []
+    for size in sizes:
+        if not re.fullmatch(r"\d{1,18}", size, re.ASCII):
+            raise ShardingError(
+                f"not a shape: {text!r}",
+                cause=f"{size!r} is not a size" if size else "a size is missing",
+                remedy='write it as 8x16, and "" for a scalar',
+            )
+    return tuple(map(int, sizes))
+
+
+def print_json(value: Summary) -> None:
+    """An answer for machines, on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def progress() -> Iterator[Clock]:
+    """A clock whose stages show on standard error while they run, where that is a terminal."""
+    errors: Console = console(stderr=True)
+    if not errors.is_terminal:
+        yield Clock()
+        return
+    with errors.status("starting") as status:
+        yield Clock(lambda stage: status.update(_WORK.get(stage, stage)))
+
+
+def deliver(given: Given, text: str, output: str | None, describe: Callable[[], Summary]) -> None:
+    """The module to its file and the summary to standard output; without a file the module takes its place."""
+    if output is not None and output != "-":
+        path = write_file(output, text)
+        answer(given, {**describe(), "written": {"module": str(path)}})
+    elif given.as_json:
+        answer(given, describe())
+    else:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def answer(given: Given, summary: Summary) -> None:
+    """A summary on standard output, as it was asked for."""
+    if given.as_json:
+        print_json(summary)
+    else:
+        print_summary(console(), summary)

@@ -1,0 +1,125 @@
+"""The commands that take one sharding or convert modules: show, convert."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import shardwright.notation.all  # noqa: F401  # makes the notations known
+from shardwright.cli.command import cli
+from shardwright.cli.given import examples, parse_shape, print_json
+from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.files import write_file
+from shardwright.frontends.specs import parse_mesh_option
+from shardwright.notation.registry import Shape, notations, parse_text, print_text
+from shardwright.report.layout import Page, console
+from shardwright.report.show import describe_picture, picture, print_picture
+from shardwright.report.summary import Summary
+from shardwright.report.svg import picture_svg
+from shardwright.report.text import print_summary
+from shardwright.sharding import TensorSharding
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _sharding_options(command: F) -> F:
+    """One sharding, in any notation, and the tensor and devices it is of."""
+    known = ", ".join(entry.name for entry in notations())
+    options = (
+        click.option("--sharding", required=True, metavar="TEXT", help=f"The sharding, in any notation: {known}."),
+        click.option("--shape", required=True, metavar="SHAPE", help='The tensor, as 8x16; "" is a scalar.'),
+        click.option("--mesh", metavar="AXES", help="The devices, as x=2,y=4, for a text that does not say them."),
+        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _sharding(text: str, shape: Shape, mesh: str | None) -> TensorSharding:
+    return parse_text(text, shape=shape, mesh=None if mesh is None else parse_mesh_option(mesh))
+
+
+def _described(sharding: TensorSharding, shape: Shape) -> Summary:
+    mesh = {"axes": sharding.mesh.sizes, "devices": sharding.mesh.size}
+    return {"sharding": repr(sharding), "shape": list(shape), "mesh": mesh}
+
+
+@cli.command(
+    short_help="Draw a sharding: the tiles and the devices.",
+    epilog=examples(
+        """shardwright show --sharding '<@mesh, [{"x"}, {}]>' --shape 4x3 --mesh x=2""",
+        """shardwright show --sharding '<@mesh, [{"x"}, {}]>' --shape 7x5 --mesh x=4,y=2 -o tiles.svg""",
+    ),
+)
+@_sharding_options
+@click.option("-o", "--output", metavar="OUT.svg", help="Write the picture as SVG (- is standard output).")
+def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str | None) -> None:
+    """Draw a sharding: the tensor cut into tiles with the devices on each, and the slice that each device holds."""
+    if output is not None and Path(output).suffix.lower() not in ("", ".svg"):
+        raise ShardingError(
+            f"cannot write a picture as {Path(output).suffix!r}",
+            cause="pictures are written as SVG",
+            remedy=f"give -o {Path(output).with_suffix('.svg')}",
+        )
+    sizes = parse_shape(shape)
+    read = _sharding(sharding, sizes, mesh)
+    drawn = picture(read, sizes)
+    answer = {**_described(read, sizes), **describe_picture(drawn)}
+    if output is not None and output != "-":
+        written = {"picture": str(write_file(output, picture_svg(drawn)))}
+        if as_json:
+            print_json({**answer, "written": written})
+        else:
+            print_summary(console(), {"written": written})
+    elif as_json:
+        print_json(answer)
+    elif output == "-":
+        sys.stdout.write(picture_svg(drawn))
+    else:
+        print_picture(console(), drawn)
+
+
+@cli.command(
+    short_help="Print a sharding in other notations.",
+    epilog=examples(
+        """shardwright convert --sharding '<@mesh, [{"x"}, {}]>' --shape 8x16 --mesh x=2,y=4""",
+        """shardwright convert --sharding '<@mesh, [{"x"}, {}]>' --shape 8x16 --mesh x=2,y=4 --to sdy""",
+    ),
+)
+@_sharding_options
+@click.option("--to", default="all", show_default=True, metavar="NAME", help="A notation, or all.")
+def convert(sharding: str, shape: str, mesh: str | None, as_json: bool, to: str) -> None:
+    """Print a sharding in another notation, or in every one that can say it, with why the others cannot."""
+    sizes = parse_shape(shape)
+    read = _sharding(sharding, sizes, mesh)
+    texts: dict[str, str] = {}
+    refused: dict[str, Diagnostic] = {}
+    for name in [entry.name for entry in notations()] if to == "all" else [to]:
+        try:
+            texts[name] = print_text(read, name, shape=sizes)
+        except ShardingError as error:
+            if to != "all":
+                raise
+            refused[name] = error.diagnostic
+    if as_json:
+        why = {name: {"message": said.message, "cause": said.cause} for name, said in refused.items()}
+        print_json({**_described(read, sizes), "texts": texts, "refused": why})
+    elif to != "all":
+        sys.stdout.write(texts[to] + "\n")
+    else:
+        _print_conversions(texts, refused)
+
+
+def _print_conversions(texts: dict[str, str], refused: dict[str, Diagnostic]) -> None:
+    out = console()
+    page = Page(out.width if out.is_terminal else None)
+    page.pairs(list(texts.items()))
+    if refused:
+        page.heading("Not expressible")
+        page.pairs([(name, said.message) for name, said in refused.items()])
+    page.print(out)

@@ -1,0 +1,125 @@
+"""The commands that take a program: run, propagate, partition, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shardwright.cli.command import cli
+from shardwright.cli.given import (
+    VIRTUAL_DEVICES,
+    Given,
+    answer,
+    deliver,
+    epilog,
+    input_options,
+    program_options,
+    progress,
+)
+from shardwright.frontends.files import make_folder, write_file
+from shardwright.program import STAGES, Spmd
+from shardwright.report.summary import describe_plan, describe_spmd, describe_verification
+from shardwright.runtime.inputs import load_inputs
+
+
+@cli.command(
+    short_help="Shard, run on virtual devices, compare, summarize.",
+    epilog=epilog(
+        "shardwright run examples/gpt2.mlir",
+        "shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model -o stages",
+    ),
+)
+@program_options
+@input_options
+@click.option("-o", "--output", metavar="DIR", help="Folder of the stages (default: NAME.stages here).")
+def run(file: str, inputs: str | None, seed: int, output: str | None, **options: Any) -> int:
+    """Shard FILE, write every stage, run it on virtual devices and compare with the unsharded program."""
+    given = Given(file, **options)
+    folder = Path(output) if output is not None else Path(f"{_stem(file)}.stages")
+    with progress() as clock:
+        arrays = None if inputs is None else load_inputs(inputs)
+        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
+        spmd.inputs(arrays, seed=seed)  # inputs that do not fit are said before anything is written
+        written = _write_stages(spmd, folder)
+        verification = spmd.verify(arrays, seed=seed)
+    summary = {**describe_spmd(spmd), **describe_verification(verification), "written": written}
+    answer(given, summary)
+    return 0 if verification.ok else 1
+
+
+@cli.command(
+    short_help="Complete the sharding of every tensor.",
+    epilog=epilog(
+        "shardwright propagate examples/gpt2.mlir -o full.mlir",
+        "shardwright propagate mlp.mlir --mesh data=2,model=4 --arg 0=data,- --arg 1=-,model",
+    ),
+)
+@program_options
+@click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
+def propagate(file: str, output: str | None, **options: Any) -> None:
+    """Complete the sharding of every tensor of FILE and write the module."""
+    given = Given(file, **options)
+    with progress() as clock:
+        plan = given.shard(given.load(clock))
+        text = plan.module()
+    deliver(given, text, output, lambda: describe_plan(plan))
+
+
+@cli.command(
+    short_help="Write the program of one device.",
+    epilog=epilog(
+        "shardwright partition examples/gpt2.mlir -o local.mlir",
+        "shardwright partition mlp.mlir --mesh x=8 --arg 0=x,- --stage explicit",
+    ),
+)
+@program_options
+@click.option(
+    "--stage",
+    type=click.Choice(STAGES[1:]),
+    default="local",
+    show_default=True,
+    help="explicit: global shapes with all communication written; local: the program of one device.",
+)
+@click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
+def partition(file: str, stage: str, output: str | None, **options: Any) -> None:
+    """Make every communication of FILE explicit and write the module of a stage."""
+    given = Given(file, **options)
+    with progress() as clock:
+        spmd = given.shard(given.load(clock)).partition()
+        text = spmd.module(stage)
+    deliver(given, text, output, lambda: describe_spmd(spmd))
+
+
+@cli.command(
+    short_help="Run sharded and unsharded, and compare.",
+    epilog=epilog(
+        "shardwright verify examples/gpt2.mlir",
+        "shardwright verify mlp.mlir --mesh x=8 --arg 0=x,- --inputs batch.npz",
+    ),
+)
+@program_options
+@input_options
+def verify(file: str, inputs: str | None, seed: int, **options: Any) -> int:
+    """Run FILE sharded on virtual devices and unsharded, and compare the results."""
+    given = Given(file, **options)
+    with progress() as clock:
+        arrays = None if inputs is None else load_inputs(inputs)
+        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
+        verification = spmd.verify(arrays, seed=seed)
+    plan = describe_plan(spmd.plan)
+    answer(given, {"program": plan["program"], "mesh": plan["mesh"], **describe_verification(verification)})
+    return 0 if verification.ok else 1
+
+
+def _stem(file: str) -> str:
+    return "program" if file == "-" else Path(file).stem
+
+
+def _write_stages(spmd: Spmd, folder: Path) -> dict[str, str]:
+    """Write every stage; all texts are made before the first is written."""
+    with spmd.clock.stage("write"):
+        texts = {stage: spmd.module(stage) for stage in STAGES}
+        make_folder(folder)
+        return {stage: str(write_file(folder / f"{stage}.mlir", text)) for stage, text in texts.items()}
