@@ -16,7 +16,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint format types floors unit fuzz bench lock clean
+.PHONY: help setup demo test lint format types floors unit fuzz bench oracles lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s@ 2>/dev/null \
@@ -58,6 +58,9 @@ bench: $(READY) ## every benchmark, each against a peer measured in the same run
 	@set -e; for file in benchmarks/*.py; do \
 	  [ "$$file" = benchmarks/common.py ] || { echo "== $$file"; $(PY) "$$file"; }; \
 	done
+
+oracles: $(READY) ## the peers that some tests compare with: torch and torch-mlir (300 MB)
+	@bash tools/oracles.sh
 
 # One package a line, name==version and hashes: no index, no address, no path of any machine.
 lock: $(READY) ## resolve requirements.lock anew

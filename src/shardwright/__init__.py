@@ -15,9 +15,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.convert import convert
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
+from shardwright.notation.registry import parse_text as parse_sharding
+from shardwright.per_device import PerDevice
 from shardwright.program import Plan, Program, Spmd, from_jax, load
+from shardwright.report.notebook import show
 from shardwright.sharding import TensorSharding
 
 if TYPE_CHECKING:
@@ -27,14 +31,18 @@ __all__ = [
     "Diagnostic",
     "Mesh",
     "P",
+    "PerDevice",
     "Plan",
     "Program",
     "Session",
     "ShardingError",
     "Spmd",
     "TensorSharding",
+    "convert",
     "from_jax",
     "load",
+    "parse_sharding",
+    "show",
 ]
 
 

@@ -11,9 +11,7 @@ Each is a value: `shard` can be called again with other shardings, `partition` a
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,17 +20,19 @@ import numpy as np
 
 from shardwright.analysis.memory import MemoryUse, memory
 from shardwright.analysis.traffic import TrafficSummary, collectives, summarize
+from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.annotate import annotate
 from shardwright.frontends.files import write_file
 from shardwright.frontends.load import Source, load_source
 from shardwright.frontends.reference import unsharded_text
-from shardwright.ir.context import module_text
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.partition import Explicit, Note, is_explicit, localize, materialize
+from shardwright.partition.processes import is_per_device
+from shardwright.per_device import PerDevice
 from shardwright.propagation import propagate
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.inputs import make_inputs
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shardwright.frontends.compiled import Compiled
     from shardwright.frontends.jax import Call
 
-__all__ = ["STAGES", "Clock", "Plan", "Program", "Spmd", "from_jax", "load"]
+__all__ = ["STAGES", "Plan", "Program", "Spmd", "from_jax", "load"]
 
 STAGES = ("propagated", "explicit", "local")
 """The modules a program goes through, in order."""
@@ -53,30 +53,6 @@ STAGES = ("propagated", "explicit", "local")
 
 Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 """Arrays by argument name, or the positional arguments of the function."""
-
-
-class Clock:
-    """Seconds that each stage took, by name; `watch` hears of every stage as it begins."""
-
-    def __init__(self, watch: Callable[[str], None] | None = None) -> None:
-        """Make a clock that has seen nothing."""
-        self.seconds: dict[str, float] = {}
-        self.watch = watch
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time what happens inside as the stage `name`."""
-        if self.watch is not None:
-            self.watch(name)
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-    def branch(self) -> Clock:
-        """A clock that goes on from here, for one of several continuations."""
-        clock = Clock(self.watch)
-        clock.seconds = dict(self.seconds)
-        return clock
 
 
 class Program:
@@ -130,11 +106,45 @@ class Program:
             >>> plan.shardings["result0"]
             [{data}, {model}]
         """
+        self.check_shardable()
         clock = self.clock.branch()
         annotated = annotate(self.graph, mesh, args or {}, self.name)
         with clock.stage("propagate"):
             graph = annotated if is_explicit(annotated) else propagate(annotated)
         return Plan(self, annotated, graph, clock)
+
+    @cached_property
+    def is_per_device(self) -> bool:
+        """Whether this is a program of one device of a grid, with collectives of the `shard` dialect."""
+        return is_per_device(self.graph)
+
+    def check_shardable(self) -> None:
+        """Whether this is written as for one device, which alone can be sharded.
+
+        Raises:
+            ShardingError: it is a program of one device of a grid.
+        """
+        if self.is_per_device:
+            raise ShardingError(
+                "the program is written for one device of a grid already",
+                location=self.name,
+                cause="it communicates by collectives of its grid, and its tensors have local shapes",
+                remedy="run it as it is with `shardwright run`, or write its StableHLO with `shardwright partition`",
+            )
+
+    def per_device(self) -> PerDevice:
+        """A program that is written for one device already, lowered to StableHLO.
+
+        Raises:
+            ShardingError: it is none, or it has an op that cannot be run, at its line.
+        """
+        if not self.is_per_device:
+            raise ShardingError(
+                "the program is not written for one device of a grid",
+                location=self.name,
+                remedy="shard it: program.shard(mesh, args)",
+            )
+        return PerDevice(self.source)
 
     def unsharded(self) -> str:
         """The program for one device as MLIR text: what results are held against."""
@@ -228,7 +238,7 @@ class Plan:
 
     def module(self) -> str:
         """The program with all shardings, as MLIR text."""
-        return _text(self.graph)
+        return modules.located_text(self.graph)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write `module()` to a file; on failure nothing is written.
@@ -288,7 +298,7 @@ class Spmd:
         graphs = dict(zip(STAGES, (self.plan.graph, self.explicit, self.local), strict=True))
         if stage not in graphs:
             raise ShardingError(f"unknown stage {stage!r}", remedy=f"one of {', '.join(STAGES)}")
-        return _text(graphs[stage])
+        return modules.located_text(graphs[stage])
 
     def write(self, stage: str, path: str | os.PathLike[str]) -> Path:
         """Write the module of a stage to a file; on failure nothing is written.
@@ -461,13 +471,6 @@ def _named(names: Sequence[str], values: Sequence[int], types: Sequence[TensorTy
 def _said(shardings: Iterable[TensorSharding | None]) -> tuple[TensorSharding, ...]:
     """The shardings of values at the boundary of an explicit program, which has one for each tensor."""
     return tuple(sharding for sharding in shardings if sharding is not None)
-
-
-def _text(graph: Graph) -> str:
-    """With locations; positions in the parsed text get its name, so that a stage read again still points there."""
-    text = module_text(modules.write(graph), locations=True)
-    name = graph.locations.source.replace("\\", "\\\\").replace('"', '\\"')
-    return text.replace('loc("-":', f'loc("{name}":')
 
 
 EXAMPLE = """

@@ -16,7 +16,7 @@ Source: the `sdy` dialect's TensorShardingAttr; kinds, offsets and halos from up
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -32,10 +32,16 @@ from shardwright.mesh import (
     truncate_by_divisor,
 )
 
-__all__ = ["REDUCTION_KINDS", "DimSharding", "Partial", "TensorSharding", "replicated"]
+__all__ = ["REDUCTION_KINDS", "VIEWS", "DimSharding", "Partial", "TensorSharding", "replicated"]
 
 REDUCTION_KINDS = ("sum", "max", "min", "product", "and", "or", "xor", "average", "generic")
 """How contributions of a partial tensor combine."""
+
+_SHOWN = 16
+"""Offsets of one dimension that are written out in a `repr`."""
+
+VIEWS: dict[str, Callable[..., str]] = {}
+"""What rooms above make of a sharding: `notation.registry` enters `text`, `report.notebook` enters `html`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,17 @@ def _merge_partial(partial: tuple[Partial, ...]) -> tuple[Partial, ...]:
         else:
             merged.append(p)
     return tuple(merged)
+
+
+def _repr_bounds(what: str, entries: tuple[tuple[int, ...] | None, ...] | None) -> str:
+    """Offsets or halos of the dimensions that have them, long ones cut short."""
+
+    def row(values: tuple[int, ...]) -> str:
+        shown = ", ".join(map(str, values[:_SHOWN]))
+        return f"[{shown}, …]" if len(values) > _SHOWN else f"[{shown}]"
+
+    said = [f"{dim}: {row(values)}" for dim, values in enumerate(entries or ()) if values is not None]
+    return f" {what}={{{', '.join(said)}}}" if said else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +131,11 @@ class TensorSharding(Hashed):
         )
 
     def __repr__(self) -> str:
-        """Compact text: `[{data}, {model, ?}] partial=sum{…}`."""
+        """Compact text: `[{data}, {model, ?}] partial=sum{…}`; offsets and halos by dimension.
+
+        >>> replace(TensorSharding.of(Mesh(x=2), [["x"], []]), offsets=((0, 3, 8), None))
+        [{x}, {}] offsets={0: [0, 3, 8]}
+        """
 
         def axis(ref: AxisRef) -> str:
             return ref.name if self.mesh.is_full(ref) else f"{ref.name}:({ref.pre}){ref.size}"
@@ -128,7 +149,7 @@ class TensorSharding(Hashed):
             text += f" replicated={{{', '.join(map(axis, self.replicated))}}}"
         for kind in dict.fromkeys(p.kind for p in self.partial):
             text += f" partial={kind}{{{', '.join(axis(p.axis) for p in self.partial if p.kind == kind)}}}"
-        return text
+        return text + _repr_bounds("offsets", self.offsets) + _repr_bounds("halos", self.halos)
 
     @property
     def rank(self) -> int:
@@ -270,6 +291,23 @@ class TensorSharding(Hashed):
         for index, halo in enumerate(self.halos or ()):
             if halo is not None and (min(halo) < 0 or not self.dims[index].axes):
                 raise ShardingError(f"halo {halo} of dimension {index} is negative or its dimension is not split")
+
+    def to(self, notation: str, shape: Sequence[int] | None = None) -> str:
+        """This sharding, of a tensor of `shape`, in the notation called so: `sdy`, `mhlo`, `shard`, `rfc`, `jax`, ….
+
+        Raises:
+            ShardingError: no such notation, or it cannot express this sharding.
+
+        Example:
+            >>> import shardwright as sw
+            >>> sw.TensorSharding.of(sw.Mesh(x=2, y=4), [["x"], []]).to("mhlo")
+            '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
+        """
+        return VIEWS["text"](self, notation, shape=None if shape is None else tuple(shape))
+
+    def _repr_html_(self) -> str:
+        """A picture, for notebooks: see `report.notebook`."""
+        return VIEWS["html"](self)
 
 
 @lru_cache(maxsize=4096)

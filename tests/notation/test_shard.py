@@ -94,12 +94,13 @@ def test_canonical_text_to_model_to_the_same_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("dialect", "text"),
-    [("shard", "shard.sharding @g split_axes = []"), ("mesh", "mesh.sharding @g split_axes = [[]]")],
+    [("shard", "shard.sharding @g split_axes = [[]]"), ("mesh", "mesh.sharding @g split_axes = [[]]")],
 )
 def test_scalars(dialect: str, text: str) -> None:
     scalar = TensorSharding.of(GRID, [])
     assert print_sharding(scalar, (), dialect) == text
     assert parse_text(text, shape=(), mesh=GRID) == scalar
+    assert parse_text(text.replace("[[]]", "[]"), shape=(), mesh=GRID) == scalar
 
 
 def test_equal_offsets_and_no_halos_say_nothing() -> None:

@@ -160,3 +160,9 @@ def test_explicit_offsets_are_cut_as_said() -> None:
     shards = cut(np.arange(4), sharding)
     assert [shard.tolist() for shard in shards] == [[0, 0, 0], [1, 2, 3]]
     assert assemble(shards, sharding, (4,))[0].tolist() == [0, 1, 2, 3]
+
+
+def test_the_entry_may_have_any_name() -> None:
+    module = "func.func @step(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+    x = np.array([1.0, 2.0], np.float32)
+    np.testing.assert_array_equal(execute_unsharded(module, [x])[0], x)

@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
+from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.annotate import program_mesh
 from shardwright.frontends.files import write_file
 from shardwright.frontends.load import load_source
 from shardwright.frontends.specs import GRAMMAR, parse_argument_option, parse_mesh_option
 from shardwright.notation.registry import Shape
-from shardwright.program import Clock, Plan, Program
+from shardwright.program import Plan, Program
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
@@ -28,6 +29,7 @@ __all__ = [
     "VIRTUAL_DEVICES",
     "Given",
     "answer",
+    "check_devices",
     "deliver",
     "epilog",
     "examples",
@@ -71,10 +73,25 @@ class Given:
 
     def shard(self, program: Program, limit: int | None = None) -> Plan:
         """The program with all shardings, after a look at how many devices that takes."""
+        program.check_shardable()
         mesh = None if self.mesh is None else parse_mesh_option(self.mesh)
         args = self._arguments()
-        _check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
+        check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
         return program.shard(mesh, args)
+
+    def check_unsharded(self) -> None:
+        """For a program that takes no shardings.
+
+        Raises:
+            ShardingError: some are given.
+        """
+        if self.mesh is not None or self.args:
+            raise ShardingError(
+                "the program is written for one device already",
+                location=self.file,
+                cause="its grid and the parts that devices hold are what it says",
+                remedy="leave out --mesh and --arg",
+            )
 
     def _arguments(self) -> dict[str | int, str]:
         args: dict[str | int, str] = {}
@@ -90,7 +107,12 @@ class Given:
         return args
 
 
-def _check_devices(size: int, asked: int | None, limit: int | None, name: str) -> None:
+def check_devices(size: int, asked: int | None, limit: int | None, name: str) -> None:
+    """Whether so many devices may be started.
+
+    Raises:
+        ShardingError: more than `asked` for, or more than `limit` where nothing was asked.
+    """
     if asked is not None and size > asked:
         raise ShardingError(
             f"the mesh has {size} devices, {asked} were asked for",

@@ -13,8 +13,11 @@ import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.cli.command import cli
 from shardwright.cli.given import examples, parse_shape, print_json
 from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.convert import convert_content
 from shardwright.frontends.files import write_file
+from shardwright.frontends.load import content_of
 from shardwright.frontends.specs import parse_mesh_option
+from shardwright.notation.conversion import module_notations, notation_of
 from shardwright.notation.registry import Shape, notations, parse_text, print_text
 from shardwright.report.layout import Page, console
 from shardwright.report.show import describe_picture, picture, print_picture
@@ -26,18 +29,25 @@ from shardwright.sharding import TensorSharding
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _sharding_options(command: F) -> F:
+_MODULES = ", ".join(entry.name for entry in module_notations())
+_SHARDINGS = ", ".join(entry.name for entry in notations())
+
+
+def _sharding_options(*, required: bool) -> Callable[[F], F]:
     """One sharding, in any notation, and the tensor and devices it is of."""
-    known = ", ".join(entry.name for entry in notations())
     options = (
-        click.option("--sharding", required=True, metavar="TEXT", help=f"The sharding, in any notation: {known}."),
-        click.option("--shape", required=True, metavar="SHAPE", help='The tensor, as 8x16; "" is a scalar.'),
+        click.option("--sharding", required=required, metavar="TEXT", help="The sharding, in any notation."),
+        click.option("--shape", required=required, metavar="SHAPE", help='The tensor, as 8x16; "" is a scalar.'),
         click.option("--mesh", metavar="AXES", help="The devices, as x=2,y=4, for a text that does not say them."),
         click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def _sharding(text: str, shape: Shape, mesh: str | None) -> TensorSharding:
@@ -56,7 +66,7 @@ def _described(sharding: TensorSharding, shape: Shape) -> Summary:
         """shardwright show --sharding '<@mesh, [{"x"}, {}]>' --shape 7x5 --mesh x=4,y=2 -o tiles.svg""",
     ),
 )
-@_sharding_options
+@_sharding_options(required=True)
 @click.option("-o", "--output", metavar="OUT.svg", help="Write the picture as SVG (- is standard output).")
 def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str | None) -> None:
     """Draw a sharding: the tensor cut into tiles with the devices on each, and the slice that each device holds."""
@@ -85,16 +95,58 @@ def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str
 
 
 @cli.command(
-    short_help="Print a sharding in other notations.",
+    short_help="Write a module or a sharding in another notation.",
     epilog=examples(
+        "shardwright convert examples/mlp.mlir --to mhlo -o mlp.mhlo.mlir",
         """shardwright convert --sharding '<@mesh, [{"x"}, {}]>' --shape 8x16 --mesh x=2,y=4""",
         """shardwright convert --sharding '<@mesh, [{"x"}, {}]>' --shape 8x16 --mesh x=2,y=4 --to sdy""",
     ),
 )
-@_sharding_options
-@click.option("--to", default="all", show_default=True, metavar="NAME", help="A notation, or all.")
-def convert(sharding: str, shape: str, mesh: str | None, as_json: bool, to: str) -> None:
-    """Print a sharding in another notation, or in every one that can say it, with why the others cannot."""
+@click.argument("file", metavar="[FILE]", required=False)
+@_sharding_options(required=False)
+@click.option(
+    "--to", default="all", metavar="NAME", help=f"For FILE: {_MODULES}. For a sharding: {_SHARDINGS}, or all."
+)
+@click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
+def convert(file: str | None, to: str, output: str | None, sharding: str | None, **options: Any) -> None:
+    """Write the module in FILE in another notation; its own is told by what is in it.
+
+    With --sharding, print that one sharding in another notation, or in every one that can say it, with why the others
+    cannot.
+    """
+    if (file is None) == (sharding is None):
+        raise click.UsageError("give either FILE or --sharding with --shape")
+    if file is not None:
+        _convert_module(file, to, output, **options)
+    elif options["shape"] is None:
+        raise click.UsageError("a sharding takes --shape")
+    else:
+        _convert_sharding(str(sharding), to, output, **options)
+
+
+def _convert_module(file: str, to: str, output: str | None, shape: str | None, mesh: str | None, as_json: bool) -> None:
+    if shape is not None or mesh is not None:
+        raise click.UsageError("--shape and --mesh go with --sharding; a module says both itself")
+    if to == "all":
+        raise click.UsageError(f"a module is written in one notation: give --to with one of {_MODULES}")
+    content, name = content_of(file)
+    text = convert_content(content, to, name)
+    told = {"from": notation_of(content).name, "to": to}
+    if output is not None and output != "-":
+        written = {"module": str(write_file(output, text))}
+        if as_json:
+            print_json({**told, "written": written})
+        else:
+            print_summary(console(), {"written": written})
+    elif as_json:
+        print_json({**told, "module": text})
+    else:
+        sys.stdout.write(text)
+
+
+def _convert_sharding(sharding: str, to: str, output: str | None, shape: str, mesh: str | None, as_json: bool) -> None:
+    if output is not None:
+        raise click.UsageError("-o goes with FILE")
     sizes = parse_shape(shape)
     read = _sharding(sharding, sizes, mesh)
     texts: dict[str, str] = {}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from shardwright.cli.command import cli
 from shardwright.cli.given import (
     VIRTUAL_DEVICES,
     Given,
     answer,
+    check_devices,
     deliver,
     epilog,
     input_options,
@@ -19,8 +22,15 @@ from shardwright.cli.given import (
     progress,
 )
 from shardwright.frontends.files import make_folder, write_file
+from shardwright.per_device import PerDevice
 from shardwright.program import STAGES, Spmd
-from shardwright.report.summary import describe_plan, describe_spmd, describe_verification
+from shardwright.report.summary import (
+    Summary,
+    describe_per_device,
+    describe_plan,
+    describe_spmd,
+    describe_verification,
+)
 from shardwright.runtime.inputs import load_inputs
 
 
@@ -35,12 +45,19 @@ from shardwright.runtime.inputs import load_inputs
 @input_options
 @click.option("-o", "--output", metavar="DIR", help="Folder of the stages (default: NAME.stages here).")
 def run(file: str, inputs: str | None, seed: int, output: str | None, **options: Any) -> int:
-    """Shard FILE, write every stage, run it on virtual devices and compare with the unsharded program."""
+    """Shard FILE, write every stage, run it on virtual devices and compare with the unsharded program.
+
+    A program that is written for one device of a grid already is lowered and run as it is; its results go to a file.
+    """
     given = Given(file, **options)
     folder = Path(output) if output is not None else Path(f"{_stem(file)}.stages")
     with progress() as clock:
         arrays = None if inputs is None else load_inputs(inputs)
-        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
+        program = given.load(clock)
+        if program.is_per_device:
+            answer(given, _run_per_device(given, program.per_device(), arrays, seed, folder))
+            return 0
+        spmd = given.shard(program, VIRTUAL_DEVICES).partition()
         spmd.inputs(arrays, seed=seed)  # inputs that do not fit are said before anything is written
         written = _write_stages(spmd, folder)
         verification = spmd.verify(arrays, seed=seed)
@@ -87,7 +104,13 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
     """Make every communication of FILE explicit and write the module of a stage."""
     given = Given(file, **options)
     with progress() as clock:
-        spmd = given.shard(given.load(clock)).partition()
+        program = given.load(clock)
+        if program.is_per_device:
+            given.check_unsharded()
+            local = program.per_device()
+            deliver(given, local.module(), output, lambda: describe_per_device(local))
+            return
+        spmd = given.shard(program).partition()
         text = spmd.module(stage)
     deliver(given, text, output, lambda: describe_spmd(spmd))
 
@@ -111,6 +134,22 @@ def verify(file: str, inputs: str | None, seed: int, **options: Any) -> int:
     plan = describe_plan(spmd.plan)
     answer(given, {"program": plan["program"], "mesh": plan["mesh"], **describe_verification(verification)})
     return 0 if verification.ok else 1
+
+
+def _run_per_device(
+    given: Given, program: PerDevice, arrays: Mapping[str, Any] | None, seed: int, folder: Path
+) -> Summary:
+    """Lower and run, and write the module and the results, one row a device."""
+    given.check_unsharded()
+    check_devices(program.mesh.size, given.devices, VIRTUAL_DEVICES, program.name)
+    text = program.module()
+    results = program.run(arrays, seed=seed)
+    make_folder(folder)
+    module = write_file(folder / "local.mlir", text)
+    file = folder / "results.npz"
+    arrays_by_name: dict[str, Any] = dict(results)
+    np.savez(file, **arrays_by_name)
+    return {**describe_per_device(program, results), "written": {"local": str(module), "results": str(file)}}
 
 
 def _stem(file: str) -> str:

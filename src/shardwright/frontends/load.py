@@ -8,17 +8,24 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.diagnose import argument_names, explain, mesh_position
 from shardwright.frontends.files import read_file
-from shardwright.ir.context import context, load_module
+from shardwright.ir.context import as_text, context, module_text
 from shardwright.ir.graph import Graph
+from shardwright.mesh import Mesh
 from shardwright.notation import modules
+from shardwright.notation.conversion import open_module
+from shardwright.notation.sdy_meshes import lift_inlined_meshes
+from shardwright.partition.processes import grids
 
-__all__ = ["Source", "load_source", "parse_source"]
+__all__ = ["Source", "content_of", "guarded", "load_source", "parse_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +34,16 @@ class Source:
 
     Attributes:
         name: The file, or `-` for text that came from none.
-        content: Text, bytecode or portable artifact, untouched: what verification holds results against.
+        content: Text, bytecode or portable artifact, untouched: what verification holds results against. A module in
+            another notation than sdy stands here as MLIR with its annotations in sdy.
         graph: What was read.
+        grids: The process grids that it names, by symbol.
     """
 
     name: str
     content: str | bytes
     graph: Graph
+    grids: Mapping[str, Mesh] = field(default_factory=dict)
 
 
 def load_source(source: str | bytes | os.PathLike[str]) -> Source:
@@ -45,21 +55,42 @@ def load_source(source: str | bytes | os.PathLike[str]) -> Source:
         ShardingError: an unreadable file, malformed MLIR, or a program that the graph cannot hold; with the position,
             the cause and what to change.
     """
-    if isinstance(source, bytes):
-        return parse_source(source)
-    if isinstance(source, str) and "\n" in source:
-        return parse_source(source)
+    return parse_source(*content_of(source))
+
+
+def content_of(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str]:
+    """What a source holds, and what diagnostics call it.
+
+    Raises:
+        ShardingError: an unreadable file.
+    """
+    if isinstance(source, bytes) or (isinstance(source, str) and "\n" in source):
+        return as_text(source), "-"
     path = os.fspath(source)
-    return parse_source(read_file(path), path)
+    return as_text(read_file(path), path), path
 
 
 def parse_source(content: str | bytes, name: str = "-") -> Source:
     """Read a program from `content`; diagnostics call it `name`."""
+    with guarded(content, name):
+        found = open_module(content, name)
+        is_sdy = found.notation.name == "sdy"
+        reference = found.generic if is_sdy else module_text(found.module, locations=True)
+        graph = modules.read(found.module, name)
+        lift_inlined_meshes(graph)
+        return Source(name, reference, _with_names(graph, content), grids(found.module))
+
+
+@contextmanager
+def guarded(content: str | bytes, name: str) -> Iterator[None]:
+    """While a module is read: what MLIR prints is kept back, what goes wrong gets its position in `content`.
+
+    Raises:
+        ShardingError: in place of what the readers raise.
+    """
     quiet: Any = context().attach_diagnostic_handler(lambda _: True)  # else failed attempts print to stderr
     try:
-        module = load_module(content, name)
-        graph = modules.read(module, name)
-        return Source(name, content, _with_names(graph, content))
+        yield
     except ShardingError as error:
         raise _with_position(error, content, name) from None
     except RecursionError:

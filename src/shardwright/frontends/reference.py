@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardwright.frontends.load import Source
+from shardwright.ir.carriers import CARRIED_CONSTRAINT
 from shardwright.ir.context import load_module, module_text
 from shardwright.notation import modules
 from shardwright.runtime.unsharded import unsharded
@@ -20,7 +21,8 @@ def unsharded_text(source: Source) -> str:
     Raises:
         ShardingError: a manual computation, which has no meaning on one device.
     """
-    if all(op.name in _RUNS_AS_IT_IS for op in source.graph.walk() if op.name.startswith("sdy.")):
-        content = source.content
+    content = source.content
+    carries = isinstance(content, str) and CARRIED_CONSTRAINT in content
+    if not carries and all(op.name in _RUNS_AS_IT_IS for op in source.graph.walk() if op.name.startswith("sdy.")):
         return content if isinstance(content, str) else module_text(load_module(content, source.name))
     return module_text(modules.write(unsharded(source.graph), shardings=False))

@@ -15,7 +15,18 @@ from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from shardwright.errors import ShardingError
 
-__all__ = ["context", "ir", "load_module", "module_text", "parse_attribute", "parse_type", "passmanager", "stablehlo"]
+__all__ = [
+    "as_text",
+    "context",
+    "ir",
+    "load_module",
+    "mhlo",
+    "module_text",
+    "parse_attribute",
+    "parse_type",
+    "passmanager",
+    "stablehlo",
+]
 
 _MAX_NESTING = 800
 """Brackets within brackets that we let MLIR's recursive parser see; it dies of about 3,000 nested regions."""
@@ -53,18 +64,16 @@ def parse_type(text: str) -> ir.Type:
     return ir.Type.parse(text, context=context())
 
 
-def load_module(source: str | bytes, name: str = "-") -> ir.Module:
-    """Parse MLIR text, MLIR bytecode or a StableHLO portable artifact.
+def as_text(source: str | bytes, name: str = "-") -> str | bytes:
+    """Text as a string; MLIR bytecode and portable artifacts, which are no text, as they are.
 
     Raises:
-        ShardingError: with the parser's message and the position in `name`, or for nesting no parser survives.
+        ShardingError: bytes that are neither.
     """
-    data = source.encode() if isinstance(source, str) else source
-    _check_nesting(data, name)
+    if isinstance(source, str) or source.startswith(_BYTECODE):
+        return source
     try:
-        if data.startswith(_BYTECODE):
-            return _load_bytecode(data)
-        return ir.Module.parse(data.decode(), context=context())
+        return source.decode()
     except UnicodeDecodeError as error:
         raise ShardingError(
             "the file is neither MLIR text nor MLIR bytecode",
@@ -72,6 +81,20 @@ def load_module(source: str | bytes, name: str = "-") -> ir.Module:
             cause=f"byte {error.start} is not UTF-8 text",
             remedy="give StableHLO text, MLIR bytecode or a StableHLO portable artifact",
         ) from None
+
+
+def load_module(source: str | bytes, name: str = "-") -> ir.Module:
+    """Parse MLIR text, MLIR bytecode or a StableHLO portable artifact.
+
+    Raises:
+        ShardingError: with the parser's message and the position in `name`, or for nesting no parser survives.
+    """
+    content = as_text(source, name)
+    try:
+        if isinstance(content, bytes):
+            return _load_bytecode(content)
+        _check_nesting(content.encode(), name)
+        return ir.Module.parse(content, context=context())
     except (ir.MLIRError, ValueError) as error:
         raise _parse_error(error, name) from None
 
@@ -105,8 +128,6 @@ def _check_nesting(data: bytes, name: str) -> None:
 
     Brackets alone are kept and matching pairs struck out, once a level: all of it at the speed of C.
     """
-    if data.startswith(_BYTECODE):
-        return
     brackets = _QUOTED.sub(b"", data).replace(b"->", b"").translate(None, _NOT_BRACKETS)
     for _ in range(_MAX_NESTING):
         shorter = brackets.replace(b"()", b"").replace(b"[]", b"").replace(b"{}", b"").replace(b"<>", b"")

@@ -1,6 +1,6 @@
 """MLIR module → graph: one walk, every handle turned into a small id, every call inlined.
 
-How a sharding is written is a notation's business, so the parser of sharding text is handed in; use
+How a sharding is written is a notation's business, so the parsers of sharding text are handed in; use
 `shardwright.notation.modules.read` to read a module of the `sdy` dialect.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.locations import LocationTable, argument_name, pytree_path
@@ -22,10 +24,23 @@ from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["BODY_OPS", "SHARDING_ATTRIBUTES", "read_module"]
+__all__ = ["BODY_OPS", "CALLS", "SHARDING_ATTRIBUTES", "Reader", "Readers", "read_module"]
 
-ParseShardings = Callable[[str, Mapping[str, Mesh]], tuple[TensorSharding, ...]]
-ParseMesh = Callable[[str, str], Mesh]
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """How the texts of a module are read. All raise `ShardingError` for malformed text.
+
+    Attributes:
+        mesh: A mesh from its attribute's text and its symbol.
+        shardings: The shardings of an attribute of the `sdy` dialect, with the meshes of the module by symbol.
+        carrier: One sharding as a carrier has it, of a tensor of the shape given, with the meshes of the module.
+    """
+
+    mesh: Callable[[str, str], Mesh]
+    shardings: Callable[[str, Mapping[str, Mesh]], tuple[TensorSharding, ...]]
+    carrier: Callable[[str, tuple[int, ...], Mapping[str, Mesh]], TensorSharding]
+
 
 BODY_OPS = frozenset(
     f"stablehlo.{name}"
@@ -58,26 +73,28 @@ SHARDING_ATTRIBUTES = {
 """Where ops of the sdy dialect keep the sharding of their results; all others have `sdy.sharding`."""
 
 _SHARDING = "sdy.sharding"
+_NOT_SIGNATURE = frozenset({_SHARDING, CARRIED_SHARDINGS, "mhlo.sharding"})
 _KEPT_TEXT = frozenset({"sdy.manual_computation", "sdy.named_computation"})
-_CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 
 
 @uncollected
-def read_module(module: ir.Module, parse_mesh: ParseMesh, parse_shardings: ParseShardings, source: str = "-") -> Graph:
+def read_module(module: ir.Module, readers: Readers, source: str = "-") -> Graph:
     """Read `module`, whose entry is `@main` or its only public function; `source` names the text it came from.
 
     Raises:
         ShardingError: dynamic shapes, tuples, several blocks in a region, recursion, no entry function, or meshes of
             different size.
     """
-    return _Reader(module, parse_mesh, parse_shardings, source).read()
+    return Reader(module, readers, source).read()
 
 
-class _Reader:
-    def __init__(self, module: ir.Module, parse_mesh: ParseMesh, parse_shardings: ParseShardings, source: str) -> None:
+class Reader:
+    """One reading of a module."""
+
+    def __init__(self, module: ir.Module, readers: Readers, source: str) -> None:
         self.module = module
-        self.parse_mesh = parse_mesh
-        self.parse_shardings = parse_shardings
+        self.readers = readers
         self.types: list[TensorType] = []
         self.shardings: list[TensorSharding | None] = []
         self.meshes: dict[str, Mesh] = {}
@@ -90,11 +107,12 @@ class _Reader:
         self._interned: dict[Signature, Signature] = {}
 
     def read(self) -> Graph:
+        """The graph."""
         for op in self.module.body.operations:
             name = op.operation.name
             if name == "sdy.mesh":
                 symbol = ir.StringAttr(op.attributes["sym_name"]).value
-                self.meshes[symbol] = self.parse_mesh(str(op.attributes["mesh"]), symbol)
+                self.meshes[symbol] = self.readers.mesh(str(op.attributes["mesh"]), symbol)
             elif name == "func.func":
                 self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op.operation
         self._check_meshes()
@@ -135,21 +153,19 @@ class _Reader:
         body = op.regions[0].blocks[0]
         arguments: list[int] = []
         ids: dict[Any, int] = {}
-        attributes = [_dictionary(a) for a in op.attributes["arg_attrs"]] if "arg_attrs" in op.attributes else []
+        attributes = self._dictionaries(op, "arg_attrs")
         attributes += [{} for _ in range(len(body.arguments) - len(attributes))]
         names: list[str] = []
         for number, value in enumerate(body.arguments):
             names.append(argument_name(str(value.location) if hasattr(value, "location") else "", number))
             arguments.append(self._value(value, ids, op.location))
-            text = attributes[number].pop(_SHARDING, None)
-            if text is not None:
-                self.shardings[arguments[-1]] = self._parse(text, op.location)[0]
+            self.shardings[arguments[-1]] = self._pop_sharding(attributes[number], arguments[-1], op.location)
         block = Block(tuple(arguments), [])
         self._ops(body, block.ops, ids)
-        results = [_dictionary(a) for a in op.attributes["res_attrs"]] if "res_attrs" in op.attributes else []
+        results = self._dictionaries(op, "res_attrs")
         results += [{} for _ in range(len(block.terminator.operands) - len(results))]
-        texts = [result.pop(_SHARDING, None) for result in results]
-        said = [None if text is None else self._parse(text, op.location)[0] for text in texts]
+        returned = block.terminator.operands
+        said = [self._pop_sharding(*pair, op.location) for pair in zip(results, returned, strict=True)]
         result_names = [_result_name(result, number) for number, result in enumerate(results)]
         kept = {
             key: str(value)
@@ -157,6 +173,16 @@ class _Reader:
             if key not in ("sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility")
         }
         return Function(name, block, attributes, results, _unique(names), _unique(result_names), said, kept)
+
+    def _dictionaries(self, op: Any, name: str) -> list[dict[str, str]]:
+        """The attributes of a function's arguments or results, those of equal ones read once."""
+        known: dict[Any, dict[str, str]] = {}
+        rows: list[dict[str, str]] = []
+        for handle in op.attributes[name] if name in op.attributes else ():
+            if handle not in known:
+                known[handle] = _dictionary(handle)
+            rows.append(dict(known[handle]))
+        return rows
 
     def _value(self, value: Any, ids: dict[Any, int], location: Any) -> int:
         handle = value.type
@@ -182,20 +208,38 @@ class _Reader:
 
     def _parse(self, text: str, location: Any) -> tuple[TensorSharding, ...]:
         try:
-            return self.parse_shardings(text, self.meshes)
+            return self.readers.shardings(text, self.meshes)
         except ShardingError as error:
-            said = error.diagnostic
-            where = str(self.locations[self.locations.add(location)])
-            raise ShardingError(said.message, location=where, cause=said.cause, remedy=said.remedy) from None
+            raise self._at(error, location) from None
+
+    def _at(self, error: ShardingError, location: Any) -> ShardingError:
+        said = error.diagnostic
+        where = str(self.locations[self.locations.add(location)])
+        return ShardingError(said.message, op=said.op, location=where, cause=said.cause, remedy=said.remedy)
+
+    def _pop_sharding(self, attributes: dict[str, str], value: int, location: Any) -> TensorSharding | None:
+        """What the attributes of an argument or function result say of its sharding, taken out of them."""
+        text, carried = attributes.pop(_SHARDING, None), attributes.pop(CARRIED_SHARDING, None)
+        if carried is None:
+            return None if text is None else self._parse(text, location)[0]
+        try:
+            return self._carrier(carried_text(attribute(carried)), value)
+        except ShardingError as error:
+            raise self._at(error, location) from None
+
+    def _carrier(self, text: str, value: int) -> TensorSharding | None:
+        return self.readers.carrier(text, self.types[value].dims, self.meshes) if text else None
 
     def _ops(self, block: Any, into: list[Op], ids: dict[Any, int]) -> None:
         signatures = self._signatures
         for view in block.operations:
             op = view.operation
             name = op.name
-            if name in _CALLS:
+            if name in CALLS:
                 self._call(op, name, into, ids)
                 continue
+            carried = name == CARRIED_CONSTRAINT
+            name = "sdy.sharding_constraint" if carried else name
             operands = tuple([ids[value] for value in op.operands])
             attributes = _attributes(op)
             key = (
@@ -212,7 +256,10 @@ class _Reader:
                 if not regions:
                     signatures[key] = signature
             results = tuple([self._value(value, ids, op.location) for value in op.results])
-            self._read_shardings(op, name, attributes, results)
+            if carried or CARRIED_SHARDINGS in attributes:
+                self._read_carriers(op, attributes, results)
+            else:
+                self._read_shardings(op, name, attributes, results)
             blocks: tuple[Block, ...] = ()
             if regions and name not in BODY_OPS:
                 blocks = tuple([self._region(region, ids, op) for region in op.regions])
@@ -227,7 +274,8 @@ class _Reader:
                 self.shardings[argument] = self.shardings[result]
 
     def _location(self, handle: Any) -> int:
-        return self.locations.inside(handle, self.caller) if self.caller else self.locations.add(handle)
+        number = self.locations.add(handle)
+        return self.locations.inside(number, self.caller) if self.caller else number
 
     def _read_shardings(self, op: Any, name: str, attributes: Any, results: tuple[int, ...]) -> None:
         attribute = SHARDING_ATTRIBUTES.get(name, _SHARDING)
@@ -236,13 +284,20 @@ class _Reader:
         for result, sharding in zip(results, self._parse(str(attributes[attribute]), op.location), strict=False):
             self.shardings[result] = sharding
 
+    def _read_carriers(self, op: Any, attributes: Any, results: tuple[int, ...]) -> None:
+        try:
+            for result, text in zip(results, carried_texts(op.name, attributes, len(results)) or (), strict=True):
+                self.shardings[result] = self._carrier(text, result)
+        except ShardingError as error:
+            raise self._at(error, op.location) from None
+
     def _signature(self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...]) -> Signature:
         skipped = () if name in _KEPT_TEXT else (SHARDING_ATTRIBUTES.get(name, ""),)
         attributes = tuple(
             sorted(
                 (key, attribute_text(value))
                 for key, value in found.items()
-                if key not in (_SHARDING, "mhlo.sharding") and key not in skipped
+                if key not in _NOT_SIGNATURE and key not in skipped
             )
         )
         if name == "stablehlo.custom_call" and any(k == "called_computations" and v != "[]" for k, v in attributes):
@@ -276,16 +331,17 @@ class _Reader:
         return block
 
     def _call(self, op: Any, name: str, into: list[Op], ids: dict[Any, int]) -> None:
-        symbol = ir.FlatSymbolRefAttr(op.attributes[_CALLS[name]]).value
-        where = str(self.locations[self._location(op.location)])
-        if symbol in self.calls:
-            raise ShardingError(f"function @{symbol} calls itself", op=name, location=where, remedy="use a loop")
+        symbol = ir.FlatSymbolRefAttr(op.attributes[CALLS[name]]).value
+        location = self._location(op.location)
         callee = self.functions.get(symbol)
-        if callee is None or not callee.regions[0].blocks:
+        if symbol in self.calls or callee is None or not callee.regions[0].blocks:
+            where = str(self.locations[location])
+            if symbol in self.calls:
+                raise ShardingError(f"function @{symbol} calls itself", op=name, location=where, remedy="use a loop")
             raise ShardingError(f"function @{symbol} is called but not defined", op=name, location=where)
         body = callee.regions[0].blocks[0]
         inner = {argument: ids[value] for argument, value in zip(body.arguments, op.operands, strict=True)}
-        outer, self.caller = self.caller, self._location(op.location)
+        outer, self.caller = self.caller, location
         self.calls.append(symbol)
         ops: list[Op] = []
         self._ops(body, ops, inner)

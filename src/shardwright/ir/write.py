@@ -1,14 +1,16 @@
 """Graph → MLIR module: every op created once, in order.
 
-How a sharding is written is a notation's business, so its printer is handed in; use
+How a sharding is written is a notation's business, so its printers are handed in; use
 `shardwright.notation.modules.write` to write a module of the `sdy` dialect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import context, ir, parse_type
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.opaque import attribute
@@ -19,40 +21,41 @@ from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["write_module"]
+__all__ = ["Printers", "write_module"]
 
-PrintSharding = Callable[[TensorSharding], str]
-PrintShardings = Callable[[Sequence[TensorSharding]], str]
-PrintMesh = Callable[[Mesh], str]
+
+@dataclass(frozen=True, slots=True)
+class Printers:
+    """How shardings are written.
+
+    Attributes:
+        sharding: One as an attribute of the `sdy` dialect.
+        shardings: Those of an op's results as one attribute.
+        needs_carrier: Whether the dialect's parser would not know this one.
+        carrier: One as the text of a carrier, for a tensor of the shape given.
+    """
+
+    sharding: Callable[[TensorSharding], str]
+    shardings: Callable[[Sequence[TensorSharding]], str]
+    needs_carrier: Callable[[TensorSharding], bool]
+    carrier: Callable[[TensorSharding, tuple[int, ...]], str]
 
 
 @uncollected
-def write_module(
-    graph: Graph,
-    print_mesh: PrintMesh,
-    print_sharding: PrintSharding | None,
-    print_shardings: PrintShardings | None,
-) -> ir.Module:
+def write_module(graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None) -> ir.Module:
     """The module of `graph`; with no printers, without any shardings. Not verified: see `Module.operation.verify`."""
     with context(), ir.Location.unknown():
-        return _Writer(graph, print_mesh, print_sharding, print_shardings).write()
+        return _Writer(graph, print_mesh, printers).write()
 
 
 class _Writer:
-    def __init__(
-        self,
-        graph: Graph,
-        print_mesh: PrintMesh,
-        print_sharding: PrintSharding | None,
-        print_shardings: PrintShardings | None,
-    ) -> None:
+    def __init__(self, graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None) -> None:
         self.graph = graph
         self.print_mesh = print_mesh
-        self.print_sharding = print_sharding
-        self.print_shardings = print_shardings
+        self.printers = printers
         self.values: list[Any] = [None] * len(graph.types)
         self._types: dict[TensorType, Any] = {}
-        self._signatures: dict[Any, tuple[list[Any], dict[str, Any]]] = {}
+        self._signatures: dict[Any, tuple[str, list[Any], dict[str, Any]]] = {}
 
     def write(self) -> ir.Module:
         graph = self.graph
@@ -82,20 +85,27 @@ class _Writer:
         attributes["sym_name"] = ir.StringAttr.get(main.name)
         attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
         attributes["sym_visibility"] = ir.StringAttr.get("public")
-        shardings = [graph.shardings[value] for value in main.block.arguments]
-        attributes["arg_attrs"] = self._dictionaries(main.argument_attributes, shardings)
-        attributes["res_attrs"] = self._dictionaries(main.result_attributes, main.result_shardings)
+        arguments, returned = main.block.arguments, main.block.terminator.operands
+        shardings = [graph.shardings[value] for value in arguments]
+        attributes["arg_attrs"] = self._dictionaries(main.argument_attributes, arguments, shardings)
+        attributes["res_attrs"] = self._dictionaries(main.result_attributes, returned, main.result_shardings)
         function = ir.Operation.create("func.func", attributes=attributes, regions=1)
         names = [ir.Location.name(name) for name in main.argument_names]
         block = ir.Block.create_at_start(function.regions[0], inputs, names)
         self._block(main.block, block)
 
-    def _dictionaries(self, texts: list[dict[str, str]], shardings: Sequence[TensorSharding | None]) -> Any:
+    def _dictionaries(
+        self, texts: list[dict[str, str]], values: Sequence[int], shardings: Sequence[TensorSharding | None]
+    ) -> Any:
         rows = []
-        for entries, sharding in zip(texts, shardings, strict=True):
+        for entries, value, sharding in zip(texts, values, shardings, strict=True):
             row = {name: attribute(text) for name, text in entries.items()}
-            if sharding is not None and self.print_sharding is not None:
-                row["sdy.sharding"] = attribute(self.print_sharding(sharding))
+            if sharding is not None and self.printers is not None:
+                if self.printers.needs_carrier(sharding):
+                    text = self.printers.carrier(sharding, self.graph.types[value].dims)
+                    row[CARRIED_SHARDING] = ir.StringAttr.get(text)
+                else:
+                    row["sdy.sharding"] = attribute(self.printers.sharding(sharding))
             rows.append(ir.DictAttr.get(row))
         return ir.ArrayAttr.get(rows)
 
@@ -112,9 +122,9 @@ class _Writer:
         if op.signature.name == "stablehlo.constant" and op.signature.results[0].dtype.startswith("complex"):
             values[op.results[0]] = self._complex_constant(op)
             return
-        types, attributes = self._head(op)
+        name, types, attributes = self._head(op)
         created = ir.Operation.create(
-            op.signature.name,
+            name,
             results=types,
             operands=[values[number] for number in op.operands],
             attributes=attributes,
@@ -135,22 +145,23 @@ class _Writer:
         signature = op.signature
         text = f'"stablehlo.constant"() <{{value = {signature.text("value")}}}> : () -> {signature.results[0]}'
         created = ir.Operation.parse(text)
-        sharding = self.graph.shardings[op.results[0]]
-        if sharding is not None and self.print_shardings is not None:
-            created.attributes["sdy.sharding"] = attribute(self.print_shardings([sharding]))
+        attributes: dict[str, Any] = {}
+        self._shardings(signature.name, (self.graph.shardings[op.results[0]],), signature.results, attributes)
+        for key, value in attributes.items():
+            created.attributes[key] = value
         ir.InsertionPoint.current.insert(created)
         return created.result
 
-    def _head(self, op: Op) -> tuple[list[Any], dict[str, Any]]:
-        """Result types and attributes, remembered per signature and shardings."""
+    def _head(self, op: Op) -> tuple[str, list[Any], dict[str, Any]]:
+        """Name, result types and attributes, remembered per signature and shardings."""
         signature = op.signature
-        shardings = tuple([self.graph.shardings[value] for value in op.results]) if self.print_sharding else ()
+        shardings = tuple([self.graph.shardings[value] for value in op.results]) if self.printers else ()
         key = (signature, shardings)
         head = self._signatures.get(key)
         if head is None:
             attributes = {name: attribute(text) for name, text in signature.attributes}
-            self._shardings(signature.name, shardings, signature.results, attributes)
-            head = self._signatures[key] = ([self._type(type) for type in signature.results], attributes)
+            name = self._shardings(signature.name, shardings, signature.results, attributes)
+            head = self._signatures[key] = (name, [self._type(type) for type in signature.results], attributes)
         return head
 
     def _shardings(
@@ -159,21 +170,29 @@ class _Writer:
         shardings: tuple[TensorSharding | None, ...],
         types: tuple[TensorType, ...],
         attributes: dict[str, Any],
-    ) -> None:
-        if not any(sharding is not None for sharding in shardings) or "out_shardings" in attributes:
-            return
+    ) -> str:
+        """Put the shardings of an op's results into its attributes. The name of the op that then stands for it."""
+        printers = self.printers
+        some = next((sharding for sharding in shardings if sharding is not None), None)
+        if some is None or printers is None or "out_shardings" in attributes:
+            return name
+        carried = any(sharding is not None and printers.needs_carrier(sharding) for sharding in shardings)
+        if carried and name in ("sdy.sharding_constraint", "sdy.reshard"):
+            attributes["sharding"] = ir.StringAttr.get(printers.carrier(some, types[0].dims))
+            return CARRIED_CONSTRAINT
         if name in SHARDING_ATTRIBUTES:
-            assert self.print_sharding is not None
-            assert shardings[0] is not None
-            attributes[SHARDING_ATTRIBUTES[name]] = attribute(self.print_sharding(shardings[0]))
-            return
-        assert self.print_shardings is not None
-        some = next(sharding for sharding in shardings if sharding is not None)
+            attributes[SHARDING_ATTRIBUTES[name]] = attribute(printers.sharding(some))
+            return name
         filled = [
             sharding if sharding is not None else TensorSharding.of(some.mesh, [()] * type.rank, open=type.is_tensor)
             for sharding, type in zip(shardings, types, strict=True)
         ]
-        attributes["sdy.sharding"] = attribute(self.print_shardings(filled))
+        if carried:
+            texts = [printers.carrier(one, type.dims) for one, type in zip(filled, types, strict=True)]
+            attributes[CARRIED_SHARDINGS] = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in texts])
+        else:
+            attributes["sdy.sharding"] = attribute(printers.shardings(filled))
+        return name
 
     def _body(self, body: Body, region: Any) -> None:
         types = [self._type(type) for type in body.arguments]

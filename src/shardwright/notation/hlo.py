@@ -27,7 +27,7 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, subtract_axes
 from shardwright.notation.hlo_model import HloSharding, NamedForm
-from shardwright.notation.hlo_text import parse_hlo
+from shardwright.notation.hlo_text import MAX_DIMS, parse_hlo
 from shardwright.notation.hlo_tiles import (
     Digits,
     Iota,
@@ -232,20 +232,25 @@ def _check_expressible(sharding: TensorSharding) -> None:
         what = f"a tensor partial by {min(kinds)}"
     elif any(dim.priority is not None for dim in sharding.dims):
         what = "priorities"
+    elif sharding.rank > MAX_DIMS - 2:
+        what = f"{sharding.rank} dimensions"
     if what:
-        raise ShardingError(f"mhlo.sharding cannot express {what}", cause=f"sharding {sharding!r}")
+        shown = repr(sharding)[:200]
+        raise ShardingError(f"mhlo.sharding cannot express {what}", cause=f"sharding {shown}")
 
 
 def named_hlo(sharding: TensorSharding) -> HloSharding:
     """The named form (V3) of a sharding, with its mesh, open dimensions and kinds: `{mesh['a'=2], [{'a', ?}]}`.
 
     Raises:
-        ShardingError: offsets, halos, priorities or axes with a quote in their names, which it cannot express.
+        ShardingError: offsets, halos, priorities, too many axes or a quote in the name of one, which it cannot express.
     """
     if sharding.mesh.is_maximal:
         return to_hlo(sharding)
     _check_expressible(replace(sharding, partial=()))
     mesh = sharding.mesh
+    if len(mesh.axes) > MAX_DIMS:
+        raise ShardingError(f"mhlo.sharding cannot express a mesh of {len(mesh.axes)} axes", remedy="merge some")
     if any("'" in name for name, _ in mesh.axes):
         raise ShardingError(f"mhlo.sharding cannot express the axis names of {mesh!r}", remedy="leave out the quotes")
     form = NamedForm(mesh.axes, mesh.device_ids, "", sharding.dims, sharding.replicated, sharding.partial)

@@ -25,11 +25,11 @@ from shardwright.notation.hlo_model import SUBGROUPS, WHOLE, HloSharding, NamedF
 from shardwright.notation.hlo_tiles import MAX_EXPANDED, Iota, Order, order_size
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
-__all__ = ["parse_hlo"]
+__all__ = ["MAX_DIMS", "parse_hlo"]
 
 _T = TypeVar("_T")
 
-_MAX_DIMS = 60
+MAX_DIMS = 60
 """Most dimensions of tiles, and most axes of a mesh, that are read."""
 
 _MAX_SIZE = 10**18
@@ -191,8 +191,8 @@ class _Parser:
         iota = self.accept("<=")
         order: Order = self.iota() if iota else self.listed()
         size = order_size(order)
-        if len(tile) > _MAX_DIMS:
-            self.fail(f"{len(tile)} tile dimensions", f"use at most {_MAX_DIMS}", start)
+        if len(tile) > MAX_DIMS:
+            self.fail(f"{len(tile)} tile dimensions", f"use at most {MAX_DIMS}", start)
         if math.prod(tile) != size:
             self.fail(f"{math.prod(tile)} tiles for {size} devices", "let the sizes of the tiles multiply to it", start)
         if size == 0 or (size == 1 and not iota):
@@ -253,8 +253,8 @@ class _Parser:
             name = self.name()
             self.take("=")
             axes.append((name, self.integer()))
-            if len(axes) > _MAX_DIMS or math.prod(size for _, size in axes) >= _MAX_SIZE:
-                self.fail("the mesh has too many axes or devices", f"use at most {_MAX_DIMS} axes", start)
+            if len(axes) > MAX_DIMS or math.prod(size for _, size in axes) >= _MAX_SIZE:
+                self.fail("the mesh has too many axes or devices", f"use at most {MAX_DIMS} axes", start)
         mesh = self.checked(lambda: Mesh(axes), start)
         form = NamedForm(mesh.axes)
         metadata, metadata_allowed = "", True

@@ -41,7 +41,7 @@ __all__ = [
 Digits = tuple[tuple[int, int], ...]
 """`(size, stride)` pairs, major to minor."""
 
-MAX_EXPANDED = 1 << 20
+MAX_EXPANDED = 1 << 17
 """Most devices of an iota order that is ever written out as a list."""
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import VIEWS, TensorSharding
 
 __all__ = ["Notation", "Shape", "notation", "notations", "parse_text", "print_text", "register"]
 
@@ -82,7 +82,7 @@ def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = Non
             sharding.check(shape)
             return sharding
     known = "; ".join(f"{entry.name}: {entry.title}" for entry in _notations.values())
-    raise ShardingError(f"not a sharding in any notation: {text!r}", cause=f"known are {known}")
+    raise ShardingError(f"not a sharding in any notation: {text[:200]!r}", cause=f"known are {known}")
 
 
 def print_text(sharding: TensorSharding, name: str, *, shape: Shape | None = None) -> str:
@@ -92,3 +92,6 @@ def print_text(sharding: TensorSharding, name: str, *, shape: Shape | None = Non
         ShardingError: no such notation, or it cannot express this sharding.
     """
     return notation(name).print(sharding, shape)
+
+
+VIEWS["text"] = print_text

@@ -62,12 +62,13 @@ def _print(sharding: TensorSharding, shape: Shape | None) -> str:
         if p.kind != "sum":
             raise ShardingError(
                 f"the RFC cannot express a tensor partial by {p.kind}",
-                cause="its partial tensors are sums",
+                cause=f"its partial tensors are sums; sharding {sharding!r}",
                 remedy="print it as shard",
             )
+    mesh = named(plain.mesh, None, repr(sharding))
     lists = [*plain.axes, plain.partial_axes] if plain.partial else plain.axes
-    symbol = "" if plain.mesh.name == "mesh" else f"{symbol_of(plain.mesh)}, "
-    return f"{PREFIX}{symbol}{positions(lists, plain.mesh)}>"
+    symbol = "" if mesh.name == "mesh" else f"{symbol_of(mesh)}, "
+    return f"{PREFIX}{symbol}{positions(lists, mesh)}>"
 
 
 register(

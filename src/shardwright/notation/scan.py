@@ -166,5 +166,15 @@ def positions(axes: Iterable[Axes], mesh: Mesh) -> list[list[int]]:
 
 
 def symbol_of(mesh: Mesh) -> str:
-    """`@mesh`, quoted where the name asks for it."""
+    """`@mesh`, quoted where the name asks for it.
+
+    Raises:
+        ShardingError: the mesh has no name, or one with a quote in it.
+    """
+    if not mesh.name or '"' in mesh.name:
+        raise ShardingError(
+            f"the name {mesh.name!r} of a mesh cannot be written",
+            cause="texts refer to it as @name",
+            remedy="rename it",
+        )
     return f"@{mesh.name}" if re.fullmatch(r"[\w.$-]+", mesh.name) else f'@"{mesh.name}"'

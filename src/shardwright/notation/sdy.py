@@ -2,28 +2,36 @@
 
 Source: the sdy dialect reference (MeshAttr, TensorShardingAttr, TensorShardingPerValueAttr, AxisRefListAttr, …).
 Open dimensions carry `?`, priorities `p1`, sub-axes `"x":(1)2`; the kind of unreduced axes is a sum unless said.
+A mesh that a sharding spells out instead of naming it is a `Mesh` without a name, and printed spelt out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.sdy_names import STRING, SYMBOL, quoted, symbol, symbol_name, unquoted
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = [
     "parse_axes",
+    "parse_axis",
     "parse_axis_lists",
+    "parse_dimension",
     "parse_mesh",
+    "parse_move",
     "parse_moves",
     "parse_sharding",
     "parse_shardings",
     "print_axes",
+    "print_axis",
     "print_axis_lists",
+    "print_dimension",
     "print_mesh",
     "print_sharding",
     "print_shardings",
@@ -32,17 +40,23 @@ __all__ = [
 _DIGITS = 18
 """More digits than any size or id has; Python refuses to read numbers of thousands of digits."""
 
-_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|@"[^"]*"|@[\w.$-]+|[A-Za-z_][\w.]*|\d+|.)', re.DOTALL)
+_TOKEN = re.compile(rf"\s*({STRING}|{SYMBOL}|[A-Za-z_][\w.]*|\d+|.)", re.DOTALL)
+_MESH = re.compile(
+    rf'<\s*\[((?:{STRING}|[^"\]])*)\]\s*(?:,\s*device_ids\s*=\s*\[([\d,\s]*)\])?\s*>',
+)
+_MESH_AXIS = re.compile(rf"({STRING})\s*=\s*(\d+)")
 
 
 def parse_mesh(text: str, name: str = "mesh") -> Mesh:
     """`#sdy.mesh<["x"=2, "y"=4], device_ids=[…]>` (or without the prefix) as a `Mesh` called `name`."""
-    match = re.search(r"<\s*\[(.*?)\]\s*(?:,\s*device_ids\s*=\s*\[([\d,\s]*)\])?\s*>", text, re.DOTALL)
+    match = _MESH.search(text)
     if match is None:
         raise ShardingError(f"not a mesh: {text!r}", remedy='write <["x"=2, "y"=4]>')
-    if any(len(number) > _DIGITS for number in re.findall(r"\d+", text)):
+    pairs = _MESH_AXIS.findall(match.group(1))
+    numbers = [size for _, size in pairs] + re.findall(r"\d+", match.group(2) or "")
+    if any(len(number) > _DIGITS for number in numbers):
         raise ShardingError(f"not a mesh: {text[:60]!r}…", cause="a number of it has too many digits")
-    axes = [(axis, int(size)) for axis, size in re.findall(r'"((?:[^"\\]|\\.)*)"\s*=\s*(\d+)', match.group(1))]
+    axes = [(unquoted(axis), int(size)) for axis, size in pairs]
     ids = None if match.group(2) is None else [int(i) for i in match.group(2).split(",") if i.strip()]
     return Mesh(axes, device_ids=ids, name=name)
 
@@ -50,7 +64,7 @@ def parse_mesh(text: str, name: str = "mesh") -> Mesh:
 @memoize
 def print_mesh(mesh: Mesh) -> str:
     """`#sdy.mesh<["x"=2, "y"=4]>`."""
-    axes = ", ".join(f'"{axis}"={size}' for axis, size in mesh.axes)
+    axes = ", ".join(f"{quoted(axis)}={size}" for axis, size in mesh.axes)
     ids = f", device_ids={list(mesh.device_ids)}" if mesh.device_ids is not None else ""
     return f"#sdy.mesh<[{axes}]{ids}>"
 
@@ -100,14 +114,33 @@ def parse_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]:
     parser.take("[")
     moves: list[tuple[Axes, int, int]] = []
     while not parser.accept("]"):
-        axes = tuple(parser.axes(mesh)[0])
-        parser.take(":")
-        source = parser.integer()
-        parser.take("-")
-        parser.take(">")
-        moves.append((axes, source, parser.integer()))
+        moves.append(parser.move(mesh))
         parser.accept(",")
     return tuple(moves)
+
+
+def parse_move(text: str, mesh: Mesh) -> tuple[Axes, int, int]:
+    """`#sdy<all_to_all_param{"x"}: 0->1>`, or what is within, as `(axes, source, target)`."""
+    parser = _Parser(text[text.index("{") :], {})
+    move = parser.move(mesh)
+    parser.end()
+    return move
+
+
+def parse_axis(text: str, mesh: Mesh) -> AxisRef:
+    """`#sdy<axis_ref"x":(1)2>`, or what is within."""
+    parser = _Parser(text[text.index('"') :], {})
+    axis = parser.axis(mesh)
+    parser.end()
+    return axis
+
+
+def parse_dimension(text: str, mesh: Mesh) -> DimSharding:
+    """`#sdy<dimension_sharding{"x", ?}p1>`, or what is within."""
+    parser = _Parser(text[text.index("{") :], {})
+    dimension = parser.dimension(mesh)
+    parser.end()
+    return dimension
 
 
 class _Parser:
@@ -135,6 +168,20 @@ class _Parser:
             return True
         return False
 
+    def end(self) -> None:
+        """Nothing but the bracket of an enclosing attribute may follow."""
+        self.accept(">")
+        if self.peek():
+            raise ShardingError(f"malformed sharding {self.text!r}", cause=f"{self.peek()!r} follows its end")
+
+    def move(self, mesh: Mesh) -> tuple[Axes, int, int]:
+        axes = tuple(self.axes(mesh)[0])
+        self.take(":")
+        source = self.integer()
+        self.take("-")
+        self.take(">")
+        return axes, source, self.integer()
+
     def shardings(self) -> list[TensorSharding]:
         if self.accept("#"):
             self.take()  # `sdy.sharding` or `sdy.sharding_per_value`, told apart by the bracket that follows
@@ -159,8 +206,7 @@ class _Parser:
         self.take("[")
         dims: list[DimSharding] = []
         while not self.accept("]"):
-            axes, open_ = self.axes(mesh)
-            dims.append(DimSharding(tuple(axes), open_, self.priority()))
+            dims.append(self.dimension(mesh))
             self.accept(",")
         replicated: Axes = ()
         partial: list[Partial] = []
@@ -184,12 +230,16 @@ class _Parser:
             while not self.accept(">"):
                 if not self.take():
                     raise ShardingError(f"malformed sharding {self.text!r}", cause="a mesh is not closed by '>'")
-            return parse_mesh("".join(self.tokens[start : self.at]))
-        name = token.removeprefix("@").strip('"')
+            return parse_mesh("".join(self.tokens[start : self.at]), name="")
+        name = symbol_name(token)
         if name not in self.meshes:
             known = ", ".join("@" + known for known in self.meshes) or "none"
             raise ShardingError(f"unknown mesh @{name}", cause=f"the module has the meshes {known}")
         return self.meshes[name]
+
+    def dimension(self, mesh: Mesh) -> DimSharding:
+        axes, open_ = self.axes(mesh)
+        return DimSharding(tuple(axes), open_, self.priority())
 
     def axes(self, mesh: Mesh) -> tuple[list[AxisRef], bool]:
         self.take("{")
@@ -204,7 +254,7 @@ class _Parser:
         return axes, open_
 
     def axis(self, mesh: Mesh) -> AxisRef:
-        name = self.take().strip('"')
+        name = unquoted(self.take())
         if not self.accept(":"):
             return mesh.axis(name)
         self.take("(")
@@ -228,7 +278,8 @@ class _Parser:
 
 def print_axis(axis: AxisRef, mesh: Mesh) -> str:
     """`"x"` or `"x":(1)2`."""
-    return f'"{axis.name}"' if mesh.is_full(axis) else f'"{axis.name}":({axis.pre}){axis.size}'
+    name = quoted(axis.name)
+    return name if mesh.is_full(axis) else f"{name}:({axis.pre}){axis.size}"
 
 
 def print_axes(axes: Iterable[AxisRef], mesh: Mesh) -> str:
@@ -260,7 +311,8 @@ def _inner(sharding: TensorSharding) -> str:
     if sharding.offsets or sharding.halos:
         raise ShardingError("sdy cannot express offsets or halos", cause=f"sharding {sharding!r}")
     mesh = sharding.mesh
-    text = f"<@{mesh.name}, [{', '.join(_dimension(dim, mesh) for dim in sharding.dims)}]"
+    where = symbol(mesh.name) if mesh.name else print_mesh(mesh).removeprefix("#sdy.")
+    text = f"<{where}, [{', '.join(print_dimension(dim, mesh) for dim in sharding.dims)}]"
     if sharding.replicated:
         text += f", replicated={print_axes(sharding.replicated, mesh)}"
     for kind in dict.fromkeys(p.kind for p in sharding.partial):
@@ -273,7 +325,8 @@ def _inner(sharding: TensorSharding) -> str:
     return text + ">"
 
 
-def _dimension(dim: DimSharding, mesh: Mesh) -> str:
+def print_dimension(dim: DimSharding, mesh: Mesh) -> str:
+    """`{"x", ?}p1`."""
     inner = [print_axis(axis, mesh) for axis in dim.axes] + (["?"] if dim.open else [])
     priority = f"p{dim.priority}" if dim.priority is not None else ""
     return "{" + ", ".join(inner) + "}" + priority
@@ -282,10 +335,11 @@ def _dimension(dim: DimSharding, mesh: Mesh) -> str:
 def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     """One attribute; a mesh that it refers to by name is the one given, whatever its name."""
     inner = text[text.index("<") + 1 :] if "<" in text else ""
-    symbol = re.match(r'\s*@("[^"]*"|[\w.$-]+)', inner)
-    if symbol is None:
-        return parse_sharding(text, {})
-    name = symbol.group(1).strip('"')
+    found = re.match(rf"\s*({SYMBOL})", inner)
+    if found is None:
+        spelt = parse_sharding(text, {})
+        return replace(spelt, mesh=Mesh(spelt.mesh.axes, device_ids=spelt.mesh.device_ids))
+    name = symbol_name(found[1])
     if mesh is None:
         raise ShardingError(f"the mesh @{name} is not known", cause=f"sharding {text!r}", remedy="give the mesh")
     return parse_sharding(text, {name: Mesh(mesh.axes, device_ids=mesh.device_ids, name=name)})

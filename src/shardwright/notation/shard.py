@@ -223,9 +223,7 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None, dialect: str =
     mesh = named(plain.mesh, None, repr(sharding))
     partial = _print_partial(plain)
     dialect = "mesh" if partial else dialect
-    lists = positions(plain.axes, mesh)
-    if dialect == "mesh" and not lists:
-        lists = [[]]
+    lists = positions(plain.axes, mesh) or [[]]  # upstream's parser wants one list even of a scalar
     return f"{dialect}.sharding {symbol_of(mesh)} split_axes = {lists}{partial}{_print_bounds(plain, shape)}"
 
 
@@ -237,7 +235,7 @@ def _print_partial(sharding: TensorSharding) -> str:
     if len(kinds) > 1 or kinds[0] not in spelled:
         raise ShardingError(
             f"the mesh dialect cannot express a tensor partial by {' and '.join(kinds)}",
-            cause="a sharding has one kind of partial axes, and none is generic",
+            cause=f"sharding {sharding!r}: the dialect has one kind of partial axes at a time, and none is generic",
             remedy="reduce along the axes of one kind first" if len(kinds) > 1 else "name the reduction",
         )
     return f" partial = {spelled[kinds[0]]} {positions([sharding.partial_axes], sharding.mesh)[0]}"

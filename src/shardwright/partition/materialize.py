@@ -19,6 +19,7 @@ from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy import parse_axes, parse_shardings
 from shardwright.partition.assign import Assignment, assign
+from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check, is_explicit
 from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.inner import emit_reduced
@@ -62,8 +63,10 @@ def materialize(graph: Graph) -> Explicit:
     A program that is explicit already (one that was written as such, and read again) is checked and given back.
 
     Raises:
-        ShardingError: an op that has no meaning on one device, a value without sharding, or no mesh.
+        ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
+            cannot be partitioned: with offsets or halos, or of an argument that is partial by another kind than sum.
     """
+    check_boundary(graph)
     if is_explicit(graph):
         check(graph)
         return Explicit(graph, ())

@@ -33,7 +33,7 @@ from rich.text import Text
 from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import VIEWS, TensorSharding
 
 __all__ = ["PALETTE", "Cell", "Grid", "Picture", "describe_picture", "picture", "picture_lines", "print_picture"]
 
@@ -107,6 +107,14 @@ class Picture:
     facts: tuple[str, ...]
     tensor: Grid
     devices: Grid
+
+    def __str__(self) -> str:
+        """As in a terminal, without colours."""
+        return "\n".join(line.plain for line in picture_lines(self))
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return VIEWS["picture"](self)
 
 
 def picture(sharding: TensorSharding, shape: Sequence[int]) -> Picture:

@@ -6,17 +6,27 @@ Sizes are bytes per device, times are seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
+from shardwright.per_device import PerDevice
 from shardwright.program import Plan, Program, Spmd
+from shardwright.runtime.arrays import Array
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.runtime.verify import OutputDifference, Verification
 
-__all__ = ["Summary", "describe_plan", "describe_program", "describe_spmd", "describe_verification", "tensor_counts"]
+__all__ = [
+    "Summary",
+    "describe_per_device",
+    "describe_plan",
+    "describe_program",
+    "describe_spmd",
+    "describe_verification",
+    "tensor_counts",
+]
 
 _MAX_GROUPS = 12
 
@@ -58,6 +68,32 @@ def describe_spmd(spmd: Spmd) -> Summary:
     }
 
 
+def describe_per_device(program: PerDevice, results: Mapping[str, Array] | None = None) -> Summary:
+    """A program that is written for one device, and what it gave: shapes on a device, and how many of them differ."""
+    graph = program.source.graph
+    found = {
+        "program": {
+            "name": program.name,
+            "ops": graph.op_count,
+            "arguments": len(graph.main.block.arguments),
+            "results": len(graph.main.block.terminator.operands),
+        },
+        "mesh": _mesh(program.mesh),
+        "collectives": _traffic(program),
+        "memory": _memory(program),
+    }
+    if results is not None:
+        found["results"] = {
+            name: {
+                "shape": list(array.shape[1:]),
+                "dtype": str(array.dtype),
+                "distinct": len({row.tobytes() for row in array}),
+            }
+            for name, array in results.items()
+        }
+    return found
+
+
 def tensor_counts(plan: Plan) -> dict[str, int]:
     """How many tensors users annotated (arguments, results, constraints), and how many were completed."""
     annotated = _sharded(plan.annotated) + _sharded_results(plan.annotated)
@@ -77,13 +113,13 @@ def _mesh(mesh: Mesh) -> Summary:
     return {"axes": mesh.sizes, "devices": mesh.size}
 
 
-def _traffic(spmd: Spmd) -> Summary:
+def _traffic(spmd: Spmd | PerDevice) -> Summary:
     traffic = spmd.traffic
     rows = {kind: asdict(use) for kind, use in traffic.kinds.items()}
     return {"kinds": rows, "total": asdict(traffic.total), "trip_counts_known": traffic.trip_counts_known}
 
 
-def _memory(spmd: Spmd) -> Summary:
+def _memory(spmd: Spmd | PerDevice) -> Summary:
     use = spmd.memory
     return {
         "arguments": use.arguments,

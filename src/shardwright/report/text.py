@@ -135,6 +135,15 @@ def _seconds(page: Page, summary: Summary) -> None:
     page.pairs([(stage, seconds_text(seconds)) for stage, seconds in summary["seconds"].items()])
 
 
+def _results(page: Page, summary: Summary) -> None:
+    page.heading("Results of each device")
+    rows = [
+        (name, f"{'x'.join(map(str, [*result['shape'], result['dtype']]))}", f"{result['distinct']:,}")
+        for name, result in summary["results"].items()
+    ]
+    page.table(("", "on a device", "distinct"), rows)
+
+
 def _written(page: Page, summary: Summary) -> None:
     page.heading("Written")
     page.pairs(list(summary["written"].items()))
@@ -146,6 +155,7 @@ _PARTS: dict[str, Callable[[Page, Summary], None]] = {
     "collectives": _collectives,
     "memory": _memory,
     "verification": _verification,
+    "results": _results,
     "notes": _notes,
     "seconds": _seconds,
     "written": _written,

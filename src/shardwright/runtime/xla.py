@@ -16,7 +16,7 @@ import numpy as np
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 
 from shardwright.errors import ShardingError
-from shardwright.ir.context import load_module
+from shardwright.ir.context import context, ir, load_module
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import Execution, Job
@@ -78,6 +78,24 @@ def compile_local(module: str, mesh: Mesh, platform: str | None = None) -> Execu
     return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)])
 
 
+def _with_main(text: str) -> ir.Module:
+    """The module, its only public function called `main`, as XLA wants the entry to be."""
+    module = load_module(text)
+    functions = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
+    names = [ir.StringAttr(function.attributes["sym_name"]).value for function in functions]
+    if "main" in names:
+        return module
+    public = [function for function in functions if _is_public(function)]
+    if len(public) == 1:
+        public[0].attributes["sym_name"] = ir.StringAttr.get("main", context=context())
+    return module
+
+
+def _is_public(function: ir.Operation) -> bool:
+    said = "sym_visibility" in function.attributes
+    return not said or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
+
+
 def _compile(module: str, devices: Sequence[Any]) -> Executable:
     if "@lapack_" in module:
         lapack.prepare_lapack_call("potrf", np.dtype(np.float32))  # else XLA jumps through pointers nobody has set
@@ -93,7 +111,7 @@ def _compile(module: str, devices: Sequence[Any]) -> Executable:
     ids = np.array([[device.id for device in devices]], dtype=np.int32)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
     client = devices[0].client
-    loaded = client.compile_and_load(load_module(module), _jax.DeviceList(tuple(devices)), options)
+    loaded = client.compile_and_load(_with_main(module), _jax.DeviceList(tuple(devices)), options)
     return Executable(loaded, devices)
 
 

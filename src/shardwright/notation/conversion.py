@@ -1,0 +1,144 @@
+"""Modules in any notation: told apart, read into the `sdy` dialect, written in another one.
+
+    text ── spell generically ── MLIR parses ── import ──► module in sdy ── export ── print ── spell ──► text
+
+A notation of modules declares itself with `register`; `shardwright.notation.all` imports ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import as_text, ir, load_module, module_text
+
+__all__ = [
+    "ModuleNotation",
+    "Opened",
+    "as_generic",
+    "convert_module",
+    "mentions",
+    "module_notations",
+    "notation_of",
+    "open_module",
+    "register",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleNotation:
+    """One way to write a module's shardings down.
+
+    Attributes:
+        name: What `--to` calls it.
+        title: What it is, in a few words.
+        looks_like: Whether a text (as bytes: bytecode) is of this notation, by a scan.
+        generic: Its text, and the name of the file, → text that jaxlib parses, each op still on its line. Raises
+            `ShardingError` for what the dialect forbids.
+        read: A module as jaxlib parsed it, the name of the file, and what jaxlib parsed → the same module in `sdy`, in
+            place. Raises `ShardingError` for what the dialect forbids and sdy and its carriers cannot hold.
+        write: A module in `sdy` → the same module in this notation, in place.
+        spell: What jaxlib prints → the notation's own syntax.
+    """
+
+    name: str
+    title: str
+    looks_like: Callable[[str | bytes], bool]
+    generic: Callable[[str, str], str]
+    read: Callable[[ir.Module, str, str | bytes], None]
+    write: Callable[[ir.Module], None]
+    spell: Callable[[str], str]
+
+
+_notations: dict[str, ModuleNotation] = {}
+_PASSED = re.compile(r'"(?:[^"\\\n]|\\.)*"(?!\s*\()|//[^\n]*')
+"""Strings and comments; the quoted name of an op in generic form is no string."""
+
+
+def mentions(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether `pattern`, which stays within a line, occurs in a module's text outside comments and strings."""
+    at = pattern.search(text)
+    while at is not None:
+        start = text.rfind("\n", 0, at.start()) + 1
+        end = text.find("\n", at.end())
+        end = len(text) if end < 0 else end
+        if pattern.search(_PASSED.sub("", text[start:end])) is not None:
+            return True
+        at = pattern.search(text, end)
+    return False
+
+
+def register(entry: ModuleNotation) -> ModuleNotation:
+    """Make a notation known; texts are tried in the order of registration, the first one is what all others are."""
+    _notations[entry.name] = entry
+    return entry
+
+
+def module_notations() -> tuple[ModuleNotation, ...]:
+    """All notations of modules, in the order in which they were registered."""
+    return tuple(_notations.values())
+
+
+def notation_of(content: str | bytes) -> ModuleNotation:
+    """The notation that a module is written in; `sdy` for one without shardings."""
+    entries = module_notations()
+    return next((entry for entry in entries if entry.looks_like(content)), entries[0])
+
+
+def as_generic(content: str | bytes, name: str = "-", notation: ModuleNotation | None = None) -> str | bytes:
+    """A module's text as jaxlib can parse it, each op still on its line; bytecode as it is.
+
+    Raises:
+        ShardingError: what the module's dialect forbids, at its line in `name`.
+    """
+    return (notation or notation_of(content)).generic(content, name) if isinstance(content, str) else content
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A module that has been read.
+
+    Attributes:
+        notation: What it was written in.
+        generic: The text that jaxlib parsed, or the bytecode.
+        module: The module in `sdy`.
+    """
+
+    notation: ModuleNotation
+    generic: str | bytes
+    module: ir.Module
+
+
+def open_module(content: str | bytes, name: str = "-") -> Opened:
+    """Read a module in any notation; diagnostics call it `name`.
+
+    Raises:
+        ShardingError: malformed text, what its dialect forbids, or what sdy and its carriers cannot hold, at its line.
+    """
+    content = as_text(content, name)
+    notation = notation_of(content)
+    generic = as_generic(content, name, notation)
+    module = load_module(generic, name)
+    notation.read(module, name, generic)
+    return Opened(notation, generic, module)
+
+
+def convert_module(content: str | bytes, to: str, name: str = "-") -> str:
+    """A module in any notation, as text in the notation called `to`.
+
+    Functions, calls, regions and attributes stay as they are, and so do locations where the text has any; comments and
+    the names of values go, as MLIR forgets them. What is already in that notation is checked and printed in its
+    canonical form.
+
+    Raises:
+        ShardingError: no such notation, a malformed module, or what `to` cannot express, at its op and line.
+    """
+    if to not in _notations:
+        raise ShardingError(f"unknown notation of modules {to!r}", remedy=f"one of {', '.join(_notations)}")
+    target = _notations[to]
+    found = open_module(content, name)
+    target.write(found.module)
+    has_locations = isinstance(found.generic, bytes) or "loc(" in found.generic
+    return target.spell(module_text(found.module, locations=has_locations))

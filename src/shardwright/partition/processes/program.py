@@ -1,0 +1,174 @@
+"""A per-device program, op by op, to StableHLO."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.attributes import decode
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.signature import Signature
+from shardwright.memo import uncollected
+from shardwright.mesh import Mesh
+from shardwright.partition.localize.local import Local
+from shardwright.partition.processes.call import Call, State, lowered_type
+from shardwright.partition.processes.registry import is_process, process_of
+
+__all__ = ["is_per_device", "lower"]
+
+_KEPT = ("stablehlo.", "chlo.", "mhlo.", "func.return")
+_MOST_DEVICES = 1 << 20
+"""The pairs of a permutation name every device."""
+
+
+def is_per_device(graph: Graph) -> bool:
+    """Whether a graph is a program for one device of a grid: it asks or communicates, and nothing is to be sharded."""
+    names = {op.name for op in graph.walk()}
+    annotated = any(name.startswith("sdy.") or name in ("shard.shard", "shard.get_sharding") for name in names)
+    return any(map(is_process, names)) and not annotated and not any(graph.shardings)
+
+
+@uncollected
+def lower(graph: Graph, meshes: Mapping[str, Mesh]) -> Graph:
+    """The program that the runtime runs on each device of the grid: StableHLO with replica groups.
+
+    Arguments:
+        graph: A per-device program (see `is_per_device`), in the newest spelling of the dialect.
+        meshes: Its grids by symbol (see `grids`).
+
+    Returns:
+        A new graph. Arguments and results have the shapes of `graph`, scalars as tensors of rank 0 and `index` as
+        `i64`. Its meshes are the grids that it uses; devices are counted as positions in them.
+
+    Raises:
+        ShardingError: an op that is no op of such programs or not a valid one, what only a running program knows
+            (roots, halo sizes), grids of different size; at its location.
+    """
+    return _Lowering(graph, meshes).run()
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, meshes: Mapping[str, Mesh]) -> None:
+        self.source = graph
+        self.target = graph.skeleton()
+        self.cluster = str(decode(graph.main.attributes.get("mesh_cluster", '""')))
+        self.meshes = self.used(meshes)
+
+    def used(self, meshes: Mapping[str, Mesh]) -> dict[str, Mesh]:
+        """The grids that the program names, or all where it relies on there being one."""
+        names = {op.signature.get("grid") for op in self.source.walk()} | {self.cluster}
+        found = {name: mesh for name, mesh in meshes.items() if name in names} or dict(meshes)
+        sizes = {mesh.size for mesh in found.values()}
+        said = ", ".join(f"@{mesh.name} of {mesh.size}" for mesh in found.values())
+        if len(sizes) > 1:
+            raise ShardingError(
+                "the program uses grids of different size",
+                op="shard.grid",
+                cause=f"devices: {said}",
+                remedy="use one set of devices for the whole program",
+            )
+        if max(sizes, default=1) > _MOST_DEVICES:
+            raise ShardingError(
+                f"the grid has more than {_MOST_DEVICES} devices",
+                op="shard.grid",
+                cause=f"devices: {said}",
+                remedy="use a smaller grid",
+            )
+        return found
+
+    def run(self) -> Graph:
+        source, target = self.source, self.target
+        mesh = next(iter(self.meshes.values()), Mesh())
+        target.meshes = {name: Mesh(mesh.axes, name=name) for name, mesh in self.meshes.items()}
+        count = math.prod(size for _, size in mesh.axes)
+        target.attributes |= {"mhlo.num_partitions": f"{count} : i32", "mhlo.num_replicas": "1 : i32"}
+        target.main.attributes = {k: text for k, text in source.main.attributes.items() if k != "mesh_cluster"}
+        target.main.result_shardings = [None] * len(source.main.result_shardings)
+        ops: list[Op] = []
+        ctx = Local(target, ops)
+        ctx.mesh = mesh
+        target.main.block = self.block(source.main.block, State(ctx, self.meshes, self.cluster), ops)
+        return target
+
+    def block(self, block: Block, state: State, ops: list[Op]) -> Block:
+        """The lowered block, whose ops `state` writes to `ops`."""
+        arguments = tuple(self.target.new_value(lowered_type(self.source.types[value])) for value in block.arguments)
+        state.values.update(zip(block.arguments, arguments, strict=True))
+        for op in block.ops:
+            self.op(op, state)
+        self.check_sent(state)
+        return Block(arguments, ops)
+
+    def op(self, op: Op, state: State) -> None:
+        state.ctx.location = op.location
+        try:
+            results = self.results(op, state)
+        except ShardingError as error:
+            said = error.diagnostic
+            where = said.location or str(self.source.locations[op.location])
+            raise ShardingError(
+                said.message, op=said.op or op.name, location=where, cause=said.cause, remedy=said.remedy
+            ) from None
+        state.values.update(zip(op.results, results, strict=False))
+
+    def results(self, op: Op, state: State) -> Sequence[int]:
+        """Write one op; the values of its results, none for a sharding."""
+        process = process_of(op.name)
+        if process is not None:
+            found = process(Call(op, state))
+            if op.name != "shard.sharding":
+                self.check_results(op, found)
+            return found
+        if not op.name.startswith(_KEPT):
+            raise ShardingError(
+                f"{op.name} is no op of a per-device program",
+                cause="it is made of StableHLO, of integer arithmetic, and of collectives and queries of its grid",
+                remedy="lower it before",
+            )
+        return self.kept(op, state)
+
+    def kept(self, op: Op, state: State) -> Sequence[int]:
+        """An op that stays, at lowered types."""
+        call = Call(op, state)
+        operands = call.operands
+        regions = []
+        for region in op.regions:
+            ops: list[Op] = []
+            regions.append(self.block(region, state.inner(ops), ops))
+        signature = _renumbered(op.signature, state.ctx).replace(
+            operands=tuple(lowered_type(type) for type in op.signature.operands),
+            results=tuple(lowered_type(type) for type in op.signature.results),
+        )
+        return state.ctx.append(signature, operands, regions=tuple(regions))
+
+    def check_results(self, op: Op, values: Sequence[int]) -> None:
+        found = [self.target.types[value] for value in values]
+        wanted = [lowered_type(type) for type in op.signature.results]
+        if found != wanted:
+            raise ShardingError(
+                f"the op gives {_list(found)}, and is said to give {_list(wanted)}",
+                cause="the type does not follow from the operands, the attributes and the grid",
+                remedy="correct the type of the result, or the axes",
+            )
+
+    def check_sent(self, state: State) -> None:
+        for sent in (sent for waiting in state.sent.values() for sent in waiting):
+            raise ShardingError(
+                "what is sent is never received",
+                op=sent.op.name,
+                location=str(self.source.locations[sent.op.location]),
+                cause="no shard.recv on the same grid and axes, of the same type, follows in the same block",
+                remedy="receive it, or take the send away",
+            )
+
+
+def _renumbered(signature: Signature, ctx: Local) -> Signature:
+    """The handles of the program's own collectives and of ours may coincide."""
+    if signature.text("channel_handle") is None or signature.get("channel_handle", {}).get("type") != 1:
+        return signature
+    return signature.replace(channel_handle=ctx.channel())
+
+
+def _list(types: Sequence[object]) -> str:
+    return ", ".join(map(str, types)) or "nothing"

@@ -1,0 +1,140 @@
+"""Programs that are written for one device of a grid already: collectives and queries of the `shard` dialect.
+
+program = sw.load("shifted.mlir")
+program.per_device().run()["result0"]    # one row a device
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shardwright.analysis.memory import MemoryUse, memory
+from shardwright.analysis.traffic import TrafficSummary, collectives, summarize
+from shardwright.errors import ShardingError
+from shardwright.frontends.files import write_file
+from shardwright.frontends.load import Source
+from shardwright.ir.context import module_text
+from shardwright.ir.graph import Graph
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.notation import modules
+from shardwright.partition.processes import lower, stacked
+from shardwright.runtime.arrays import Array
+from shardwright.runtime.execute import execute_local
+from shardwright.runtime.inputs import make_inputs
+from shardwright.sharding import TensorSharding
+
+__all__ = ["PerDevice"]
+
+
+class PerDevice:
+    """A per-device program, its grid's collectives and queries lowered to StableHLO.
+
+    There is no unsharded program to hold its results against: what it computes is what it says.
+
+    Attributes:
+        name: The file it came from.
+        local: The program of one device, in StableHLO.
+    """
+
+    def __init__(self, source: Source) -> None:
+        """Lower what a frontend read.
+
+        Raises:
+            ShardingError: a grid of unknown size, a reduction of kind `generic`, or another op that cannot be run, at
+                its line.
+        """
+        self.name = source.name
+        self.source = source
+        self.local: Graph = lower(source.graph, source.grids)
+
+    def __repr__(self) -> str:
+        """`PerDevice(shifted.mlir, Mesh(axis_0=2, axis_1=4))`."""
+        return f"PerDevice({self.name}, {self.mesh!r})"
+
+    @property
+    def mesh(self) -> Mesh:
+        """The grid."""
+        return next(iter(self.local.meshes.values()), Mesh())
+
+    @cached_property
+    def traffic(self) -> TrafficSummary:
+        """Collectives by kind: how many, how often they run, and the bytes that a device sends."""
+        return summarize(collectives(self.local))
+
+    @cached_property
+    def memory(self) -> MemoryUse:
+        """Bytes of arguments and at the peak, per device."""
+        return memory(self.local)
+
+    def module(self) -> str:
+        """The program of one device as MLIR text."""
+        return modules.located_text(self.local)
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write `module()` to a file; on failure nothing is written.
+
+        Raises:
+            ShardingError: a place that cannot be written.
+        """
+        return write_file(path, self.module())
+
+    def inputs(self, given: Mapping[str, Any] | None = None, *, seed: int = 0) -> list[Array]:
+        """One array for each argument, with a first dimension of one row a device, in the order of the grid.
+
+        Arguments:
+            given: Such arrays by argument name; what is missing is drawn.
+            seed: Seed of what is drawn.
+
+        Raises:
+            ShardingError: an array that fits no argument.
+        """
+        main = self.local.main
+        types = self._rows(main.block.arguments)
+        arrays = {name: np.asarray(array) for name, array in (given or {}).items()}
+        return make_inputs(types, main.argument_names, main.argument_attributes, seed=seed, given=arrays)
+
+    def run(self, inputs: Mapping[str, Any] | None = None, *, seed: int = 0) -> dict[str, Array]:
+        """Run on one virtual CPU device a position of the grid, in a process of its own.
+
+        Returns:
+            The results by name, each with a first dimension of one row a device.
+
+        Raises:
+            ShardingError: an input that fits no argument, or a program that cannot be run.
+        """
+        arrays = self.inputs(inputs, seed=seed)
+        main = self.local.main
+        types = self._rows(main.block.terminator.operands)
+        text = module_text(modules.write(stacked(self.local), shardings=False))
+        found = execute_local(
+            text,
+            self.mesh,
+            [self._row(array.ndim) for array in arrays],
+            [self._row(type.rank) for type in types],
+            arrays,
+            types,
+        )
+        return dict(zip(main.result_names, found.outputs, strict=True))
+
+    def _rows(self, values: tuple[int, ...]) -> list[TensorType]:
+        types = [self.local.types[value] for value in values]
+        for type in types:
+            if not type.is_tensor:
+                raise ShardingError(
+                    f"a value of type {type} goes in or out of the program",
+                    location=self.name,
+                    remedy="only tensors and integers do",
+                )
+        return [replace(type, shape=(self.mesh.size, *type.dims)) for type in types]
+
+    def _row(self, rank: int) -> TensorSharding:
+        every = tuple(self.mesh.axis(name) for name, _ in self.mesh.axes)
+        return TensorSharding.of(self.mesh, [every, *[()] * (rank - 1)])
