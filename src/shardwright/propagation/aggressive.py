@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shardwright.mesh import Axes, axes_size
+from shardwright.mesh import Axes, Mesh, axes_size
 from shardwright.propagation.compatible import (
     Direction,
     compatible_axes,
@@ -23,6 +23,7 @@ from shardwright.propagation.compatible import (
     truncate_across,
     truncate_within,
 )
+from shardwright.propagation.conservative import whole_prefix
 from shardwright.propagation.projection import TensorProjection
 
 __all__ = ["propagate_aggressive"]
@@ -34,8 +35,12 @@ def propagate_aggressive(
     sizes: tuple[int, ...],
     directions: tuple[Direction, ...],
     elementwise: bool,
+    whole: Mesh | None = None,
 ) -> tuple[list[TensorProjection], list[bool]]:
-    """One step through an op: its tensors (operands, then results) after it, and which of them changed."""
+    """One step through an op: its tensors (operands, then results) after it, and which of them changed.
+
+    Where `whole` is given, only whole axes of that mesh flow.
+    """
     found = [compatible_axes(operands, results, factor, directions[factor]) for factor in range(len(sizes))]
     tensors = [*operands, *results]
     changed = [False] * len(tensors)
@@ -45,9 +50,9 @@ def propagate_aggressive(
     for factor in _order(tensors, sizes, found, elementwise):
         axes = found[factor]
         for index in range(count, len(tensors)):
-            _expand(tensors, changed, index, factor, _taken(tensors[index], factor, axes, sizes[factor]))
+            _expand(tensors, changed, index, factor, _taken(tensors[index], factor, axes, sizes[factor], whole))
         for index in range(count):
-            taken = _taken(tensors[index], factor, axes, sizes[factor])
+            taken = _taken(tensors[index], factor, axes, sizes[factor], whole)
             if taken and elementwise:
                 taken = _no_more_than_results(tensors[count:], factor, taken)
             _expand(tensors, changed, index, factor, taken)
@@ -73,15 +78,18 @@ def _order(
     return sorted(range(len(sizes)), key=urgency)
 
 
-def _taken(tensor: TensorProjection, factor: int, axes: Axes, size: int) -> Axes:
+def _taken(tensor: TensorProjection, factor: int, axes: Axes, size: int, whole: Mesh | None) -> Axes:
     """The axes a tensor takes for a factor, or none if that is no more than it has."""
     said = tensor.factors.get(factor)
     if said is None or not axes:
         return ()
     within = truncate_within(axes, tensor, said, size)
+    if whole is not None:
+        within = whole_prefix(within, whole)
     if not is_strict_prefix(said.axes, within):
         return ()
-    return truncate_across(within, tensor.factors, factor)
+    across = truncate_across(within, tensor.factors, factor)
+    return across if whole is None else whole_prefix(across, whole)
 
 
 def _no_more_than_results(results: Sequence[TensorProjection], factor: int, axes: Axes) -> Axes:

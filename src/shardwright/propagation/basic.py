@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shardwright.mesh import Axes
+from shardwright.mesh import Axes, Mesh
 from shardwright.propagation.compatible import (
     Direction,
     compatible_axes,
@@ -16,6 +16,7 @@ from shardwright.propagation.compatible import (
     truncate_across,
     truncate_within,
 )
+from shardwright.propagation.conservative import whole_prefix
 from shardwright.propagation.projection import TensorProjection
 
 __all__ = ["propagate_basic"]
@@ -26,14 +27,20 @@ def propagate_basic(
     results: Sequence[TensorProjection],
     sizes: tuple[int, ...],
     directions: tuple[Direction, ...],
+    whole: Mesh | None = None,
 ) -> tuple[list[TensorProjection], list[bool]]:
-    """One step through an op: its tensors (operands, then results) after it, and which of them changed."""
+    """One step through an op: its tensors (operands, then results) after it, and which of them changed.
+
+    Where `whole` is given, only whole axes of that mesh flow.
+    """
     tensors = [*operands, *results]
     changed = [False] * len(tensors)
     count = len(operands)
     for factor, size in enumerate(sizes):
         found = compatible_axes(tensors[:count], tensors[count:], factor, directions[factor])
         axes = _agreed(tensors, factor, found, size)
+        if whole is not None:
+            axes = whole_prefix(axes, whole)
         for index, tensor in enumerate(tensors):
             said = tensor.factors.get(factor)
             if said is not None and is_strict_prefix(said.axes, axes):

@@ -22,10 +22,10 @@ from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.sdy import parse_shardings
-from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working
+from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
 from shardwright.sharding import DimSharding, TensorSharding
 
-__all__ = ["add_edges", "manual_axes", "with_manual_axes", "without_manual_axes"]
+__all__ = ["add_edges", "find_edges", "manual_axes", "with_manual_axes", "without_manual_axes"]
 
 
 def add_edges(working: Working, meshes: dict[str, Mesh]) -> None:
@@ -48,6 +48,42 @@ def _add(working: Working, block: Block, meshes: dict[str, Mesh]) -> None:
         else:
             ops += _control_flow_edges(working, op)
     block.ops = ops
+
+
+def find_edges(working: Working, meshes: dict[str, Mesh]) -> None:
+    """Take up the `sdy.data_flow_edge` ops that a program brings with it."""
+    if EDGE not in working.special:
+        return
+    owners = {op.operands[0]: op for op in working.special[EDGE]}
+    for parent in preorder(working.block):
+        name = parent.signature.name
+        if name not in DATA_FLOW_OPS:
+            continue
+        for index, owner in enumerate(parent.results):
+            if owner in owners:
+                targets: tuple[int, ...] = ()
+                if name == "stablehlo.while":
+                    targets = tuple([region.arguments[index] for region in parent.regions])
+                _take_up(working, Edge(owners[owner], parent, index, targets, _boundary(parent, index, False, meshes)))
+        if not name.startswith("sdy."):
+            continue
+        for index, owner in enumerate(parent.regions[0].arguments):
+            if owner in owners:
+                boundary = _boundary(parent, index, True, meshes)
+                _take_up(working, Edge(owners[owner], parent, index, (), boundary, True))
+
+
+def _take_up(working: Working, edge: Edge) -> None:
+    working.edges[edge.value] = edge
+    for target in (edge.owner, *edge.targets):
+        working.holder[target] = edge.value
+
+
+def _boundary(parent: Op, index: int, inward: bool, meshes: dict[str, Mesh]) -> TensorSharding | None:
+    if parent.name != MANUAL:
+        return None
+    attribute, values = ("in_shardings", parent.operands) if inward else ("out_shardings", parent.results)
+    return boundary_shardings(parent, attribute, len(values), meshes, manual_axes(parent.signature))[index]
 
 
 def _control_flow_edges(working: Working, op: Op) -> list[Op]:

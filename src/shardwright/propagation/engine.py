@@ -16,18 +16,21 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from shardwright.propagation.compatible import Direction
-from shardwright.propagation.step import Strategy, step
+from shardwright.propagation.step import Shardings, Strategy, step
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Numbers", "StepTable", "Worklist"]
+__all__ = ["Changes", "Key", "Numbers", "StepTable", "Transform", "Worklist"]
 
 _MAX_SWEEPS = 1
 """As many as MLIR's driver makes."""
 
 Key = tuple[int, ...]
-Change = tuple[tuple[tuple[int, int], ...], bool]
-"""`(tensor, sharding number)` pairs, and whether the op is settled once they are made."""
+Changes = tuple[tuple[int, int], ...]
+"""`(tensor, sharding number)` pairs."""
+
+Change = tuple[Changes, bool]
+"""What changes, and whether the op is settled once that is made."""
 
 _NOTHING: Change = ((), True)
 
@@ -69,6 +72,7 @@ class StepTable(dict[Key, Change]):
         strategy: Strategy,
         before: Transform | None = None,
         after: Transform | None = None,
+        conservative: bool = False,
     ) -> None:
         """Make an empty table."""
         super().__init__()
@@ -79,6 +83,14 @@ class StepTable(dict[Key, Change]):
         self.strategy = strategy
         self.before = before
         self.after = after
+        self.conservative = conservative
+
+    def seen(self, key: Key) -> Shardings:
+        """The shardings that a step sees for a key."""
+        shardings = [self.numbers.shardings[number] for number in key]
+        if self.before is not None and shardings[-1] is not None:
+            shardings[-1] = self.before(shardings[-1])
+        return tuple(shardings)
 
     def __missing__(self, key: Key) -> Change:
         changes = self._step(key)
@@ -91,13 +103,10 @@ class StepTable(dict[Key, Change]):
         answer = self[key] = (changes, not self._step(tuple(then)))
         return answer
 
-    def _step(self, key: Key) -> tuple[tuple[int, int], ...]:
+    def _step(self, key: Key) -> Changes:
         if not any(key):
             return ()
-        shardings = [self.numbers.shardings[number] for number in key]
-        if self.before is not None and shardings[-1] is not None:
-            shardings[-1] = self.before(shardings[-1])
-        updates = step(self.rule, tuple(shardings), self.directions, self.elementwise, self.strategy)
+        updates = step(self.rule, self.seen(key), self.directions, self.elementwise, self.strategy, self.conservative)
         last = len(key) - 1
         return tuple(
             (tensor, self.numbers.number(self.after(new) if self.after is not None and tensor == last else new))
@@ -113,6 +122,8 @@ class Worklist:
         tables: For each op, its step table in the present round, or `None` where nothing flows through it.
         due: For each op, whether it may have something to do.
         dead: For each op, whether nothing uses it and it has no effect.
+        on_dead: Called with a dead op and the place of the sweep; answers the ops to look at again.
+        on_change: Called with an op, its table, its key and what is about to change, where somebody keeps a record.
     """
 
     def __init__(
@@ -146,12 +157,14 @@ class Worklist:
         self._waiting: list[int] = []
         self._is_waiting = bytearray(count)
         self.on_dead: Callable[[int, int], list[int]] | None = None
+        self.on_change: Callable[[int, StepTable, Key, Changes], None] | None = None
 
     def sweep(self) -> None:
         """Visit what is due from first to last, and what that makes due before it."""
         state, tensors, notify, tables, keys = self.state, self.tensors, self.notify, self.tables, self._keys
         due, dead, waiting, is_waiting, groups = self.due, self.dead, self._waiting, self._is_waiting, self.groups
         find, repeats = due.find, self._repeats
+        on_change = self.on_change
         unsettled: list[int] = []
         cursor = 0
         while True:
@@ -173,6 +186,8 @@ class Worklist:
             changes, settled = table[keys[op](state)]  # type: ignore[misc]
             if not changes:
                 continue
+            if on_change is not None:
+                on_change(op, table, keys[op](state), changes)  # type: ignore[misc]
             if not settled or repeats[op]:
                 unsettled.append(op)
             values = tensors[op]

@@ -12,33 +12,116 @@ from shardwright.mesh import Mesh
 from shardwright.propagation.boundary import leave, outermost, without_size_one_axes
 from shardwright.propagation.constants import merge_constants, split_constants
 from shardwright.propagation.constraints import apply_constraints
-from shardwright.propagation.dataflow import add_edges
+from shardwright.propagation.dataflow import add_edges, find_edges
+from shardwright.propagation.debug import Debug, write_debug
 from shardwright.propagation.effects import remove_dead
 from shardwright.propagation.groups import collect_groups
+from shardwright.propagation.method import method
 from shardwright.propagation.propagator import Propagator
-from shardwright.propagation.step import Strategy
+from shardwright.propagation.reasons import Recording
+from shardwright.propagation.rfc import complete
 from shardwright.propagation.working import Working
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["propagate"]
+__all__ = ["propagate", "propagate_only"]
 
 
 @uncollected
-def propagate(graph: Graph, *, strategy: Strategy = Strategy.AGGRESSIVE) -> Graph:
+def propagate(
+    graph: Graph,
+    *,
+    strategy: str = "user-priority",
+    factors: str = "aggressive",
+    conservative: bool = False,
+    record: Recording | None = None,
+    debug_sharding_origins: bool = False,
+    debug_propagation_edge_sharding: bool = False,
+) -> Graph:
     """Complete the shardings of a program.
 
     Arguments:
         graph: The program; it is not changed. Shardings of its values and of `main`'s results are what the user said.
-        strategy: How conflicts between the loops of an op are settled.
+        strategy: `user-priority`, or a simpler one of `method.STRATEGIES`, or `rfc`, the mesh RFC's own.
+        factors: How conflicts between the loops of an op are settled: `aggressive`, `basic`, `basic-then-aggressive`.
+        conservative: Whether only whole axes flow, and none to where data would move between neighbours.
+        record: What to write every change into.
+        debug_sharding_origins: Whether to leave `sdy.sharding_origins` on arguments, results and ops.
+        debug_propagation_edge_sharding: Whether to leave `sdy.propagation_edges` on ops and results.
 
     Returns:
         A new graph in which every tensor has a closed sharding, constraints are `sdy.reshard` ops, and constants are
         copied where their users want them split differently. A program without any mesh keeps its missing shardings.
 
     Raises:
-        ShardingError: dynamic shapes, tuples, or sharding groups that contradict themselves.
+        ShardingError: dynamic shapes, tuples, sharding groups that contradict themselves, an unknown strategy, or a
+            record that is in use.
     """
+    debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
+    if strategy == "rfc":
+        _check_rfc(record, debug)
+        return complete(graph)
     _check(graph)
+    how = method(strategy, factors, conservative)
+    if record is None and debug.any:
+        record = Recording()
+    working, results = _imported(graph, record)
+    propagator = Propagator(working, results, how, record)
+    propagator.run()
+    made = _graph(graph, working)
+    if record is not None and debug.any:
+        write_debug(debug, record, made, graph.main.block.terminator.operands, sink=True)
+    merge_constants(working)
+    leave(working, graph.meshes.values())
+    remove_dead(working.block, len(working.types))
+    made.main.result_shardings = _closed_results(graph, working, propagator.result_shardings, record)
+    if record is not None:
+        record.exported(working)
+    return made
+
+
+@uncollected
+def propagate_only(
+    graph: Graph,
+    *,
+    strategy: str = "user-priority",
+    factors: str = "aggressive",
+    conservative: bool = False,
+    record: Recording | None = None,
+    debug_sharding_origins: bool = False,
+    debug_propagation_edge_sharding: bool = False,
+) -> Graph:
+    """Propagate through a program as it stands: the `sdy` pass of that name, without import and export.
+
+    Data flows through control flow only where `sdy.data_flow_edge` ops are, constraints bind nothing but their results,
+    constants stay shared, and open dimensions stay open. Arguments and errors are those of `propagate`; there is no
+    `rfc` here.
+    """
+    debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
+    _check(graph)
+    how = method(strategy, factors, conservative)
+    if record is None and debug.any:
+        record = Recording()
+    results = list(graph.main.result_shardings)
+    working = Working.of(graph)
+    working.build_uses(parsed=True)
+    find_edges(working, graph.meshes)
+    if record is not None:
+        record.open(results)
+        record.note(working, "annotation")
+    collect_groups(working)
+    if record is not None:
+        record.note(working, "group")
+    propagator = Propagator(working, results, how, record)
+    propagator.run()
+    made = _graph(graph, working)
+    made.main.result_shardings = propagator.result_shardings
+    if record is not None and debug.any:
+        write_debug(debug, record, made, graph.main.block.terminator.operands, sink=False)
+    return made
+
+
+def _imported(graph: Graph, record: Recording | None) -> tuple[Working, list[TensorSharding | None]]:
+    """A working copy with all import steps done, and the shardings of the results."""
     working = Working.of(graph)
     results = list(graph.main.result_shardings)
     if any(size == 1 for mesh in graph.meshes.values() for _, size in mesh.axes):
@@ -46,15 +129,28 @@ def propagate(graph: Graph, *, strategy: Strategy = Strategy.AGGRESSIVE) -> Grap
         results = _without_size_one_axes(results)
     split_constants(working)
     working.build_uses()
+    if record is not None:
+        record.open(results)
+        record.note(working, "annotation")
     add_edges(working, graph.meshes)
+    if record is not None:
+        record.note(working, "edge")
     apply_constraints(working)
+    if record is not None:
+        record.note(working, "constraint")
     collect_groups(working)
-    propagator = Propagator(working, results, strategy)
-    propagator.run()
-    merge_constants(working)
-    leave(working, graph.meshes.values())
-    remove_dead(working.block, len(working.types))
-    return _graph(graph, working, propagator.result_shardings)
+    if record is not None:
+        record.note(working, "group")
+    return working, results
+
+
+def _check_rfc(record: Recording | None, debug: Debug) -> None:
+    if record is not None or debug.any:
+        raise ShardingError(
+            "the strategy 'rfc' keeps no record",
+            cause="it visits every op twice, in a fixed order, and has no steps to tell of",
+            remedy="leave out the record and the debug attributes, or use another strategy",
+        )
 
 
 def _check(graph: Graph) -> None:
@@ -81,22 +177,31 @@ def _without_size_one_axes(shardings: Iterable[TensorSharding | None]) -> list[T
     return [None if sharding is None else without_size_one_axes(sharding) for sharding in shardings]
 
 
-def _graph(graph: Graph, working: Working, results: list[TensorSharding | None]) -> Graph:
+def _graph(graph: Graph, working: Working) -> Graph:
+    """The graph of a working copy, which goes on to share its lists."""
     made = graph.skeleton()
     made.types = working.types
     made.shardings = working.shardings
     made.main.block = working.block
+    return made
+
+
+def _closed_results(
+    graph: Graph, working: Working, results: Iterable[TensorSharding | None], record: Recording | None
+) -> list[TensorSharding | None]:
+    """The shardings of `main`'s results as its caller sees them."""
     mesh = next((mesh for mesh in graph.meshes.values() if mesh.axes), None)
     types = [working.types[value] for value in working.block.terminator.operands]
     closed: list[TensorSharding | None] = []
-    for sharding, type in zip(results, types, strict=True):
+    for index, (sharding, type) in enumerate(zip(results, types, strict=True)):
         outer = outermost(sharding, type)
         if outer is not None:
             closed.append(outer.closed())
         else:
             closed.append(_replicated(mesh, type.rank) if type.is_tensor else None)
-    made.main.result_shardings = closed
-    return made
+        if record is not None:
+            record.cut(index, sharding, closed[-1])
+    return closed
 
 
 def _replicated(mesh: Mesh | None, rank: int) -> TensorSharding | None:

@@ -23,7 +23,7 @@ from shardwright.rules.rule import ShardingRule
 from shardwright.rules.traits import is_pass_through
 from shardwright.sharding import DimSharding, TensorSharding
 
-__all__ = ["ROUNDS", "Flow", "at_first", "at_priority", "directions", "flow_of", "later_priorities"]
+__all__ = ["BARRIERS", "ROUNDS", "Flow", "at_first", "at_priority", "directions", "flow_of", "later_priorities"]
 
 ROUNDS = 5
 """Rounds of op priority."""
@@ -39,6 +39,10 @@ class Flow(enum.Enum):
     FORWARD_BARRIER = enum.auto()
     BACKWARD_BARRIER = enum.auto()
     BARRIER = enum.auto()
+
+
+BARRIERS = frozenset({Flow.FORWARD_BARRIER, Flow.BACKWARD_BARRIER, Flow.BARRIER})
+"""The flows of `sdy.propagation_barrier`."""
 
 
 @memoize

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.propagation import priorities
-from shardwright.propagation.compatible import Direction
+from shardwright.propagation.conservative import conservative_rule
 from shardwright.propagation.dataflow import manual_axes, with_manual_axes, without_manual_axes
 from shardwright.propagation.effects import is_pure
-from shardwright.propagation.engine import Numbers, StepTable, Transform, Worklist
-from shardwright.propagation.priorities import ROUNDS, Flow
-from shardwright.propagation.step import Strategy
+from shardwright.propagation.engine import Numbers, StepTable, Worklist
+from shardwright.propagation.kind import Kind
+from shardwright.propagation.method import Method, Phase
+from shardwright.propagation.priorities import BARRIERS, Flow
+from shardwright.propagation.reasons import Recording, When
 from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
@@ -26,17 +29,23 @@ class Propagator:
     """Propagates through a working copy; `run` leaves the shardings found in it."""
 
     def __init__(
-        self, working: Working, results: Sequence[TensorSharding | None], strategy: Strategy = Strategy.AGGRESSIVE
+        self,
+        working: Working,
+        results: Sequence[TensorSharding | None],
+        method: Method,
+        record: Recording | None = None,
     ) -> None:
         """Number the ops and values.
 
         Arguments:
             working: The program, import steps done, use lists in order.
             results: The shardings of `main`'s results.
-            strategy: How conflicts between factors are settled.
+            method: The phases to go through.
+            record: What to write every change into, if anything.
         """
         self.working = working
-        self.strategy = strategy
+        self.method = method
+        self.record = record
         self.numbers = Numbers()
         self.ops = list(preorder(working.block))
         self.positions = {op: number for number, op in enumerate(self.ops)}
@@ -54,23 +63,33 @@ class Propagator:
             {value: group for group in self._held_groups() for value in group},
         )
         self.worklist.on_dead = self._bury
+        self._inward = [self.positions[op] for op, edge in self.edges.items() if edge.inward]
         self._tables: dict[object, StepTable] = {}
-        self._rounds: list[list[StepTable | None]] = [[None] for _ in range(ROUNDS)]
+        self._rounds: list[list[StepTable | None]] = [[None] for _ in method.phases]
         self._class_of: dict[object, int] = {}
         self._classes = self._classify()
         self._buried: set[Op] = set()
-        self._returned = self._return_tables()
+        first = {phase.strategy: phase for phase in reversed(method.phases)}
+        returned = {strategy: self._return_tables(phase) for strategy, phase in first.items()}
+        self._returned = [returned[phase.strategy] for phase in method.phases]
 
     def run(self) -> None:
         """Propagate, priority by priority; dead ops are taken out of the program on the way."""
-        later = self._hide_later_priorities()
-        self._rounds_of_one_priority()
+        if self.record is not None:
+            self.record.begin(self.working, self.worklist, self.ops, self.results)
+            self.record.enter(When(0, self.method.phases[0]))
+        later = self._hide_later_priorities() if self.method.user_priority else {}
+        self._phases_of_one_priority(0)
         for priority in sorted(later):
+            if self.record is not None:
+                self.record.enter(When(priority, self.method.phases[0]))
             for place, original in later[priority]:
                 self._show(place, original, priority)
-            self._rounds_of_one_priority()
+            self._phases_of_one_priority(priority)
         shardings = self.numbers.shardings
         self.working.shardings[:] = [shardings[number] for number in self.worklist.state]
+        if self.record is not None:
+            self.record.end(frozenset(self._buried))
         if self._buried:
             _remove(self.working, self._buried)
 
@@ -118,9 +137,14 @@ class Propagator:
         return found
 
     def _redirected(self) -> dict[tuple[Op, int], list[int]]:
-        """`(user, value)` → the edges that the use is a source of, the last operand first."""
+        """`(user, value)` → the edges that the use is a source of, the last operand first.
+
+        An edge into a computation is not woken by its source, as in Shardy: it waits for the next phase.
+        """
         redirected: dict[tuple[Op, int], list[int]] = {}
         for edge in self.working.edges.values():
+            if edge.inward:
+                continue
             for reader in edge.readers:
                 redirected.setdefault((reader, reader.operands[edge.index]), []).insert(0, self.positions[edge.op])
         return redirected
@@ -158,22 +182,24 @@ class Propagator:
         rule = self._rule(signature, flow)
         if rule is None or len(rule.operands) + len(rule.results) < 2:
             return 0, 0
-        elementwise = is_elementwise(signature)
-        multiple = self._class(flow, rule, False, elementwise)
+        conservative = self.method.conservative and flow not in BARRIERS
+        kind = Kind(flow, rule, False, is_elementwise(signature), conservative)
+        multiple = self._class(kind)
         if flow not in (Flow.PASS_THROUGH, Flow.DYNAMIC_SLICE):
             return multiple, multiple
-        return multiple, self._class(flow, rule, True, elementwise)
+        return multiple, self._class(replace(kind, single_use=True))
 
     def _rule(self, signature: Signature, flow: Flow) -> ShardingRule | None:
-        if flow in (Flow.FORWARD_BARRIER, Flow.BACKWARD_BARRIER, Flow.BARRIER):
+        if flow in BARRIERS:
             return identity_rule(signature.results[0].dims)
-        return rule_for(signature)
+        rule = rule_for(signature)
+        return conservative_rule(signature, rule) if self.method.conservative and rule is not None else rule
 
     def _edge_class(self, edge: Edge) -> int:
-        rule = identity_rule(self.working.types[edge.value].dims, len(edge.sources))
+        kind = Kind(Flow.PASS_THROUGH, identity_rule(self.working.types[edge.value].dims, len(edge.sources)))
         boundary = edge.boundary
         if boundary is None or edge.parent.signature.name != MANUAL:
-            return self._class(Flow.PASS_THROUGH, rule, True, False)
+            return self._class(kind)
         manual = manual_axes(edge.parent.signature)
 
         def inside(sharding: TensorSharding) -> TensorSharding:
@@ -182,52 +208,46 @@ class Propagator:
         def outside(sharding: TensorSharding) -> TensorSharding:
             return with_manual_axes(boundary, sharding, manual)
 
-        transforms = (outside, inside) if edge.inward else (inside, outside)
-        return self._class(Flow.PASS_THROUGH, rule, True, False, *transforms)
+        before, after = (outside, inside) if edge.inward else (inside, outside)
+        return self._class(replace(kind, before=before, after=after))
 
-    def _class(
-        self,
-        flow: Flow,
-        rule: ShardingRule,
-        single_use: bool,
-        elementwise: bool,
-        before: Transform | None = None,
-        after: Transform | None = None,
-    ) -> int:
-        key = (flow, rule, single_use, elementwise, before, after)
-        number = self._class_of.get(key)
+    def _class(self, kind: Kind) -> int:
+        number = self._class_of.get(kind)
         if number is None:
-            number = self._class_of[key] = len(self._rounds[0])
-            for round, tables in enumerate(self._rounds):
-                allowed = priorities.directions(flow, rule, single_use, round)
-                tables.append(self._table(rule, allowed, elementwise, before, after))
+            number = self._class_of[kind] = len(self._rounds[0])
+            for phase, tables in zip(self.method.phases, self._rounds, strict=True):
+                tables.append(self._table(kind, phase))
         return number
 
-    def _table(
-        self,
-        rule: ShardingRule,
-        allowed: tuple[Direction, ...],
-        elementwise: bool,
-        before: Transform | None = None,
-        after: Transform | None = None,
-    ) -> StepTable | None:
+    def _table(self, kind: Kind, phase: Phase) -> StepTable | None:
+        allowed = priorities.directions(kind.flow, kind.rule, kind.single_use, phase.round)
         if not any(allowed):
             return None
-        key = (rule, allowed, elementwise, before, after)
+        key = (kind.rule, allowed, kind.elementwise, phase.strategy, kind.conservative, kind.before, kind.after)
         table = self._tables.get(key)
         if table is None:
-            table = StepTable(self.numbers, rule, allowed, elementwise, self.strategy, before, after)
-            self._tables[key] = table
+            table = self._tables[key] = StepTable(
+                self.numbers,
+                kind.rule,
+                allowed,
+                kind.elementwise,
+                phase.strategy,
+                kind.before,
+                kind.after,
+                kind.conservative,
+            )
         return table
 
     # Rounds
 
-    def _rounds_of_one_priority(self) -> None:
-        for tables in self._rounds:
+    def _phases_of_one_priority(self, priority: int) -> None:
+        for phase, tables, returned in zip(self.method.phases, self._rounds, self._returned, strict=True):
+            if self.record is not None:
+                self.record.enter(When(priority, phase))
             self._start(tables)
-            self._propagate_results()
+            self._propagate_results(returned)
             self.worklist.sweep()
-            self._propagate_results()
+            self._propagate_results(returned)
 
     def _start(self, tables: list[StepTable | None]) -> None:
         """Put the tables of a round in place; ops whose table is new are due, and so are dead ops."""
@@ -241,27 +261,36 @@ class Propagator:
         marks = int.from_bytes(bytes(fresh), "little") | int.from_bytes(worklist.dead, "little")
         marks |= int.from_bytes(worklist.due, "little")
         worklist.due[:] = marks.to_bytes(len(fresh), "little")
+        for number in self._inward:
+            worklist.due[number] = 1
         worklist.tables = new
 
-    def _propagate_results(self) -> None:
+    def _propagate_results(self, returned: Sequence[tuple[int, int, StepTable]]) -> None:
         """Keep the shardings of `main`'s results and of what it returns equal where they can be."""
         state, results = self.worklist.state, self.results
-        for index, value, table in self._returned:
-            for tensor, number in table[state[value], results[index]][0]:
+        for index, value, table in returned:
+            key = (state[value], results[index])
+            changes = table[key][0]
+            if changes and self.record is not None:
+                self.record.equalized(index, value, table, key, changes)
+            for tensor, number in changes:
                 if tensor == 0:
                     self.worklist.set(value, number)
                 else:
                     results[index] = number
 
-    def _return_tables(self) -> list[tuple[int, int, StepTable]]:
+    def _return_tables(self, phase: Phase) -> list[tuple[int, int, StepTable]]:
         """Of each result that is a tensor and no scalar: its number, the value returned, and their step table."""
-        tables: list[tuple[int, int, StepTable]] = []
+        found: list[tuple[int, int, StepTable]] = []
+        tables: dict[tuple[int, ...], StepTable | None] = {}
         for index, value in enumerate(self.working.block.terminator.operands):
             dims = self.working.types[value].dims
-            table = self._table(identity_rule(dims), (Direction.BOTH,) * len(dims), False)
+            if dims not in tables:
+                tables[dims] = self._table(Kind(Flow.PASS_THROUGH, identity_rule(dims)), phase)
+            table = tables[dims]
             if table is not None:
-                tables.append((index, self.working.holder_of(value), table))
-        return tables
+                found.append((index, self.working.holder_of(value), table))
+        return found
 
     # User priorities
 
@@ -279,7 +308,7 @@ class Propagator:
             return later
         count = len(self.results)
         for place, number in enumerate([*self.results, *self.worklist.state], -count):
-            if number not in hidden:
+            if number not in hidden or (place >= 0 and self.working.holder_of(place) != place):
                 continue
             original = self.numbers.shardings[number]
             assert original is not None, "number 0 has no priorities"
@@ -295,6 +324,8 @@ class Propagator:
         self._put(place, self.numbers.number(priorities.at_priority(now, original, priority)))
 
     def _put(self, place: int, number: int) -> None:
+        if self.record is not None:
+            self.record.put(place if place >= 0 else ~(place + len(self.results)), number)
         if place < 0:
             self.results[place] = number
             return

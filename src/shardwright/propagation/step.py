@@ -6,17 +6,18 @@ A program has many ops but few different steps: a GPT training step of 22,800 op
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.propagation.aggressive import propagate_aggressive
 from shardwright.propagation.basic import propagate_basic
 from shardwright.propagation.compatible import Direction
-from shardwright.propagation.projection import project, unproject
+from shardwright.propagation.projection import TensorProjection, project, unproject
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Shardings", "Strategy", "Updates", "common_mesh", "step"]
+__all__ = ["Outcome", "Shardings", "Strategy", "Updates", "common_mesh", "outcome", "step"]
 
 Shardings = tuple[TensorSharding | None, ...]
 """Shardings of an op's operands, then of its results."""
@@ -32,6 +33,40 @@ class Strategy(enum.Enum):
     AGGRESSIVE = "aggressive"
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A step by factor: the op's tensors (operands, then results) before and after, and which were split further."""
+
+    mesh: Mesh
+    before: tuple[TensorProjection, ...]
+    after: tuple[TensorProjection, ...]
+    changed: tuple[bool, ...]
+
+
+def outcome(
+    rule: ShardingRule,
+    shardings: Shardings,
+    directions: tuple[Direction, ...],
+    elementwise: bool,
+    strategy: Strategy,
+    conservative: bool,
+) -> Outcome | None:
+    """What a step does, by factor; nothing, where the tensors lie on different meshes or on one device. See `step`."""
+    mesh = common_mesh(shardings)
+    if mesh is None or mesh.is_maximal:
+        return None
+    sizes = rule.sizes
+    mappings = rule.operands + rule.results
+    before = [project(mapping, said, sizes) for mapping, said in zip(mappings, shardings, strict=True)]
+    count = len(rule.operands)
+    whole = mesh if conservative else None
+    if strategy is Strategy.BASIC:
+        after, changed = propagate_basic(before[:count], before[count:], sizes, directions, whole)
+    else:
+        after, changed = propagate_aggressive(before[:count], before[count:], sizes, directions, elementwise, whole)
+    return Outcome(mesh, tuple(before), tuple(after), tuple(changed))
+
+
 @memoize
 def step(
     rule: ShardingRule,
@@ -39,6 +74,7 @@ def step(
     directions: tuple[Direction, ...],
     elementwise: bool,
     strategy: Strategy = Strategy.AGGRESSIVE,
+    conservative: bool = False,
 ) -> Updates:
     """What propagating through an op changes.
 
@@ -48,28 +84,21 @@ def step(
         directions: For each factor, the way it may flow.
         elementwise: Whether the op counts as elementwise.
         strategy: Basic or aggressive.
+        conservative: Whether only whole axes flow.
 
     Returns:
         The shardings that change. Nothing, where the tensors lie on different meshes.
     """
-    mesh = common_mesh(shardings)
-    if mesh is None or mesh.is_maximal:
+    found = outcome(rule, shardings, directions, elementwise, strategy, conservative)
+    if found is None:
         return ()
-    sizes = rule.sizes
-    mappings = rule.operands + rule.results
-    before = [project(mapping, said, sizes) for mapping, said in zip(mappings, shardings, strict=True)]
-    count = len(rule.operands)
-    if strategy is Strategy.BASIC:
-        after, changed = propagate_basic(before[:count], before[count:], sizes, directions)
-    else:
-        after, changed = propagate_aggressive(before[:count], before[count:], sizes, directions, elementwise)
     updates: list[tuple[int, TensorSharding]] = []
-    for index, mapping in enumerate(mappings):
-        if not changed[index]:
+    for index, mapping in enumerate(rule.operands + rule.results):
+        if not found.changed[index]:
             continue
         old = shardings[index]
         replicated, partial = (old.replicated, old.partial) if old is not None else ((), ())
-        new = unproject(mapping, after[index].factors, sizes, mesh, replicated, partial)
+        new = unproject(mapping, found.after[index].factors, rule.sizes, found.mesh, replicated, partial)
         if new != old and (old is not None or new.used_axes):
             updates.append((index, new))
     return tuple(updates)

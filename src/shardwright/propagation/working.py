@@ -23,7 +23,7 @@ DATA_FLOW_OPS = frozenset(
     {"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier", MANUAL, "sdy.named_computation"}
 )
 
-_SPECIAL = DATA_FLOW_OPS | {CONSTRAINT, GROUP}
+_SPECIAL = DATA_FLOW_OPS | {CONSTRAINT, GROUP, EDGE}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +104,11 @@ class Working:
         block = _copy(graph.main.block, special)
         return cls(block, list(graph.types), list(graph.shardings), special)
 
+    @classmethod
+    def empty(cls) -> Working:
+        """A program of nothing."""
+        return cls(Block((), []), [], [], {})
+
     def new_value(self, type: TensorType, sharding: TensorSharding | None = None) -> int:
         """A fresh value."""
         self.types.append(type)
@@ -112,10 +117,13 @@ class Working:
             self.uses.append([])
         return len(self.types) - 1
 
-    def build_uses(self) -> None:
-        """Make the use lists as Shardy's constant splitter leaves them: in program order, the last use in front."""
+    def build_uses(self, parsed: bool = False) -> None:
+        """Make the use lists: in program order, the last use in front, as Shardy's constant splitter leaves them.
+
+        As a `parsed` module has them, what an op's regions read comes before what it reads itself.
+        """
         self.uses = [[] for _ in self.types]
-        _add_uses(self.block, self.uses)
+        _add_uses(self.block, self.uses, parsed)
         for users in self.uses:
             users.reverse()
 
@@ -174,9 +182,13 @@ def _copy(block: Block, special: dict[str, list[Op]]) -> Block:
     return Block(block.arguments, ops)
 
 
-def _add_uses(block: Block, uses: list[list[Op]]) -> None:
+def _add_uses(block: Block, uses: list[list[Op]], regions_first: bool) -> None:
     for op in block.ops:
+        if regions_first:
+            for region in op.regions:
+                _add_uses(region, uses, True)
         for value in op.operands:
             uses[value].append(op)
-        for region in op.regions:
-            _add_uses(region, uses)
+        if not regions_first:
+            for region in op.regions:
+                _add_uses(region, uses, False)

@@ -1,0 +1,71 @@
+"""The strategies by name: which phases propagation goes through.
+
+| name | user priority | op priority | who wins |
+| --- | --- | --- | --- |
+| `basic` | | | basic |
+| `aggressive` | | | aggressive, or as asked |
+| `op-priority` | | five rounds | aggressive, or as asked |
+| `user-priority` | one after the other | five rounds within each | aggressive, or as asked |
+
+Each is the `sdy` pass of that name (`sdy-user-priority-propagate`); the option `propagation-strategy` of those is
+`factors` here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardwright.errors import ShardingError
+from shardwright.propagation.priorities import ROUNDS
+from shardwright.propagation.step import Strategy
+
+__all__ = ["FACTORS", "STRATEGIES", "Method", "Phase", "method"]
+
+FACTORS: dict[str, tuple[Strategy, ...]] = {
+    "aggressive": (Strategy.AGGRESSIVE,),
+    "basic": (Strategy.BASIC,),
+    "basic-then-aggressive": (Strategy.BASIC, Strategy.AGGRESSIVE),
+}
+"""How conflicts between factors are settled, by name."""
+
+STRATEGIES = ("basic", "aggressive", "op-priority", "user-priority")
+"""The names of the strategies, each built on the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One sweep over the program: its round of op priority (the last allows everything) and its strategy."""
+
+    round: int
+    strategy: Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How to propagate.
+
+    Attributes:
+        phases: The sweeps, in order; all of them for each user priority.
+        user_priority: Whether dimensions of later priorities wait for their turn.
+        conservative: Whether only whole axes flow.
+    """
+
+    phases: tuple[Phase, ...]
+    user_priority: bool = True
+    conservative: bool = False
+
+
+def method(strategy: str = "user-priority", factors: str = "aggressive", conservative: bool = False) -> Method:
+    """The method that a strategy's name stands for; `basic` leaves `factors` no choice.
+
+    Raises:
+        ShardingError: an unknown name.
+    """
+    if strategy not in STRATEGIES:
+        raise ShardingError(f"unknown strategy {strategy!r}", remedy=f"one of {', '.join(STRATEGIES)}, rfc")
+    if factors not in FACTORS:
+        raise ShardingError(f"unknown way {factors!r} to settle conflicts", remedy=f"one of {', '.join(FACTORS)}")
+    ways = FACTORS["basic" if strategy == "basic" else factors]
+    rounds = range(ROUNDS) if strategy.endswith("-priority") else (ROUNDS - 1,)
+    phases = tuple(Phase(round, way) for round in rounds for way in ways)
+    return Method(phases, strategy == "user-priority", conservative)

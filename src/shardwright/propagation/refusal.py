@@ -1,0 +1,190 @@
+"""Why an axis that one tensor of an op has did not come to another, as propagation left them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shardwright.mesh import Axes, AxisRef
+from shardwright.propagation.compatible import Direction, compatible_axes, prefix_status, without_overlap
+from shardwright.propagation.conservative import whole_prefix
+from shardwright.propagation.engine import StepTable
+from shardwright.propagation.projection import TensorProjection, project
+from shardwright.propagation.step import Shardings, common_mesh
+
+__all__ = ["Case", "Refusal", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A reason and its detail, as `Stop` has them; `at` is the dimension whose axes stand in the way, if one does."""
+
+    reason: str
+    detail: str
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An op as propagation left it.
+
+    Attributes:
+        table: What the op does.
+        shardings: The shardings of its operands and results.
+        tensors: The same by factor.
+    """
+
+    table: StepTable
+    shardings: Shardings
+    tensors: tuple[TensorProjection, ...]
+
+    @classmethod
+    def of(cls, table: StepTable, key: Sequence[int]) -> Case:
+        """The op of a table, at the numbers of its shardings."""
+        shardings = table.seen(tuple(key))
+        rule = table.rule
+        mappings = rule.operands + rule.results
+        projections = tuple(project(m, said, rule.sizes) for m, said in zip(mappings, shardings, strict=True))
+        return cls(table, shardings, projections)
+
+    @property
+    def operands(self) -> int:
+        """How many of the tensors are operands."""
+        return len(self.table.rule.operands)
+
+    def agreed(self, factor: int) -> Axes:
+        """What all tensors agree on for a factor."""
+        direction = self.table.directions[factor]
+        return compatible_axes(self.tensors[: self.operands], self.tensors[self.operands :], factor, direction)
+
+
+def refusal(case: Case, source: int, target: int, factor: int) -> Refusal | None:
+    """Why `target` has fewer axes for `factor` than `source`; `None` where it has them all."""
+    wanted = case.tensors[source].factors[factor].axes
+    said = case.tensors[target].factors.get(factor)
+    if said is None or prefix_status(wanted, said.axes):
+        return None
+    for test in (_placement, _direction, _rivals, _within, _across, _rest):
+        found = test(case, source, target, factor)
+        if found is not None:
+            return found
+    return None
+
+
+def _placement(case: Case, source: int, target: int, factor: int) -> Refusal | None:
+    mesh = common_mesh(case.shardings)
+    if mesh is None:
+        return Refusal("mesh", "the op's tensors lie on different meshes")
+    if mesh.is_maximal:
+        return Refusal("mesh", "a mesh of one device does not propagate")
+    return None
+
+
+def _direction(case: Case, source: int, target: int, factor: int) -> Refusal | None:
+    rule, direction = case.table.rule, case.table.directions[factor]
+    if factor in rule.blocked:
+        return Refusal("blocked", "the op's rule lets no axes flow along this dimension")
+    forward = source < case.operands <= target
+    backward = target < case.operands <= source
+    if direction is Direction.NONE or (direction is Direction.FORWARD and backward):
+        return Refusal("barrier", "axes do not flow this way through the op")
+    if direction is Direction.BACKWARD and forward:
+        return Refusal("barrier", "axes do not flow this way through the op")
+    return None
+
+
+def _rivals(case: Case, source: int, target: int, factor: int) -> Refusal | None:
+    wanted = case.tensors[source].factors[factor].axes
+    said = case.tensors[target].factors[factor]
+    if said.axes and not prefix_status(said.axes, wanted):
+        return Refusal("conflict", f"the dimension is split by {_names(said.axes)} already", _dim(case, target, factor))
+    agreed = case.agreed(factor)
+    if prefix_status(wanted, agreed):
+        return None
+    for index, tensor in enumerate(case.tensors):
+        other = tensor.factors.get(factor)
+        if (
+            other is not None
+            and other.axes
+            and not (prefix_status(other.axes, wanted) or prefix_status(wanted, other.axes))
+        ):
+            return Refusal("conflict", f"{_tensor(case, index)} is split by {_names(other.axes)} there")
+    return None
+
+
+def _within(case: Case, source: int, target: int, factor: int) -> Refusal | None:
+    axis, split = _next(case, source, target, factor)
+    tensor, said = case.tensors[target], case.tensors[target].factors[factor]
+    sharding = case.shardings[target]
+    if sharding is not None:
+        if without_overlap(axis, sharding.replicated) != axis:
+            return Refusal("replicated", f"it is to be replicated along {axis.name}")
+        if without_overlap(axis, sharding.partial_axes) != axis:
+            return Refusal("unreduced", f"it awaits reduction along {axis.name}")
+    if said.overflow or _overflows(case, target, factor):
+        return Refusal("overflow", "axes that do not divide its loop come before")
+    if said.closed:
+        return Refusal("closed", "the dimension is closed", _dim(case, target, factor))
+    size = case.table.rule.sizes[factor]
+    if not said.minor_most and (size % split or math.gcd(size // split, axis.size) != axis.size):
+        return Refusal("divisibility", f"{axis.size} does not divide the {size // split} elements left of its loop")
+    return None if tensor.factors else Refusal("late", "it has no dimensions")
+
+
+def _across(case: Case, source: int, target: int, factor: int) -> Refusal | None:
+    axis, _ = _next(case, source, target, factor)
+    for other, said in case.tensors[target].factors.items():
+        if other != factor and without_overlap(axis, (*said.axes, *said.overflow)) != axis:
+            dim = _dim(case, target, other)
+            return Refusal("conflict", f"{axis.name} splits dimension {dim} of it", dim)
+    return None
+
+
+def _rest(case: Case, source: int, target: int, factor: int) -> Refusal:
+    wanted = case.tensors[source].factors[factor].axes
+    if case.table.conservative:
+        mesh = common_mesh(case.shardings)
+        if mesh is not None and whole_prefix(wanted, mesh) != wanted:
+            return Refusal("conservative", "only whole axes flow")
+    if case.table.elementwise and target < case.operands:
+        return Refusal("elementwise", "the op's operands are split no further than its result")
+    mapping = (case.table.rule.operands + case.table.rule.results)[target]
+    factors = mapping[_dim(case, target, factor)]
+    if factors[0] != factor:
+        return Refusal("strided", "what is major in the dimension is not split in full")
+    return Refusal("late", "it came after the op's last visit, or what another tensor lacks keeps it back")
+
+
+def _next(case: Case, source: int, target: int, factor: int) -> tuple[AxisRef, int]:
+    """The first axis that the target lacks, and how many ways it is split before."""
+    wanted: tuple[AxisRef, ...] = case.tensors[source].factors[factor].axes
+    said = case.tensors[target].factors[factor].axes
+    split = 1
+    for index, axis in enumerate(wanted):
+        if index >= len(said) or said[index] != axis:
+            return axis, split
+        split *= axis.size
+    return wanted[-1], split
+
+
+def _overflows(case: Case, target: int, factor: int) -> bool:
+    """Whether a major factor of the same dimension overflows."""
+    mapping = (case.table.rule.operands + case.table.rule.results)[target]
+    factors = mapping[_dim(case, target, factor)]
+    said = case.tensors[target].factors
+    major = factors[: factors.index(factor)]
+    return any(other in said and bool(said[other].overflow) for other in major)
+
+
+def _dim(case: Case, tensor: int, factor: int) -> int:
+    mapping = (case.table.rule.operands + case.table.rule.results)[tensor]
+    return next(dim for dim, factors in enumerate(mapping) if factor in factors)
+
+
+def _tensor(case: Case, index: int) -> str:
+    return f"operand {index}" if index < case.operands else f"result {index - case.operands}"
+
+
+def _names(axes: Axes) -> str:
+    return "{" + ", ".join(axis.name for axis in axes) + "}"
