@@ -1,0 +1,176 @@
+"""A program with a sharding for every tensor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shardwright.clock import Clock
+from shardwright.errors import ShardingError
+from shardwright.frontends.files import write_file
+from shardwright.ir.graph import Graph
+from shardwright.mesh import Mesh
+from shardwright.notation import modules
+from shardwright.partition import is_explicit, localize, materialize
+from shardwright.program.spmd import Spmd
+from shardwright.propagation import Explanation, Recording, explain, find_value, propagate
+from shardwright.sharding import TensorSharding, replicated
+
+if TYPE_CHECKING:
+    from jax.sharding import NamedSharding
+
+    from shardwright.program.program import Program
+
+__all__ = ["Plan"]
+
+
+class Plan:
+    """A program with a sharding for every tensor.
+
+    Attributes:
+        program: What it was made from.
+        annotated: The program with the shardings that users gave, and no others.
+        graph: The program with all shardings.
+        clock: What its stages took.
+    """
+
+    def __init__(self, program: Program, annotated: Graph, graph: Graph, clock: Clock) -> None:
+        """Hold what propagation found."""
+        self.program = program
+        self.annotated = annotated
+        self.graph = graph
+        self.clock = clock
+
+    def __repr__(self) -> str:
+        """`Plan(step.mlir, Mesh(data=2, model=4))`."""
+        return f"Plan({self.program.name}, {self.mesh!r})"
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """The devices."""
+        return next(mesh for mesh in self.graph.meshes.values() if mesh.axes)
+
+    @property
+    def arguments(self) -> dict[str, TensorSharding]:
+        """The sharding of each argument by name: the layout in which the sharded program takes it."""
+        main = self.graph.main
+        return dict(zip(main.argument_names, self._layouts(main.block.arguments), strict=True))
+
+    @property
+    def results(self) -> dict[str, TensorSharding]:
+        """The sharding of each result by name: the layout in which the sharded program gives it."""
+        main = self.graph.main
+        layouts = self._layouts(main.block.terminator.operands, main.result_shardings)
+        reduced = [layout.with_axes(layout.axes) for layout in layouts]
+        return dict(zip(main.result_names, reduced, strict=True))
+
+    @property
+    def shardings(self) -> dict[str, TensorSharding]:
+        """Results and arguments together; where a result is called as an argument is, the argument's."""
+        return {**self.results, **self.arguments}
+
+    @property
+    def in_shardings(self) -> tuple[Any, ...]:
+        """`NamedSharding`s for `jax.jit(..., in_shardings=plan.in_shardings)` and `jax.device_put`: one pytree for
+        each positional argument of the function; without a function, one sharding for each argument.
+
+        Raises:
+            ShardingError: fewer devices here than the mesh has, or a function lowered with keyword arguments.
+        """
+        leaves = self._named(list(self.arguments.values()))
+        call = self.program.call
+        return tuple(leaves) if call is None else call.in_shardings(leaves)
+
+    @property
+    def out_shardings(self) -> Any:
+        """`NamedSharding`s in the structure of the function's results; without a function, a tuple.
+
+        Raises:
+            ShardingError: fewer devices here than the mesh has.
+        """
+        leaves = self._named(list(self.results.values()))
+        call = self.program.call
+        return tuple(leaves) if call is None else call.out_shardings(leaves)
+
+    def explain(self, value: str) -> tuple[Explanation, ...]:
+        """Why values are sharded as they are: which annotation each axis came from, through which ops, and where axes
+        stopped.
+
+        The program is propagated once more, this time with a record; that is kept.
+
+        Arguments:
+            value: An argument or result by name, `FILE:LINE` for what is made there, the name of a location, or a
+                number as `module()` prints it (`%12`).
+
+        Raises:
+            ShardingError: nothing or several things are called so, or the program came with all communication
+                written, where nothing was propagated.
+
+        Example:
+            >>> from shardwright.mesh import Mesh
+            >>> from shardwright.program.program import EXAMPLE, load
+            >>> plan = load(EXAMPLE).shard(Mesh(data=2, model=4), args={0: "data,-", 1: ".,model"})
+            >>> [explanation] = plan.explain("result0")
+            >>> [(chain.axis.name, chain.annotation.where) for chain in explanation.chains]
+            [('data', 'argument x'), ('model', 'argument w')]
+        """
+        found = find_value(self.graph, value)
+        return tuple(explain(self._recording, self.graph, number) for number in found)
+
+    @cached_property
+    def _recording(self) -> Recording:
+        if is_explicit(self.annotated):
+            raise ShardingError(
+                "the program was not propagated",
+                location=self.program.name,
+                cause="it came with all of its communication written",
+                remedy="explain the program that it was made from",
+            )
+        recording = Recording()
+        propagate(self.annotated, record=recording)
+        return recording
+
+    def partition(self) -> Spmd:
+        """Make every communication explicit and write the program of one device.
+
+        Raises:
+            ShardingError: an op that has no meaning on several devices, at its source line.
+        """
+        clock = self.clock.branch()
+        with clock.stage("materialize"):
+            explicit = materialize(self.graph)
+        with clock.stage("localize"):
+            local = localize(explicit.graph)
+        return Spmd(self, explicit, local, clock)
+
+    def module(self) -> str:
+        """The program with all shardings, as MLIR text."""
+        return modules.located_text(self.graph)
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write `module()` to a file; on failure nothing is written.
+
+        Raises:
+            ShardingError: a place that cannot be written.
+        """
+        return write_file(path, self.module())
+
+    def _layouts(
+        self, values: Sequence[int], said: Sequence[TensorSharding | None] | None = None
+    ) -> list[TensorSharding]:
+        """Closed layouts that divide their tensors, which is what holds at the boundary of the sharded program."""
+        layouts: list[TensorSharding] = []
+        for number, value in enumerate(values):
+            type = self.graph.types[value]
+            sharding = (said[number] if said is not None else None) or self.graph.shardings[value]
+            layout = (sharding or replicated(self.mesh, type.rank)).closed().evenly_dividing(type.dims)
+            layouts.append(layout)
+        return layouts
+
+    def _named(self, shardings: list[TensorSharding]) -> list[NamedSharding]:
+        from shardwright.frontends.placement import named_shardings  # imports jax, which most commands do without
+
+        return named_shardings(shardings)

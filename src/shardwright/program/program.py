@@ -1,0 +1,209 @@
+"""A tensor program, and the ways to get one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from shardwright.clock import Clock
+from shardwright.errors import ShardingError
+from shardwright.frontends.annotate import annotate
+from shardwright.frontends.load import Source, load_source
+from shardwright.frontends.reference import unsharded_text
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.partition import is_explicit
+from shardwright.partition.processes import is_per_device
+from shardwright.per_device import PerDevice
+from shardwright.propagation import propagate
+
+if TYPE_CHECKING:
+    from shardwright.frontends.jax import Call
+
+from shardwright.program.plan import Plan
+
+__all__ = ["EXAMPLE", "Program", "from_jax", "load"]
+
+
+class Program:
+    """A tensor program written as for one device.
+
+    Made by `load` and `from_jax`.
+
+    Attributes:
+        name: The file it came from, or the function's name.
+        graph: The program, as it was given.
+        clock: What its stages took.
+    """
+
+    def __init__(self, source: Source, call: Call | None = None, clock: Clock | None = None) -> None:
+        """Hold what a frontend read."""
+        self.source = source
+        self.call = call
+        self.clock = clock or Clock()
+        self.name = source.name
+        self.graph = source.graph
+
+    def __repr__(self) -> str:
+        """`Program(step.mlir, 12 arguments, 340 ops)`."""
+        return f"Program({self.name}, {len(self.arguments)} arguments, {self.graph.op_count} ops)"
+
+    @property
+    def arguments(self) -> dict[str, TensorType]:
+        """The type of each argument by name, in order."""
+        return _named(self.graph.main.argument_names, self.graph.main.block.arguments, self.graph.types)
+
+    @property
+    def results(self) -> dict[str, TensorType]:
+        """The type of each result by name, in order."""
+        return _named(self.graph.main.result_names, self.graph.main.block.terminator.operands, self.graph.types)
+
+    def shard(self, mesh: Mesh | None = None, args: Mapping[str | int, Any] | None = None) -> Plan:
+        """Complete the sharding of every tensor.
+
+        Arguments:
+            mesh: The devices; may be left out where the program brings its own.
+            args: Shardings of arguments, by name (`"params/w1"`), by index, or by a path that several share
+                (`"params"`): `sw.P(None, "model")`, the text `"-,model"`, or a `TensorSharding`. They win over
+                what the program says; the more specific name wins over the less.
+
+        Raises:
+            ShardingError: no mesh or another than the program's, an unknown argument, a sharding that does not fit.
+
+        Example:
+            >>> program = load(EXAMPLE)
+            >>> plan = program.shard(Mesh(data=2, model=4), args={0: "data,-", 1: ".,model"})
+            >>> plan.shardings["result0"]
+            [{data}, {model}]
+        """
+        self.check_shardable()
+        clock = self.clock.branch()
+        annotated = annotate(self.graph, mesh, args or {}, self.name)
+        with clock.stage("propagate"):
+            graph = annotated if is_explicit(annotated) else propagate(annotated)
+        return Plan(self, annotated, graph, clock)
+
+    @cached_property
+    def is_per_device(self) -> bool:
+        """Whether this is a program of one device of a grid, with collectives of the `shard` dialect."""
+        return is_per_device(self.graph)
+
+    def check_shardable(self) -> None:
+        """Whether this is written as for one device, which alone can be sharded.
+
+        Raises:
+            ShardingError: it is a program of one device of a grid.
+        """
+        if self.is_per_device:
+            raise ShardingError(
+                "the program is written for one device of a grid already",
+                location=self.name,
+                cause="it communicates by collectives of its grid, and its tensors have local shapes",
+                remedy="run it as it is with `shardwright run`, or write its StableHLO with `shardwright partition`",
+            )
+
+    def per_device(self) -> PerDevice:
+        """A program that is written for one device already, lowered to StableHLO.
+
+        Raises:
+            ShardingError: it is none, or it has an op that cannot be run, at its line.
+        """
+        if not self.is_per_device:
+            raise ShardingError(
+                "the program is not written for one device of a grid",
+                location=self.name,
+                remedy="shard it: program.shard(mesh, args)",
+            )
+        return PerDevice(self.source)
+
+    def unsharded(self) -> str:
+        """The program for one device as MLIR text: what results are held against."""
+        return unsharded_text(self.source)
+
+    def plan(self) -> Plan:
+        """Complete the shardings of a program that brings its mesh and annotations with it: `shard()`."""
+        return self.shard()
+
+
+def load(source: str | bytes | os.PathLike[str]) -> Program:
+    """Read a program from a file (`-` is standard input), or from MLIR text or bytes themselves.
+
+    StableHLO text, MLIR bytecode and StableHLO portable artifacts are told apart by their content. A string with a
+    line break is text, any other a path.
+
+    Raises:
+        ShardingError: an unreadable file, malformed MLIR, or a program that cannot be sharded (dynamic shapes, …); with
+            position, cause and remedy.
+
+    Example:
+        >>> load(EXAMPLE)
+        Program(-, 2 arguments, 2 ops)
+    """
+    clock = Clock()
+    with clock.stage("load"):
+        found = load_source(source)
+    return Program(found, clock=clock)
+
+
+def from_jax(
+    fn: Callable[..., Any],
+    *args: Any,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
+    platform: str | None = None,
+    **kwargs: Any,
+) -> Program:
+    """Lower a JAX function, jitted or not, called with `args` and `kwargs`.
+
+    The arguments may be pytrees of arrays or of `jax.ShapeDtypeStruct`s; nothing is computed. Shardings that the
+    function brings (`in_shardings`, `with_sharding_constraint`, those of the arrays) are kept, and so is donation.
+    Arguments are called by parameter and path: `params/w1`.
+
+    Arguments:
+        fn: The function.
+        *args: Its positional arguments.
+        static_argnums: As for `jax.jit`, for a function that is not jitted yet.
+        static_argnames: The same, by name.
+        donate_argnums: Arguments whose buffers the results may take, as for `jax.jit`.
+        donate_argnames: The same, by name.
+        platform: The platform to lower for; JAX's default backend if not given.
+        **kwargs: Its keyword arguments.
+
+    Raises:
+        ShardingError: a program that cannot be sharded. What JAX cannot trace is JAX's own error.
+
+    Example:
+        program = from_jax(train_step, params, batch, donate_argnums=0)
+    """
+    import jax  # takes most of a second, and programs from files do without
+
+    from shardwright.frontends.jax import lower
+
+    clock = Clock()
+    options = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+    }
+    with clock.stage("load"):
+        source, call = lower(fn, args, kwargs, platform or jax.default_backend(), **options)
+    return Program(source, call, clock)
+
+
+def _named(names: Sequence[str], values: Sequence[int], types: Sequence[TensorType]) -> dict[str, TensorType]:
+    return {name: types[value] for name, value in zip(names, values, strict=True)}
+
+
+EXAMPLE = """
+func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x256xf32>) -> tensor<16x256xf32> {
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<16x64xf32>, tensor<64x256xf32>) -> tensor<16x256xf32>
+  return %y : tensor<16x256xf32>
+}
+"""
+"""A program of two arguments, for examples."""

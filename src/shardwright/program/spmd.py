@@ -1,0 +1,171 @@
+"""The program that every device of a mesh runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from shardwright.analysis.memory import MemoryUse, memory
+from shardwright.analysis.traffic import TrafficSummary, collectives, summarize
+from shardwright.clock import Clock
+from shardwright.errors import ShardingError
+from shardwright.frontends.files import write_file
+from shardwright.ir.graph import Graph
+from shardwright.notation import modules
+from shardwright.partition import Explicit, Note
+from shardwright.runtime.arrays import Array
+from shardwright.runtime.inputs import make_inputs
+from shardwright.runtime.verify import Verification, verify
+from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:
+    from shardwright.frontends.compiled import Compiled
+    from shardwright.program.plan import Plan
+
+__all__ = ["STAGES", "Spmd"]
+
+STAGES = ("propagated", "explicit", "local")
+"""The modules a program goes through, in order."""
+
+Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
+"""Arrays by argument name, or the positional arguments of the function."""
+
+
+class Spmd:
+    """A program that every device of a mesh runs on its own shards.
+
+    Attributes:
+        plan: What it was made from.
+        explicit: The program at global shapes with every communication written.
+        local: The program of one device.
+        notes: What a user may want to know of how ops were split, with their source lines.
+        clock: What its stages took.
+    """
+
+    def __init__(self, plan: Plan, explicit: Explicit, local: Graph, clock: Clock) -> None:
+        """Hold what partitioning wrote."""
+        self.plan = plan
+        self.explicit = explicit.graph
+        self.local = local
+        self.notes: tuple[Note, ...] = explicit.notes
+        self.clock = clock
+
+    def __repr__(self) -> str:
+        """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
+        return f"Spmd({self.plan.program.name}, {self.plan.mesh!r})"
+
+    def module(self, stage: str = "local") -> str:
+        """The module of a stage as MLIR text: `propagated`, `explicit` or `local`.
+
+        Raises:
+            ShardingError: no such stage.
+        """
+        graphs = dict(zip(STAGES, (self.plan.graph, self.explicit, self.local), strict=True))
+        if stage not in graphs:
+            raise ShardingError(f"unknown stage {stage!r}", remedy=f"one of {', '.join(STAGES)}")
+        return modules.located_text(graphs[stage])
+
+    def write(self, stage: str, path: str | os.PathLike[str]) -> Path:
+        """Write the module of a stage to a file; on failure nothing is written.
+
+        Raises:
+            ShardingError: no such stage, or a place that cannot be written.
+        """
+        return write_file(path, self.module(stage))
+
+    @cached_property
+    def traffic(self) -> TrafficSummary:
+        """Collectives by kind: how many, how often they run, and the bytes that a device sends."""
+        return summarize(collectives(self.local))
+
+    @cached_property
+    def memory(self) -> MemoryUse:
+        """Bytes of arguments and at the peak, per device."""
+        return memory(self.local)
+
+    @property
+    def in_shardings(self) -> tuple[TensorSharding, ...]:
+        """How each argument of the module lies."""
+        return _said(self.explicit.shardings[value] for value in self.explicit.main.block.arguments)
+
+    @property
+    def out_shardings(self) -> tuple[TensorSharding, ...]:
+        """How each result of the module lies."""
+        return _said(self.explicit.main.result_shardings)
+
+    def inputs(self, given: Inputs = None, *, seed: int = 0) -> list[Array]:
+        """Global arrays to run the program on, one for each argument of the module.
+
+        Arguments:
+            given: Arrays by argument name, or the positional arguments as the function takes them; what is missing
+                from a mapping is drawn.
+            seed: Seed of what is drawn: by the argument's `shardwright.input`, else by its element type.
+
+        Raises:
+            ShardingError: an array that fits no argument.
+        """
+        program = self.plan.program
+        if given is not None and not isinstance(given, Mapping):
+            leaves = list(given) if program.call is None else program.call.flatten(tuple(given), {})
+            given = {str(number): np.asarray(leaf) for number, leaf in enumerate(leaves)}
+        types = list(program.arguments.values())
+        attributes = program.graph.main.argument_attributes
+        return make_inputs(types, list(program.arguments), attributes, seed=seed, given=given)
+
+    def verify(self, inputs: Inputs = None, *, seed: int = 0) -> Verification:
+        """Run this and the unsharded program on the same inputs, on virtual CPU devices, and compare the results.
+
+        Both run in a process of their own. A difference is not raised: see `Verification.ok` and `.require()`.
+
+        Arguments:
+            inputs: As for `inputs`.
+            seed: Seed of the inputs that are drawn.
+
+        Raises:
+            ShardingError: an input that fits no argument, or a program that cannot be run.
+        """
+        with self.clock.stage("inputs"):
+            arrays = self.inputs(inputs, seed=seed)
+        with self.clock.stage("verify"):
+            return verify(
+                self.plan.program.unsharded(),
+                self.module("local"),
+                self.plan.mesh,
+                self.in_shardings,
+                self.out_shardings,
+                arrays,
+                list(self.plan.program.results.values()),
+                list(self.plan.program.results),
+            )
+
+    def compile(self) -> Compiled:
+        """A callable that runs this on the devices of this process, called as the original function is.
+
+        Arguments are placed as the plan says; results are `jax.Array`s with `NamedSharding`s; donation is kept.
+
+        Raises:
+            ShardingError: fewer devices here than the mesh has, or a module that XLA refuses.
+        """
+        from shardwright.frontends.compiled import compile_program  # imports jax, which most commands do without
+
+        program = self.plan.program
+        with self.clock.stage("compile"):
+            return compile_program(
+                self.module("local"),
+                self.plan.mesh,
+                self.in_shardings,
+                self.out_shardings,
+                program.arguments,
+                list(program.results.values()),
+                program.call,
+            )
+
+
+def _said(shardings: Iterable[TensorSharding | None]) -> tuple[TensorSharding, ...]:
+    """The shardings of values at the boundary of an explicit program, which has one for each tensor."""
+    return tuple(sharding for sharding in shardings if sharding is not None)
