@@ -1,0 +1,114 @@
+"""From the arguments to the exit status: 0 when all went well, 1 otherwise, and then nothing has been written.
+
+As in MLIR's tools, modules parted by a marker are independent: each is tried and its diagnostics are told.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+import shardwright.passes.all  # noqa: F401  # makes the passes known
+from shardwright.errors import ShardingError
+from shardwright.frontends.files import read_file
+from shardwright.opt.diagnostics import Said, Text, said_of_error
+from shardwright.opt.driver import Driver
+from shardwright.opt.flags import Settings, parse_arguments
+from shardwright.opt.help import dialects_text, help_text, version_text
+from shardwright.opt.printing import write_output
+from shardwright.opt.split import near_misses, split
+from shardwright.opt.timing import Timer
+from shardwright.passes.pipeline import PARSER, Step, parse_pipeline, pipeline_text, steps_of
+
+__all__ = ["main", "run"]
+
+
+def main() -> None:
+    """The entry point of the `shardwright-opt` command."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without × shows ?
+    try:
+        status = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python flushes into it at its end
+        status = 141
+    except KeyboardInterrupt:
+        status = 130
+    except Exception as error:
+        sys.stderr.write(_mistake(error))
+        status = 1
+    sys.exit(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say, and give the exit status."""
+    text = Text("shardwright-opt")
+    settings = Settings()
+    try:
+        settings = parse_arguments(arguments)
+        answer = _asked(settings)
+        if answer is not None:
+            sys.stdout.write(answer)
+            return 0
+        return _run_passes(settings, _steps(settings))
+    except ShardingError as error:
+        if error.diagnostic.location.startswith(PARSER):
+            text = Text(PARSER, settings.pass_pipeline or "")
+        sys.stderr.write(said_of_error(error, text).render(text))
+        return 1
+
+
+def _mistake(error: Exception) -> str:
+    """What to say of an exception that no input should raise; with `SHARDWRIGHT_TRACEBACK` it is raised again."""
+    if os.environ.get("SHARDWRIGHT_TRACEBACK"):
+        raise error
+    return (
+        f"shardwright-opt: error: {type(error).__name__}: {error}\n"
+        "note: this is a mistake in shardwright, not in your program\n"
+        "note: please report it with what SHARDWRIGHT_TRACEBACK=1 shows\n"
+    )
+
+
+def _asked(settings: Settings) -> str | None:
+    """The answer to a flag that asks for one."""
+    if settings.help:
+        return help_text()
+    if settings.version:
+        return version_text()
+    return dialects_text() if settings.show_dialects else None
+
+
+def _steps(settings: Settings) -> tuple[Step, ...]:
+    if settings.pass_pipeline is not None:
+        return parse_pipeline(settings.pass_pipeline)
+    return tuple(step for name, options in settings.passes for step in steps_of(name, options))
+
+
+def _run_passes(settings: Settings, steps: tuple[Step, ...]) -> int:
+    if settings.dump_pass_pipeline:
+        print(f"Pass Manager with {len(steps)} passes:\n{pipeline_text(steps)}\n", file=sys.stderr)
+    content = read_file(settings.input)
+    name = "<stdin>" if settings.input == "-" else settings.input
+    _warn_of_near_misses(content, settings.split_input_file, name)
+    timer = Timer()
+    driver = Driver(settings, steps, name, timer)
+    answers = [driver.run(chunk) for chunk in split(content, settings.split_input_file)]
+    if settings.mlir_timing:
+        sys.stderr.write(timer.report())
+    if not all(good for _, good in answers):
+        return 1
+    marker = f"{settings.output_split_marker}\n" if settings.output_split_marker else ""
+    write_output(settings.output, marker.encode().join(printed for printed, _ in answers))
+    return 0
+
+
+def _warn_of_near_misses(content: bytes, marker: str | None, name: str) -> None:
+    text: Text | None = None
+    for line in near_misses(content, marker):
+        text = text or Text(name, content.decode(errors="replace"))
+        warning = Said("warning", "near miss with file split marker", name, line, text.column(line, 0))
+        sys.stderr.write(warning.render(text))

@@ -1,0 +1,93 @@
+"""What `--help`, `--version` and `--show-dialects` print."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from shardwright.ir.context import context, ir
+from shardwright.opt.flags import FLAGS, Flag
+from shardwright.opt.reading import OUR_DIALECTS
+from shardwright.passes.registry import Option, passes
+
+__all__ = ["dialects_text", "help_text", "version_text"]
+
+_WIDTH = 112
+_COLUMN = 46
+_HEAD = """shardwright-opt runs passes over MLIR modules, as mlir-opt and sdy_opt do.
+
+USAGE: shardwright-opt [options] [FILE]
+
+FILE is MLIR text, in any notation of shardings, or bytecode; - or none is standard input. Passes run in the order in
+which they are given; their options stand after them: -sdy-basic-propagate='keep-sharding-rules=true'.
+
+OPTIONS:
+"""
+_AVAILABLE = re.compile(r"Available dialects: (.*?)(?: \(\* corresponding|;|$)")
+
+
+def help_text() -> str:
+    """The flags, and every pass and pipeline with its options."""
+    lines = [_HEAD.rstrip("\n")]
+    for flag in sorted(FLAGS, key=lambda flag: flag.name):
+        lines += _entry(f"  -{flag.name}{_value(flag)}", flag.doc)
+    lines += ["", "PASSES AND PIPELINES:"]
+    for entry in passes():
+        lines += _entry(f"  -{entry.name}", entry.doc)
+        for option in entry.options:
+            lines += _entry(f"      {option.name}={_kind(option)}", _default(option))
+    return "\n".join(lines) + "\n"
+
+
+def version_text() -> str:
+    """Our version, and that of what parses and prints."""
+    return f"shardwright-opt {_installed('shardwright')} (MLIR of jaxlib {_installed('jaxlib')})\n"
+
+
+def dialects_text() -> str:
+    """The dialects that are known, ours among them, as mlir-opt lists them."""
+    return f"Available Dialects: {','.join(sorted({*_registered(), *OUR_DIALECTS}))}\n"
+
+
+def _registered() -> list[str]:
+    """The dialects of the context: it lists them only when it meets one that it does not know."""
+    try:
+        ir.Module.parse("unknown_dialect.op\n", context=context())
+    except ir.MLIRError as error:
+        notes = " ".join(note.message for said in error.error_diagnostics for note in said.notes)
+        found = _AVAILABLE.search(notes)
+        return re.findall(r"[\w.]+", found[1].replace("(*)", "")) if found else []
+    return []
+
+
+def _entry(name: str, doc: str) -> Iterator[str]:
+    lines = textwrap.wrap(doc, _WIDTH - _COLUMN) or [""]
+    if len(name) > _COLUMN - 2:
+        yield name
+        name = ""
+    yield f"{name:{_COLUMN}}{lines[0]}".rstrip()
+    yield from (" " * _COLUMN + line for line in lines[1:])
+
+
+def _value(flag: Flag) -> str:
+    return {"switch": "", "value": f"=<{flag.metavar}>", "optional": f"[=<{flag.metavar}>]"}[flag.kind]
+
+
+def _kind(option: Option) -> str:
+    if option.choices:
+        return f"<{'|'.join(option.choices)}>"
+    return {bool: "<bool>", int: "<number>", str: "<string>"}[type(option.default)]
+
+
+def _default(option: Option) -> str:
+    default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+    return f"{option.doc} ({default})".strip() if default else option.doc
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(not installed: run from its source)"

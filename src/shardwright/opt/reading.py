@@ -1,0 +1,127 @@
+"""Reading a module in any notation of ours, with MLIR's own diagnostics for what does not parse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import shardwright.notation.all  # noqa: F401  # makes the notations known
+from shardwright.errors import ShardingError
+from shardwright.ir.context import context, ir, load_module
+from shardwright.notation.conversion import ModuleNotation, as_generic, notation_of
+from shardwright.opt.diagnostics import Text
+
+__all__ = ["OUR_DIALECTS", "Generic", "decoded", "read_module"]
+
+OUR_DIALECTS = ("mesh", "shard", "shardwright")
+"""Dialects that jaxlib has not registered and that our notations and passes know."""
+
+_OURS = re.compile(rf'[#!"](?:{"|".join(OUR_DIALECTS)})\.')
+
+
+class Generic:
+    """A module's text, told apart and made ready for MLIR.
+
+    Attributes:
+        notation: What it is written in.
+        spelling: The notation to print it in; bytecode tells its own only when it is printed.
+        content: What MLIR is to parse.
+        text: For showing its lines.
+    """
+
+    def __init__(self, content: str | bytes, name: str) -> None:
+        """Tell a module's notation, and rewrite its custom syntax.
+
+        Raises:
+            ShardingError: what the dialect forbids, at its line.
+        """
+        self.notation: ModuleNotation = notation_of(content)
+        self.spelling = self.notation if isinstance(content, str) else None
+        self.content = as_generic(content, name, self.notation)
+        given = content if isinstance(content, str) else ""
+        self.text = Text(name, given, self.content if isinstance(self.content, str) else "")
+
+
+def decoded(content: bytes) -> str | bytes:
+    """Text as such; bytecode, and what is neither, as it is."""
+    try:
+        return content if content.startswith(b"ML\xefR") else content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
+def read_module(generic: Generic, *, allow_unregistered: bool) -> ir.Module:
+    """Parse and verify a module.
+
+    Raises:
+        ShardingError: what does not parse or verify, or an unknown dialect that is not allowed; `__context__` is MLIR's
+            own error where it said it.
+    """
+    module = _parsed(generic, allow_unregistered)
+    if generic.notation.name == "sdy":
+        generic.notation.read(module, generic.text.name, generic.content)  # checks only: it is in sdy
+    return module
+
+
+def _parsed(generic: Generic, allow_unregistered: bool) -> ir.Module:
+    name = generic.text.name
+    if allow_unregistered:
+        return load_module(generic.content, name)
+    with _registered_only():
+        try:
+            return load_module(generic.content, name)
+        except ShardingError:
+            if not _says_ours(generic.content):
+                raise
+    module = load_module(generic.content, name)
+    _refuse_unregistered(module)
+    return module
+
+
+@contextmanager
+def _registered_only() -> Iterator[None]:
+    context().allow_unregistered_dialects = False
+    try:
+        yield
+    finally:
+        context().allow_unregistered_dialects = True
+
+
+def _says_ours(content: str | bytes) -> bool:
+    if isinstance(content, bytes):
+        return any(dialect.encode() in content for dialect in OUR_DIALECTS)
+    return _OURS.search(content) is not None
+
+
+def _refuse_unregistered(module: ir.Module) -> None:
+    """Refuse the first op of a dialect that neither jaxlib nor we know."""
+    known: dict[str, bool] = {}
+    found: list[tuple[str, str]] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        dialect = op.name.partition(".")[0]
+        if dialect not in known:
+            known[dialect] = dialect in OUR_DIALECTS or context().is_registered_operation(op.name) or _exists(dialect)
+        if known[dialect]:
+            return ir.WalkResult.ADVANCE
+        found.append((op.name, str(op.location).removeprefix("loc(").removesuffix(")").replace('"', "")))
+        return ir.WalkResult.INTERRUPT
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    if found:
+        name, where = found[0]
+        raise ShardingError(
+            "operation being parsed with an unregistered dialect. If this is intended, please use "
+            "-allow-unregistered-dialect with the MLIR tool used",
+            location=where,
+            cause=f"the operation is '{name}'",
+        )
+
+
+def _exists(dialect: str) -> bool:
+    try:
+        context().get_dialect_descriptor(dialect)
+    except ValueError:
+        return False
+    return True
