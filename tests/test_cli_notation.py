@@ -168,5 +168,51 @@ def test_the_help_has_examples_that_run(folder: Path, command: str) -> None:
     text = good(command, "--help")
     examples = [line.strip() for line in text.splitlines() if line.startswith(f"    shardwright {command}")]
     assert len(examples) >= 2
+    (folder / "examples").symlink_to(Path(__file__).parents[1] / "examples")
     for example in examples:
         good(*shlex.split(example)[1:])
+
+
+MODULE = """
+shard.grid @grid(shape = 2)
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %s = shard.sharding @grid split_axes = [[0]] : !shard.sharding
+  %y = shard.shard %x to %s : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+"""
+
+
+def test_a_module_is_written_in_another_notation(folder: Path) -> None:
+    (folder / "step.mlir").write_text(MODULE)
+    assert 'sdy.mesh @grid = <["axis_0"=2]>' in good("convert", "step.mlir", "--to", "sdy")
+    good("convert", "step.mlir", "--to", "mhlo", "-o", "out.mlir")
+    assert 'mhlo.sharding = "{devices=[2]<=[2]}"' in (folder / "out.mlir").read_text()
+    told = json.loads(good("convert", "step.mlir", "--to", "rfc", "--json"))
+    assert (told["from"], told["to"]) == ("shard", "rfc")
+    assert "mesh.cluster @grid(rank = 1, dim_sizes = [2])" in told["module"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("step.mlir",), 2, "give --to"),
+        ((), 2, "give either FILE or --sharding"),
+        (("step.mlir", *ROWS), 2, "give either FILE or --sharding"),
+        (("step.mlir", "--to", "sdy", "--mesh", "x=2"), 2, "--shape and --mesh go with --sharding"),
+        (("--sharding", "P('x')", "--to", "sdy"), 2, "--shape"),
+        ((*ROWS, "-o", "out.mlir"), 2, "-o goes with FILE"),
+        (("step.mlir", "--to", "klingon"), 1, "unknown notation"),
+        (("nowhere.mlir", "--to", "sdy"), 1, "cannot read"),
+        (("bad.mlir", "--to", "sdy", "-o", "out.mlir"), 1, "bad.mlir:4:8: error: Undefined required grid symbol"),
+    ],
+)
+def test_wrong_input_is_refused_and_nothing_written(
+    folder: Path, arguments: tuple[str, ...], status: int, said: str
+) -> None:
+    (folder / "step.mlir").write_text(MODULE)
+    (folder / "bad.mlir").write_text(MODULE.replace("shard.sharding @grid", "shard.sharding @gird"))
+    result = shardwright("convert", *arguments)
+    assert result.exit_code == status
+    assert said in result.stderr
+    assert not (folder / "out.mlir").exists()

@@ -33,7 +33,9 @@ _KINDS = {"avg": "average", "band": "and", "bor": "or", "bxor": "xor"} | {
     k: k for k in ("sum", "max", "min", "product")
 }
 _WORDS = {"S": "Shard", "R": "Replicate", "P": "Partial", "_S": "_StridedShard", "StridedShard": "_StridedShard"}
-_START = re.compile(r"[\[(]\s*(?:\]\s*$|(?:Shard|S|Partial|P|_StridedShard|StridedShard|_S)\s*\(|(?:Replicate|R)\b)")
+_START = re.compile(
+    r"[\[(]\s*(?:\]\s*$|(?:Shard|S|Partial|P|_MaskPartial|MaskP|_StridedShard|StridedShard|_S)\s*\(|(?:Replicate|R)\b)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,11 @@ def _read(scan: Scanner) -> list[_Placement]:
 
 
 def _placement(scan: Scanner) -> _Placement:
+    if scan.peek() in ("_MaskPartial", "MaskP"):
+        scan.refuse(
+            "a masked partial tensor holds values that count for nothing, which a layout cannot tell apart",
+            "reduce it first: redistribute to Replicate() or Partial(sum)",
+        )
     word = _WORDS.get(scan.peek(), scan.peek())
     if word not in _WORDS.values():
         scan.refuse("expected Shard(dim), Replicate(), Partial(kind) or _StridedShard(dim=…, sf=…)")

@@ -17,13 +17,10 @@ from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.notation.objects import Shape, unwrap
 from shardwright.sharding import VIEWS, TensorSharding
 
 __all__ = ["Notation", "Shape", "notation", "notations", "parse_text", "print_text", "register"]
-
-Shape = tuple[int, ...]
-"""Sizes of the tensor's dimensions, in elements."""
-
 
 @dataclass(frozen=True, slots=True)
 class Notation:
@@ -76,9 +73,10 @@ def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = Non
     Raises:
         ShardingError: no notation begins so, or its own reader refuses.
     """
+    inside, shape, mesh = unwrap(text.strip(), shape, mesh)
     for entry in _notations.values():
-        if entry.looks_like(text.strip()):
-            sharding = entry.parse(text.strip(), shape, mesh)
+        if entry.looks_like(inside):
+            sharding = entry.parse(inside, shape, mesh)
             sharding.check(shape)
             return sharding
     known = "; ".join(f"{entry.name}: {entry.title}" for entry in _notations.values())
