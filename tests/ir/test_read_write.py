@@ -134,3 +134,40 @@ def test_complex_constants_are_kept() -> None:
     text = module_text(write(graph))
     assert "(1.000000e+00,2.000000e+00), (3.000000e+00,-4.500000e+00)" in text
     assert module_text(write(graph_of(text))) == text
+
+
+def test_what_an_op_without_results_says_of_its_sharding_is_kept() -> None:
+    text = """
+        sdy.mesh @max = <[], device_ids=[1]>
+        func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+          stablehlo.custom_call @log(%a) {has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@max, []>]>}
+              : (tensor<4xf32>) -> ()
+          return %a : tensor<4xf32>
+        }
+        """
+    graph = graph_of(text)
+    written = write(graph)
+    assert written.operation.verify()
+    assert (
+        "custom_call @log(%arg0) {has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@max, []>]>}"
+        in str(written)
+    )
+    assert "sdy.sharding =" not in str(write(graph, shardings=False))
+
+
+def test_what_a_mesh_says_beside_its_axes_is_kept() -> None:
+    text = """
+        sdy.mesh @m = <["a"=2]> {note = 3 : i32, stablehlo.mesh = {axes = [{name = "a", size = 2 : i64}]}}
+        sdy.mesh @n = <["b"=2]>
+        func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+          return %a : tensor<4xf32>
+        }
+        """
+    graph = graph_of(text)
+    said = {"note": "3 : i32", "stablehlo.mesh": '{axes = [{name = "a", size = 2 : i64}]}'}
+    assert graph.mesh_attributes == {"m": said}
+    assert graph.skeleton().mesh_attributes == {"m": said}
+    for shardings in (True, False):
+        written = write(graph, shardings=shardings)
+        assert written.operation.verify()
+        assert graph_of(module_text(written)).mesh_attributes == {"m": said}

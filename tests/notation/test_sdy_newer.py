@@ -131,6 +131,10 @@ def test_a_data_flow_edge() -> None:
     edge = graph.main.block.ops[1]
     assert edge.name == "sdy.data_flow_edge"
     assert kinds(graph, edge.results[0]) == PARTIAL
+    written = modules.write(graph)
+    assert written.operation.verify()
+    again = modules.read(written)
+    assert kinds(again, again.main.block.ops[1].results[0]) == PARTIAL
 
 
 def test_an_alias() -> None:
@@ -228,7 +232,22 @@ def test_attributes_in_the_spelling_with_a_dot(text: str) -> None:
                 "} : (tensor<8x8xf32>) -> tensor<8x8xf32>"
             ),
             3,
-            "where it cannot be held",
+            "where it cannot be held(.|\n)*the in_shardings of an sdy.manual_computation",
+        ),
+        (
+            program(
+                '  %0 = "sdy.manual_computation"(%x) <{in_shardings = #sdy.sharding_per_value<[<@m, [{}, {}]>]>,'
+                f' manual_axes = #sdy<manual_axes{{"b"}}>,\n out_shardings = #sdy.sharding_per_value<[{INNER}]>}}> ({{\n'
+                "^bb0(%y: tensor<8x8xf32>):\n sdy.return %y : tensor<8x8xf32>\n"
+                "}) : (tensor<8x8xf32>) -> tensor<8x8xf32>"
+            ),
+            4,
+            "where it cannot be held(.|\n)*the out_shardings of an sdy.manual_computation",
+        ),
+        (
+            program(f"  %0 = stablehlo.tanh %x {{foo = {MAX}}} : tensor<8x8xf32>"),
+            3,
+            "where it cannot be held(.|\n)*belongs to the shardings of a value",
         ),
     ],
 )

@@ -78,7 +78,7 @@ class Function:
 
 @dataclass(slots=True)
 class Graph:
-    """A module of one function `main`, every call inlined.
+    """A module of one function `main`, every call inlined, or an `sdy.named_computation` where it is annotated.
 
     Attributes:
         types: Type of each value.
@@ -88,6 +88,7 @@ class Graph:
         locations: Where ops come from.
         attributes: Attributes of the module, as MLIR text.
         name: Name of the module.
+        mesh_attributes: What `sdy.mesh` ops say beside their mesh, as MLIR text, by symbol.
     """
 
     types: list[TensorType]
@@ -97,6 +98,7 @@ class Graph:
     locations: LocationTable
     attributes: dict[str, str] = field(default_factory=dict)
     name: str = ""
+    mesh_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def new_value(self, type: TensorType, sharding: TensorSharding | None = None) -> int:
         """A fresh value."""
@@ -133,7 +135,8 @@ class Graph:
             list(self.main.result_shardings),
             self.main.attributes,
         )
-        return Graph([], [], main, dict(self.meshes), self.locations, dict(self.attributes), self.name)
+        attributes, mesh_attributes = dict(self.attributes), dict(self.mesh_attributes)
+        return Graph([], [], main, dict(self.meshes), self.locations, attributes, self.name, mesh_attributes)
 
 
 def _walk(block: Block) -> Iterator[Op]:

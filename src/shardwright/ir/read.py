@@ -1,24 +1,26 @@
 """MLIR module → graph: one walk, every handle turned into a small id, every call inlined.
 
+A call about which shardings say something becomes an `sdy.named_computation` (see `ir.calls`), any other one its ops.
+
 How a sharding is written is a notation's business, so the parsers of sharding text are handed in; use
 `shardwright.notation.modules.read` to read a module of the `sdy` dialect.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.ir.calls import Said, computation, constrained, is_annotated_call, is_annotated_function, said_of_call
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Function, Graph, Op
-from shardwright.ir.locations import LocationTable, argument_name, pytree_path
+from shardwright.ir.handles import attributes_of, body_of, entries_of, result_name, unique_names, visibility_of
+from shardwright.ir.locations import LocationTable, argument_name
 from shardwright.ir.opaque import attribute, attribute_text
-from shardwright.ir.signature import Body, BodyOp, Signature
+from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
@@ -102,6 +104,8 @@ class Reader:
         self.functions: dict[str, Any] = {}
         self.calls: list[str] = []
         self.caller = 0
+        self._annotated: dict[str, bool] = {}
+        self._mesh_attributes: dict[str, dict[str, str]] = {}
         self._types: dict[Any, TensorType] = {}
         self._signatures: dict[Any, Signature] = {}
         self._interned: dict[Signature, Signature] = {}
@@ -113,6 +117,9 @@ class Reader:
             if name == "sdy.mesh":
                 symbol = ir.StringAttr(op.attributes["sym_name"]).value
                 self.meshes[symbol] = self.readers.mesh(str(op.attributes["mesh"]), symbol)
+                self._mesh_attributes[symbol] = {
+                    key: str(value) for key, value in op.attributes.items() if key not in ("sym_name", "mesh")
+                }
             elif name == "func.func":
                 self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op.operation
         self._check_meshes()
@@ -121,7 +128,8 @@ class Reader:
         attributes = {key: str(value) for key, value in self.module.operation.attributes.items() if key != "sym_name"}
         named = "sym_name" in self.module.operation.attributes
         name = ir.StringAttr(self.module.operation.attributes["sym_name"]).value if named else ""
-        return Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name)
+        said = {symbol: row for symbol, row in self._mesh_attributes.items() if row}
+        return Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name, said)
 
     def _check_meshes(self) -> None:
         sizes = {mesh.size: mesh for mesh in self.meshes.values() if mesh.axes}
@@ -137,7 +145,7 @@ class Reader:
     def _entry(self) -> Any:
         if "main" in self.functions:
             return self.functions["main"]
-        public = [f for f in self.functions.values() if _visibility(f) == "public"]
+        public = [f for f in self.functions.values() if visibility_of(f) == "public"]
         if len(public) == 1:
             return public[0]
         raise ShardingError(
@@ -166,21 +174,21 @@ class Reader:
         results += [{} for _ in range(len(block.terminator.operands) - len(results))]
         returned = block.terminator.operands
         said = [self._pop_sharding(*pair, op.location) for pair in zip(results, returned, strict=True)]
-        result_names = [_result_name(result, number) for number, result in enumerate(results)]
+        result_names = [result_name(result, number) for number, result in enumerate(results)]
         kept = {
             key: str(value)
             for key, value in op.attributes.items()
             if key not in ("sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility")
         }
-        return Function(name, block, attributes, results, _unique(names), _unique(result_names), said, kept)
+        return Function(name, block, attributes, results, unique_names(names), unique_names(result_names), said, kept)
 
     def _dictionaries(self, op: Any, name: str) -> list[dict[str, str]]:
         """The attributes of a function's arguments or results, those of equal ones read once."""
         known: dict[Any, dict[str, str]] = {}
         rows: list[dict[str, str]] = []
-        for handle in op.attributes[name] if name in op.attributes else ():
+        for handle in op.attributes.get(name, ()):
             if handle not in known:
-                known[handle] = _dictionary(handle)
+                known[handle] = entries_of(handle)
             rows.append(dict(known[handle]))
         return rows
 
@@ -241,12 +249,13 @@ class Reader:
             carried = name == CARRIED_CONSTRAINT
             name = "sdy.sharding_constraint" if carried else name
             operands = tuple([ids[value] for value in op.operands])
-            attributes = _attributes(op)
+            attributes = attributes_of(op)
+            location, values = op.location, list(op.results)
             key = (
                 name,
                 tuple(attributes.items()),
                 tuple([self.types[v] for v in operands]),
-                tuple([r.type for r in op.results]),
+                tuple([value.type for value in values]),
             )
             regions = len(op.regions)
             signature = signatures.get(key) if not regions else None
@@ -255,7 +264,7 @@ class Reader:
                 signature = self._interned.setdefault(signature, signature)
                 if not regions:
                     signatures[key] = signature
-            results = tuple([self._value(value, ids, op.location) for value in op.results])
+            results = tuple([self._value(value, ids, location) for value in values])
             if carried or CARRIED_SHARDINGS in attributes:
                 self._read_carriers(op, attributes, results)
             else:
@@ -265,7 +274,7 @@ class Reader:
                 blocks = tuple([self._region(region, ids, op) for region in op.regions])
             if name == "stablehlo.while":
                 self._carry(blocks, results)
-            into.append(Op(signature, operands, results, blocks, self._location(op.location)))
+            into.append(Op(signature, operands, results, blocks, self._location(location)))
 
     def _carry(self, blocks: tuple[Block, ...], results: tuple[int, ...]) -> None:
         """What a loop's `sdy.sharding` says of its results it says of the values carried round."""
@@ -281,8 +290,11 @@ class Reader:
         attribute = SHARDING_ATTRIBUTES.get(name, _SHARDING)
         if attribute not in attributes:
             return
-        for result, sharding in zip(results, self._parse(str(attributes[attribute]), op.location), strict=False):
-            self.shardings[result] = sharding
+        self._say(results, self._parse(str(attributes[attribute]), op.location))
+
+    def _say(self, values: tuple[int, ...], said: tuple[TensorSharding, ...]) -> None:
+        for value, sharding in zip(values, said, strict=False):
+            self.shardings[value] = sharding
 
     def _read_carriers(self, op: Any, attributes: Any, results: tuple[int, ...]) -> None:
         try:
@@ -293,11 +305,12 @@ class Reader:
 
     def _signature(self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...]) -> Signature:
         skipped = () if name in _KEPT_TEXT else (SHARDING_ATTRIBUTES.get(name, ""),)
+        unsigned = _NOT_SIGNATURE if len(op.results) else _NOT_SIGNATURE - {_SHARDING}  # there is no value to have it
         attributes = tuple(
             sorted(
                 (key, attribute_text(value))
                 for key, value in found.items()
-                if key not in _NOT_SIGNATURE and key not in skipped
+                if key not in unsigned and key not in skipped
             )
         )
         if name == "stablehlo.custom_call" and any(k == "called_computations" and v != "[]" for k, v in attributes):
@@ -307,7 +320,7 @@ class Reader:
                 location=str(self.locations[self._location(op.location)]),
                 remedy="inline the called computation",
             )
-        bodies = tuple(_body(region, op) for region in op.regions) if name in BODY_OPS else ()
+        bodies = tuple(body_of(region, op) for region in op.regions) if name in BODY_OPS else ()
         results = tuple(self._result_type(value, op) for value in op.results)
         return Signature(name, attributes, tuple(self.types[v] for v in operands), results, bodies)
 
@@ -340,73 +353,49 @@ class Reader:
                 raise ShardingError(f"function @{symbol} calls itself", op=name, location=where, remedy="use a loop")
             raise ShardingError(f"function @{symbol} is called but not defined", op=name, location=where)
         body = callee.regions[0].blocks[0]
-        inner = {argument: ids[value] for argument, value in zip(body.arguments, op.operands, strict=True)}
+        operands = tuple([ids[value] for value in op.operands])
+        incoming, outgoing = self._said(op, symbol, callee)
+        operands, ops = self._constrained(operands, incoming, op)
+        into += ops
+        is_computation = incoming.shardings is not None or outgoing.shardings is not None
+        arguments = tuple([self._value(v, {}, op.location) for v in body.arguments]) if is_computation else operands
         outer, self.caller = self.caller, location
         self.calls.append(symbol)
-        ops: list[Op] = []
-        self._ops(body, ops, inner)
+        inside: list[Op] = []
+        self._ops(body, inside, dict(zip(body.arguments, arguments, strict=True)))
         self.calls.pop()
         self.caller = outer
-        into.extend(ops[:-1])
-        ids.update(zip(op.results, ops[-1].operands, strict=True))
+        if is_computation:
+            into.append(computation(self, symbol, operands, Block(arguments, inside), (incoming, outgoing), location))
+            returned = into[-1].results
+            if outgoing.shardings is not None:
+                self._say(returned, self._parse(outgoing.shardings, op.location))
+        else:
+            into += inside[:-1]
+            returned = inside[-1].operands
+        returned, ops = self._constrained(returned, outgoing, op)
+        into += ops
+        ids.update(zip(op.results, returned, strict=True))
 
-
-def _body(region: Any, parent: Any) -> Body:
-    if len(region.blocks) != 1:
-        raise ShardingError(f"the computation inside {parent.name} has several blocks", op=parent.name)
-    block = region.blocks[0]
-    numbers: dict[Any, int] = {}
-    for argument in block.arguments:
-        numbers[argument] = len(numbers)
-    ops: list[BodyOp] = []
-    for view in block.operations:
-        op = view.operation
+    def _said(self, op: Any, symbol: str, callee: Any) -> tuple[Said, Said]:
+        """What is said at the boundary of a call."""
+        if symbol not in self._annotated:
+            self._annotated[symbol] = is_annotated_function(callee)
+        if not self._annotated[symbol] and not is_annotated_call(op):
+            return Said(), Said()
         try:
-            operands = tuple(numbers[value] for value in op.operands)
-        except KeyError:
-            raise ShardingError(
-                f"the computation inside {parent.name} reads a value from outside",
-                op=parent.name,
-                remedy="pass it as an operand",
-            ) from None
-        attributes = tuple(sorted((key, attribute_text(value)) for key, value in _attributes(op).items()))
-        for result in op.results:
-            numbers[result] = len(numbers)
-        types = tuple(TensorType.parse(str(result.type)) for result in op.results)
-        ops.append(BodyOp(op.name, attributes, operands, types, tuple(_body(r, op) for r in op.regions)))
-    return Body(tuple(TensorType.parse(str(argument.type)) for argument in block.arguments), tuple(ops))
+            return said_of_call(op, callee)
+        except ShardingError as error:
+            raise self._at(error, op.location) from None
 
+    def _constrained(self, values: tuple[int, ...], said: Said, op: Any) -> tuple[tuple[int, ...], list[Op]]:
+        try:
+            return constrained(self, values, said.carried, self._carrier, self._location(op.location))
+        except ShardingError as error:
+            raise self._at(error, op.location) from None
 
-def _attributes(op: Any) -> dict[str, Any]:
-    """Attributes by name. jaxlib cannot hand out dense complex constants: those are taken from their text."""
-    try:
-        return dict(op.attributes.items())
-    except TypeError:
-        texts = [str(op.attributes[number]) for number in range(len(op.attributes))]
-        pairs = [text.removeprefix("NamedAttribute(").removesuffix(")").split("=", 1) for text in texts]
-        return {name: text if "complex<" in text else attribute(text) for name, text in pairs}
-
-
-def _visibility(function: Any) -> str:
-    said = "sym_visibility" in function.attributes
-    return ir.StringAttr(function.attributes["sym_visibility"]).value if said else "public"
-
-
-def _dictionary(attribute: Any) -> dict[str, str]:
-    entries: Any = ir.DictAttr(attribute)
-    return {named.name: str(named.attr) for named in entries}
-
-
-def _result_name(attributes: dict[str, str], number: int) -> str:
-    text = attributes.get("jax.result_info", "")
-    match = re.match(r'"(.*)"$', text)
-    if not match or not match.group(1):
-        return f"result{number}"
-    path = pytree_path(match.group(1))
-    inner = path.removeprefix("result/")
-    return path if inner[:1].isdigit() else inner  # `result` says nothing before a name, and something before a number
-
-
-def _unique(names: list[str]) -> list[str]:
-    count = Counter(names)
-    return [name if count[name] == 1 else f"{name}#{number}" for number, name in enumerate(names)]
+    def new_value(self, type: TensorType, sharding: TensorSharding | None = None) -> int:
+        """A fresh value."""
+        self.types.append(type)
+        self.shardings.append(sharding)
+        return len(self.types) - 1

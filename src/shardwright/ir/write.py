@@ -66,7 +66,8 @@ class _Writer:
             module.operation.attributes["sym_name"] = ir.StringAttr.get(graph.name)
         with ir.InsertionPoint(module.body):
             for symbol, mesh in graph.meshes.items():
-                values = {"sym_name": ir.StringAttr.get(symbol), "mesh": attribute(self.print_mesh(mesh))}
+                values = {key: attribute(text) for key, text in graph.mesh_attributes.get(symbol, {}).items()}
+                values |= {"sym_name": ir.StringAttr.get(symbol), "mesh": attribute(self.print_mesh(mesh))}
                 ir.Operation.create("sdy.mesh", attributes=values)
             self._function()
         return module
@@ -160,6 +161,8 @@ class _Writer:
         head = self._signatures.get(key)
         if head is None:
             attributes = {name: attribute(text) for name, text in signature.attributes}
+            if self.printers is None:
+                attributes.pop("sdy.sharding", None)
             name = self._shardings(signature.name, shardings, signature.results, attributes)
             head = self._signatures[key] = (name, [self._type(type) for type in signature.results], attributes)
         return head
@@ -180,6 +183,9 @@ class _Writer:
         if carried and name in ("sdy.sharding_constraint", "sdy.reshard"):
             attributes["sharding"] = ir.StringAttr.get(printers.carrier(some, types[0].dims))
             return CARRIED_CONSTRAINT
+        if carried and name == "sdy.data_flow_edge":
+            attributes[CARRIED_SHARDINGS] = ir.ArrayAttr.get([ir.StringAttr.get(printers.carrier(some, types[0].dims))])
+            return name
         if name in SHARDING_ATTRIBUTES:
             attributes[SHARDING_ATTRIBUTES[name]] = attribute(printers.sharding(some))
             return name

@@ -20,11 +20,12 @@ from shardwright.memo import current_session
 from shardwright.mesh import Mesh
 from shardwright.notation import sdy, shard
 from shardwright.notation.registry import Shape, parse_text
+from shardwright.notation.sdy_names import STRING, symbol_name
 from shardwright.sharding import TensorSharding
 
 __all__ = ["carrier_text", "needs_carrier", "parse_carrier"]
 
-_SYMBOL = re.compile(r'@("[^"]*"|[\w.$-]+)')
+_SYMBOL = re.compile(rf"@(?:{STRING}|[\w.$-]+)")
 
 
 def needs_carrier(sharding: TensorSharding) -> bool:
@@ -69,7 +70,9 @@ def _mesh(text: str, meshes: Mapping[str, Mesh]) -> Mesh | None:
     symbol = _SYMBOL.search(text)
     if symbol is None:
         return next(iter(meshes.values())) if len(meshes) == 1 else None
-    name = symbol.group(1).strip('"')
+    name = symbol_name(symbol[0])
+    spelt = symbol[0][1:].strip('"')
+    name = name if name in meshes else spelt  # not every notation knows escapes
     if name not in meshes:
         known = ", ".join("@" + known for known in meshes) or "none"
         raise ShardingError(f"unknown mesh @{name}", cause=f"{text[:200]!r}; the module has the meshes {known}")

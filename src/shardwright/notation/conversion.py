@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import as_text, ir, load_module, module_text
+from shardwright.memo import uncollected
 
 __all__ = [
     "ModuleNotation",
@@ -41,6 +42,7 @@ class ModuleNotation:
             place. Raises `ShardingError` for what the dialect forbids and sdy and its carriers cannot hold.
         write: A module in `sdy` → the same module in this notation, in place.
         spell: What jaxlib prints → the notation's own syntax.
+        words: A text that has none of these is of another notation, and is not looked at; its name unless said.
     """
 
     name: str
@@ -50,21 +52,35 @@ class ModuleNotation:
     read: Callable[[ir.Module, str, str | bytes], None]
     write: Callable[[ir.Module], None]
     spell: Callable[[str], str]
+    words: tuple[str, ...] = ()
+
+    def is_of(self, content: str | bytes) -> bool:
+        """Whether a module is written in this notation."""
+        if isinstance(content, str) and not any(word in content for word in self.words or (self.name,)):
+            return False
+        return self.looks_like(content)
 
 
 _notations: dict[str, ModuleNotation] = {}
-_PASSED = re.compile(r'"(?:[^"\\\n]|\\.)*"(?!\s*\()|//[^\n]*')
-"""Strings and comments; the quoted name of an op in generic form is no string."""
+_PASSED = re.compile(r'"(?:[^"\\\n]|\\.)*"(?P<op>\s*\()?|//[^\n]*')
+"""Strings and comments; a string that a parenthesis follows is the name of an op in generic form."""
+
+
+def _kept(match: re.Match[str]) -> str:
+    return match[0] if match["op"] else ""
 
 
 def mentions(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether `pattern`, which stays within a line, occurs in a module's text outside comments and strings."""
+    """Whether `pattern`, which stays within a line, occurs in a module's text outside comments and strings.
+
+    One that begins with letters is looked for some forty times as fast as one that begins with a word boundary.
+    """
     at = pattern.search(text)
     while at is not None:
         start = text.rfind("\n", 0, at.start()) + 1
         end = text.find("\n", at.end())
         end = len(text) if end < 0 else end
-        if pattern.search(_PASSED.sub("", text[start:end])) is not None:
+        if pattern.search(_PASSED.sub(_kept, text[start:end])) is not None:
             return True
         at = pattern.search(text, end)
     return False
@@ -84,7 +100,7 @@ def module_notations() -> tuple[ModuleNotation, ...]:
 def notation_of(content: str | bytes) -> ModuleNotation:
     """The notation that a module is written in; `sdy` for one without shardings."""
     entries = module_notations()
-    return next((entry for entry in entries if entry.looks_like(content)), entries[0])
+    return next((entry for entry in entries if entry.is_of(content)), entries[0])
 
 
 def as_generic(content: str | bytes, name: str = "-", notation: ModuleNotation | None = None) -> str | bytes:
@@ -111,6 +127,7 @@ class Opened:
     module: ir.Module
 
 
+@uncollected
 def open_module(content: str | bytes, name: str = "-") -> Opened:
     """Read a module in any notation; diagnostics call it `name`.
 
@@ -125,6 +142,7 @@ def open_module(content: str | bytes, name: str = "-") -> Opened:
     return Opened(notation, generic, module)
 
 
+@uncollected
 def convert_module(content: str | bytes, to: str, name: str = "-") -> str:
     """A module in any notation, as text in the notation called `to`.
 

@@ -81,7 +81,7 @@ class Importer:
         for op, attribute in sharding_calls:
             self._constrain(op, attribute, entries, idle)
         for row in self.sites.rows:
-            self._said_of(row.attribute, (self._row_type(row),), partial(self.sites.fail_at_row, row))
+            self._said_of(row.attribute, (row.type,), partial(self.sites.fail_at_row, row))
         self._write_rows()
         self._write_meshes()
         regions = ManualRegions(self.mesh, entries, self.sites.fail_at)
@@ -229,7 +229,7 @@ class Importer:
                 if value.manual or (value.stated and not value.sharding.mesh.is_maximal):
                     self._check_taken(value.manual, taken(op), partial(self.sites.fail_at, op))
         for row in self.sites.rows:
-            (value,) = self._said[row.attribute, self._row_type(row)].values
+            (value,) = self._said[row.attribute, row.type].values
             if value.manual or (value.stated and not value.sharding.mesh.is_maximal):
                 self._check_taken(value.manual, taken(row.function), partial(self.sites.fail_at_row, row))
 
@@ -266,10 +266,6 @@ class Importer:
         self.module.operation.walk(visit)
         return functions, regions, meshes
 
-    def _row_type(self, row: Row) -> Any:
-        type: Any = ir.TypeAttr(row.function.attributes["function_type"]).value
-        return (type.inputs if row.kind == "argument" else type.results)[row.index]
-
     def _write_rows(self) -> None:
         by_list: dict[tuple[Any, str], list[Row]] = {}
         for row in self.sites.rows:
@@ -282,7 +278,7 @@ class Importer:
             function.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
 
     def _write_row(self, row: Row, entry: dict[str, Any]) -> None:
-        said = self._said[row.attribute, self._row_type(row)]
+        said = self._said[row.attribute, row.type]
         del entry[SHARDING]
         if said.values[0].stated:
             if "sdy.sharding" in entry:

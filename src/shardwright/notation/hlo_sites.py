@@ -28,11 +28,12 @@ Fail = Callable[..., ShardingError]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The sharding of one argument or result of a function."""
+    """The sharding of one argument or result of a function, which has this type."""
 
     function: Any
     kind: str
     index: int
+    type: Any
     attribute: Any
 
 
@@ -169,12 +170,14 @@ class Sites:
 
 
 def _rows(function: Any) -> Iterator[Row]:
+    signature: Any = ir.TypeAttr(function.attributes["function_type"]).value
     for kind, key in (("argument", "arg_attrs"), ("result", "res_attrs")):
         if key in function.attributes:
-            for index, entry in enumerate(ir.ArrayAttr(function.attributes[key])):
+            types = signature.inputs if kind == "argument" else signature.results
+            for index, (entry, type) in enumerate(zip(ir.ArrayAttr(function.attributes[key]), types, strict=True)):
                 attributes = ir.DictAttr(entry)
                 if SHARDING in attributes:
-                    yield Row(function, kind, index, attributes[SHARDING])
+                    yield Row(function, kind, index, type, attributes[SHARDING])
 
 
 def _names(stem: str) -> Iterator[str]:

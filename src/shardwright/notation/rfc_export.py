@@ -17,7 +17,7 @@ from shardwright.notation.rfc_distribute import distribute, verified
 from shardwright.notation.rfc_layouts import Layout, spelled_lists, symbol_text, trimmed
 from shardwright.notation.rfc_mesh import line_of, read_cluster, write_cluster
 from shardwright.notation.rfc_options import EXPLICIT, FUNCTION_MESH, OPTION
-from shardwright.notation.rfc_reading import entries_of, located, ops_of
+from shardwright.notation.rfc_reading import entries_of, located, ops_of, told
 from shardwright.notation.scan import layout as closed_layout
 from shardwright.notation.scan import positions
 from shardwright.notation.sdy import parse_shardings
@@ -52,6 +52,7 @@ class Exporter:
         self._read: dict[Any, tuple[TensorSharding, ...]] = {}
         self._layouts: dict[TensorSharding, Layout] = {}
         self._parsed: dict[str, Any] = {}
+        self._annotations: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.functions: list[tuple[Any, list[tuple[str, Any]]]] = []
         for view in module.body.operations:
             op = view.operation
@@ -67,8 +68,11 @@ class Exporter:
         materialized = any(name in EXPLICIT for _, ops in self.functions for name, _ in ops)
         for function, ops in self.functions:
             for name, op in ops:
-                self._check(name, op, materialized)
-                _rename_option(op)
+                attributes = op.attributes
+                self._check(name, op, attributes, materialized)
+                if OPTION in attributes:  # goes by the RFC's own name
+                    attributes["sharding"] = attributes[OPTION]
+                    del attributes[OPTION]
             self.symbol = self._function_mesh(function, ops)
             if materialized:
                 distribute(self, function, ops)
@@ -83,11 +87,11 @@ class Exporter:
 
     # What the form cannot say.
 
-    def _check(self, name: str, op: Any, materialized: bool) -> None:
+    def _check(self, name: str, op: Any, attributes: Any, materialized: bool) -> None:
         why = _WHY.get(name, "")
         if not why and name.startswith("sdy.") and name not in EXPLICIT and name not in _SAID:
             why = "the RFC has no such op"
-        if not why and _CARRIERS[0] in op.attributes:
+        if not why and _CARRIERS[0] in attributes:
             why = _WHY["shardwright.constraint"]
         if not why and materialized and name in _SAID:
             why = "among collectives every tensor's type is what it is, and nothing is left to be asked for"
@@ -157,13 +161,16 @@ class Exporter:
             return
         ops = self._without_returned(ops, results)
         for index, sharding in sorted(arguments.items(), reverse=True):
-            with located("func.func", where), ir.InsertionPoint.at_block_begin(block):
-                self._annotated(block.arguments[index], sharding, function.location)
+            with located("func.func", where):
+                at = ir.InsertionPoint.at_block_begin(block)
+                self._annotated(block.arguments[index], sharding, function.location, at)
         for name, op in ops:
             if name in _SAID:
                 self._for_users(op, self.shardings(op.attributes["sharding"])[0])
-            elif _SHARDING in op.attributes:
-                self._defined(name, op)
+                continue
+            attribute = op.attributes.get(_SHARDING)
+            if attribute is not None:
+                self._defined(name, op, attribute)
             elif name == "func.return" and results:
                 self._returned(op, results, where)
 
@@ -204,17 +211,24 @@ class Exporter:
             found.append(shardings)
         return found[0], found[1]
 
-    def _annotated(self, value: Any, sharding: TensorSharding, location: Any, as_result: bool = True) -> Any:
-        """A `mesh.annotate` of a value at the insertion point, which all its users read from now on."""
+    def _annotated(self, value: Any, sharding: TensorSharding, location: Any, at: Any, as_result: bool = True) -> Any:
+        """A `mesh.annotate` of a value at an insertion point, which all its users read from now on."""
         attributes = self._annotation(sharding, as_result)
         created = ir.Operation.create(
-            "mesh.annotate", results=[value.type], operands=[value], attributes=attributes, loc=location
+            "mesh.annotate", results=[value.type], operands=[value], attributes=attributes, loc=location, ip=at
         )
         if as_result:
             value.replace_all_uses_except(created.result, created)
         return created.result
 
     def _annotation(self, sharding: TensorSharding, as_result: bool) -> dict[str, Any]:
+        key = (sharding, self.symbol, as_result)
+        found = self._annotations.get(key)
+        if found is None:
+            found = self._annotations[key] = self._annotation_of(sharding, as_result)
+        return found
+
+    def _annotation_of(self, sharding: TensorSharding, as_result: bool) -> dict[str, Any]:
         opened = [dim.open for dim in sharding.dims]
         if any(opened) and not all(opened):
             raise ShardingError(
@@ -235,31 +249,27 @@ class Exporter:
             return plain.format(lists)
         return f"#mesh.shard<{symbol_text(layout.symbol)}, {lists}>"
 
-    def _defined(self, name: str, op: Any) -> None:
-        shardings = self.shardings(op.attributes[_SHARDING])
+    def _defined(self, name: str, op: Any, attribute: Any) -> None:
         del op.attributes[_SHARDING]
-        with located(name, line_of(op, self.name)), ir.InsertionPoint.after(op):
-            for value, sharding in reversed(list(zip(op.results, shardings, strict=True))):
+        location, after = op.location, ir.InsertionPoint.after(op)
+        try:
+            for value, sharding in reversed(list(zip(op.results, self.shardings(attribute), strict=True))):
                 if isinstance(value.type, ir.RankedTensorType):
-                    self._annotated(value, sharding, op.location)
+                    self._annotated(value, sharding, location, after)
+        except ShardingError as error:
+            raise told(error, name, line_of(op, self.name)) from None
 
     def _for_users(self, op: Any, sharding: TensorSharding) -> None:
-        with located(op.name, line_of(op, self.name)), ir.InsertionPoint(op):
-            new = self._annotated(op.operands[0], sharding, op.location, as_result=False)
+        with located(op.name, line_of(op, self.name)):
+            new = self._annotated(op.operands[0], sharding, op.location, ir.InsertionPoint(op), as_result=False)
         op.results[0].replace_all_uses_with(new)
         op.erase()
 
     def _returned(self, op: Any, results: dict[int, TensorSharding], where: str) -> None:
         for index, sharding in sorted(results.items()):
-            with located("func.func", where), ir.InsertionPoint(op):
-                op.operands[index] = self._annotated(op.operands[index], sharding, op.location, as_result=False)
-
-
-def _rename_option(op: Any) -> None:
-    """An op's option goes by the RFC's own name."""
-    if OPTION in op.attributes:
-        op.attributes["sharding"] = op.attributes[OPTION]
-        del op.attributes[OPTION]
+            with located("func.func", where):
+                at = ir.InsertionPoint(op)
+                op.operands[index] = self._annotated(op.operands[index], sharding, op.location, at, as_result=False)
 
 
 def _rows(function: Any, key: str) -> list[Any]:

@@ -17,11 +17,12 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.notation.rfc_collectives import COLLECTIVES
+from shardwright.notation.rfc_import_annotations import import_annotations
 from shardwright.notation.rfc_import_collectives import import_collective
 from shardwright.notation.rfc_layouts import Layout, layout
 from shardwright.notation.rfc_mesh import line_of, write_mesh
 from shardwright.notation.rfc_options import FUNCTION_MESH, OPTION
-from shardwright.notation.rfc_reading import Function, Reading, Said, entries_of, located
+from shardwright.notation.rfc_reading import Function, Reading, Said, entries_of, located, told
 from shardwright.notation.sdy import print_shardings
 from shardwright.sharding import replicated
 
@@ -32,6 +33,7 @@ _LOCAL = frozenset(
     {"all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute", "partition_id", "replica_id"}
 )
 _CONSTANTS = frozenset({"mhlo.constant", "stablehlo.constant", "arith.constant"})
+_SAYING = ("mesh.", "sdy.")
 _OPTION_TEXT = re.compile(r"\[(?:\[[-0-9, ]*\](?:, )?)*\]")
 _ENCODING_AT_END = re.compile(r",\s*#mesh\.shard<.*>>$", re.DOTALL)
 
@@ -45,16 +47,17 @@ def is_per_device(reading: Reading) -> bool:
     query = sharding = None
     explicit = False
     for function in reading.functions:
-        for name, op in function.ops:
+        names = {name for name, _ in function.ops}
+        for name, op in function.ops if not names.isdisjoint(_QUERIES) else ():
             if name in _QUERIES:
                 query = query or (name, op)
                 _check_query(reading, function, name, op)
-            elif name.startswith("mesh."):
-                sharding = sharding or (name, op)
-            elif name.partition(".")[2] in _LOCAL:
-                explicit = True
-        if _is_distributed(reading, function) and sharding is None:
+        shardings = {name for name in names if name.startswith("mesh.")} - _QUERIES
+        if shardings and sharding is None:
+            sharding = next((name, op) for name, op in function.ops if name in shardings)
+        if reading.distributed and _is_distributed(reading, function) and sharding is None:
             sharding = ("func.func", function.op)
+        explicit = explicit or any(name.partition(".")[2] in _LOCAL for name in names - shardings)
     if query and sharding:
         raise ShardingError(
             f"{query[0]} stands in a program with shardings",
@@ -106,11 +109,13 @@ def import_shardings(reading: Reading, per_device: bool) -> None:
         if per_device:
             continue
         pending = _pending(reading, function)
-        _retype(reading, function, materialized=bool(pending))
+        if pending or reading.distributed:
+            _retype(reading, function, materialized=bool(pending))
         for op, source, target in pending:
             import_collective(reading, function, op, source, target)
-        _annotations(reading, function)
+        import_annotations(reading, function)
         _write(reading, function)
+        reading.said.clear()
     if not per_device:
         _meshes(reading)
 
@@ -119,7 +124,7 @@ def _options(reading: Reading, function: Function, per_device: bool) -> None:
     """Options of ops move to an attribute of ours: `sharding` alone is a name that other dialects use."""
     for name, op in function.ops:
         attributes = op.attributes
-        if "sharding" not in attributes or name.startswith(("mesh.", "sdy.")):
+        if "sharding" not in attributes or name.startswith(_SAYING):
             continue
         option = attributes["sharding"]
         text = str(option)
@@ -132,7 +137,7 @@ def _options(reading: Reading, function: Function, per_device: bool) -> None:
             where = line_of(op, reading.name)
             with located(name, where):
                 loops = layout(text, text.count("[") - 1)
-                reading.sharding(loops.on(function.symbol), False, where)
+                reading.sharding(loops.on(function.symbol))
 
 
 def _pending(reading: Reading, function: Function) -> list[tuple[Any, Layout | None, Layout | None]]:
@@ -155,17 +160,15 @@ def _pending(reading: Reading, function: Function) -> list[tuple[Any, Layout | N
 
 def _retype(reading: Reading, function: Function, materialized: bool) -> None:
     """Types become standard; what they said is noted. Among collectives a standard tensor is a replicated one."""
-    where = line_of(function.op, reading.name)
+    where = function.op.location
     for value in function.arguments:
         _plain(reading, function, value, where, materialized)
     for name, op in function.ops:
-        where = ""
         for value in op.results:
             facts = reading.type(value.type)
             if facts.layout is None and not materialized:
                 continue
-            where = where or line_of(op, reading.name)
-            _plain(reading, function, value, where, materialized)
+            _plain(reading, function, value, op.location, materialized)
             if facts.layout is not None and name in _CONSTANTS:
                 text = _ENCODING_AT_END.sub(">", str(op.attributes["value"]))
                 op.attributes["value"] = parse_attribute(text)
@@ -176,13 +179,13 @@ def _retype(reading: Reading, function: Function, materialized: bool) -> None:
     _retype_function(reading, function, materialized)
 
 
-def _plain(reading: Reading, function: Function, value: Any, where: str, materialized: bool) -> None:
+def _plain(reading: Reading, function: Function, value: Any, where: Any, materialized: bool) -> None:
     facts = reading.type(value.type)
     if facts.layout is not None:
         value.set_type(facts.plain)
-        reading.say(value, Said(facts.layout.on(function.symbol), False, where))
+        reading.say(value, Said(reading.statement(facts.layout.on(function.symbol)), where))
     elif materialized and facts.rank is not None:
-        reading.say(value, Said(Layout(function.symbol, ((),) * facts.rank), False, where))
+        reading.say(value, Said(reading.statement(Layout(function.symbol, ((),) * facts.rank)), where))
 
 
 def _retype_function(reading: Reading, function: Function, materialized: bool) -> None:
@@ -190,114 +193,57 @@ def _retype_function(reading: Reading, function: Function, materialized: bool) -
     type: Any = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
     inputs = [reading.type(handle, op) for handle in type.inputs]
     results = [reading.type(handle, op) for handle in type.results]
-    where = line_of(op, reading.name)
     for index, facts in enumerate(results):
         said = facts.layout
         if said is None and materialized and facts.rank is not None:
             said = Layout("", ((),) * facts.rank)
         if said is not None:
-            function.results[index] = Said(said.on(function.symbol), False, where)
+            function.results[index] = Said(reading.statement(said.on(function.symbol)), op.location)
     plain = ir.FunctionType.get([facts.plain for facts in inputs], [facts.plain for facts in results])
     op.attributes["function_type"] = ir.TypeAttr.get(plain)
     if not function.arguments:
         function.declared = {i: f.layout.on(function.symbol) for i, f in enumerate(inputs) if f.layout is not None}
 
 
-def _annotations(reading: Reading, function: Function) -> None:
-    for name, op in function.ops:
-        if name == "mesh.annotate":
-            _annotation(reading, function, op)
-
-
-def _annotation(reading: Reading, function: Function, op: Any) -> None:
-    where = line_of(op, reading.name)
-    value, result = op.operands[0], op.results[0]
-    with located("mesh.annotate", where):
-        said = _annotated(reading, function, op, where)
-        users = list(result.uses)
-        as_result = "as_result" not in op.attributes or ir.BoolAttr(op.attributes["as_result"]).value
-        returned = [use.operand_number for use in users if use.owner.name == "func.return"]
-        if as_result and _is_definable(value, function):
-            reading.say(_source(value), said)
-        elif users and len(returned) == len(users) and not as_result:
-            _returned(function, returned, said)
-        else:
-            value = _constrained(reading, op, value, said)
-    result.replace_all_uses_with(value)
-    op.erase()
-
-
-def _annotated(reading: Reading, function: Function, op: Any, where: str) -> Said:
-    rank = reading.type(op.operands[0].type).rank
-    if rank is None:
-        raise ShardingError(f"{op.operands[0].type} is not a ranked tensor", remedy="annotate a tensor of known rank")
-    required = "required" not in op.attributes or ir.BoolAttr(op.attributes["required"]).value
-    if "sharding" not in op.attributes:
-        raise ShardingError("mesh.annotate lacks its attribute sharding", remedy="give it")
-    found = reading.layout(op.attributes["sharding"], rank).on(function.symbol)
-    reading.sharding(found, False, where)
-    return Said(found, not required and rank > 0, where)
-
-
-def _is_definable(value: Any, function: Function) -> bool:
-    """Whether a sharding can be put where the value is defined: arguments of inner regions have no such place."""
-    if not isinstance(value, ir.BlockArgument):
-        return True
-    return bool(value.owner == function.op.regions[0].blocks[0])
-
-
-def _source(value: Any) -> Any:
-    """The value that is annotated, behind annotations of it for other users."""
-    while not isinstance(value, ir.BlockArgument) and value.owner.name == "sdy.sharding_constraint":
-        value = value.owner.operands[0]
-    return value
-
-
-def _returned(function: Function, numbers: list[int], said: Said) -> None:
-    for number in numbers:
-        before = function.results.get(number)
-        if before is not None and before.layout != said.layout:
-            raise ShardingError(
-                f"result {number} of @{function.name} is said to be {before.layout.text} and {said.layout.text}",
-                cause=f"the first is at {before.location}",
-                remedy="take one of the two away",
-            )
-        function.results[number] = said
-
-
-def _constrained(reading: Reading, op: Any, value: Any, said: Said) -> Any:
-    created = ir.Operation.create(
-        "sdy.sharding_constraint",
-        results=[value.type],
-        operands=[value],
-        attributes={"sharding": reading.sdy(said.layout, said.open, said.location)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    return created.result
-
-
 def _write(reading: Reading, function: Function) -> None:
     """Put what is said of values where they are defined."""
+    known = reading.said
     for name, op in function.ops:
-        if name.startswith(("mesh.", "sdy.")):
+        if name.startswith(_SAYING):
             continue
-        found = [reading.said.get(value) for value in op.results]
+        results = op.results
+        if len(results) == 1:
+            said = known.get(results[0])
+            if said is not None:
+                op.attributes["sdy.sharding"] = _attribute(reading, said, per_value=True)
+            continue
+        found = [known.get(value) for value in results]
         if any(found):
             op.attributes["sdy.sharding"] = _per_value(reading, op, found)
-    arguments = {index: said for index, value in enumerate(function.arguments) if (said := reading.said.get(value))}
+    arguments = {index: said for index, value in enumerate(function.arguments) if (said := known.get(value))}
     for index, declared in function.declared.items():
-        arguments[index] = Said(declared, False, line_of(function.op, reading.name))
+        arguments[index] = Said(reading.statement(declared), function.op.location)
     type: Any = ir.FunctionType(ir.TypeAttr(function.op.attributes["function_type"]).value)
     _write_dictionaries(reading, function.op, "arg_attrs", len(type.inputs), arguments)
     _write_dictionaries(reading, function.op, "res_attrs", len(type.results), function.results)
 
 
+def _attribute(reading: Reading, said: Said, per_value: bool) -> Any:
+    """What is said as an attribute, of an op of one result where `per_value`; refused where it is said."""
+    try:
+        return said.statement.per_value if per_value else said.statement.attribute
+    except ShardingError as error:
+        raise told(error, "", reading.where(said.location)) from None
+
+
 def _per_value(reading: Reading, op: Any, found: list[Said | None]) -> Any:
-    known = next(said for said in found if said is not None)
-    mesh = reading.sharding(known.layout, known.open, known.location).mesh
+    known = [said for said in found if said is not None]
+    for said in known:
+        with located("", reading.where(said.location)):
+            _ = said.statement.sharding
+    mesh = known[0].statement.sharding.mesh
     shardings = [
-        reading.sharding(said.layout, said.open, said.location)
+        said.statement.sharding
         if said is not None
         else replicated(mesh, reading.type(value.type).rank or 0, open=True)
         for said, value in zip(found, op.results, strict=True)
@@ -311,7 +257,7 @@ def _write_dictionaries(reading: Reading, op: Any, key: str, count: int, said: d
     rows: list[Any] = list(op.attributes[key]) if key in op.attributes else [ir.DictAttr.get({})] * count
     for index, entry in said.items():
         row = {named.name: named.attr for named in entries_of(rows[index])}
-        row["sdy.sharding"] = reading.sdy(entry.layout, entry.open, entry.location)
+        row["sdy.sharding"] = _attribute(reading, entry, per_value=False)
         rows[index] = ir.DictAttr.get(row)
     op.attributes[key] = ir.ArrayAttr.get(rows)
 

@@ -38,8 +38,8 @@ def import_collective(
         said = Collective(
             name[5:], (source or whole).on(function.symbol), (target or whole).on(function.symbol), _attributes(op)
         )
-        for axis in (said.source, said.target):
-            reading.sharding(axis, False, where)
+        for side in (said.source, said.target):
+            _ = reading.statement(side).sharding  # refuses a mesh or an axis that there is not
         if said.source.symbol != said.target.symbol and name != "mesh.collective_permute":
             raise ShardingError(
                 f"{name} leads from @{said.source.symbol} to @{said.target.symbol}",
@@ -50,10 +50,10 @@ def import_collective(
         chain = moves(said)
         value = op.operands[0]
         for before, move in zip((said.source, *(move.target for move in chain)), chain, strict=False):
-            value = _moved(reading, op, value, before, move, where)
+            value = _moved(reading, op, value, before, move)
     old = op.results[0]
     reading.said.pop(old, None)
-    reading.said[value] = Said(said.target, False, where)
+    reading.said[value] = Said(reading.statement(said.target), op.location)
     old.replace_all_uses_with(value)
     op.erase()
 
@@ -69,19 +69,19 @@ def _attributes(op: Any) -> dict[str, Any]:
     return found
 
 
-def _moved(reading: Reading, op: Any, value: Any, before: Layout, move: Move, where: str) -> Any:
+def _moved(reading: Reading, op: Any, value: Any, before: Layout, move: Move) -> Any:
     """The value after one sdy collective."""
-    target = reading.sharding(move.target, False, where)
+    target = reading.statement(move.target).sharding
     mesh = target.mesh
     if move.name == "collective_permute":
-        source = reading.sharding(before, False, where)
+        source = reading.statement(before).sharding
         if list(map(axes_size, source.axes)) != list(map(axes_size, target.axes)) or source.partial != target.partial:
             raise ShardingError(
                 f"a permutation does not lead from {before.text} to {move.target.text}",
                 cause="each device sends its whole shard to one other, so all dimensions keep their number of shards",
                 remedy="gather, split or reduce as well",
             )
-    attributes = {"out_sharding": reading.sdy(move.target, False, where)}
+    attributes = {"out_sharding": reading.statement(move.target).attribute}
     if move.name in LISTS:
         text = print_axis_lists(axes_at(move.axes, mesh), mesh)
         attributes[LISTS[move.name]] = reading.attribute(f"#sdy<list_of_axis_ref_lists{text}>")

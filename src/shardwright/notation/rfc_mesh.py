@@ -21,7 +21,7 @@ from shardwright.notation.sdy import parse_mesh, print_mesh
 
 _WORD = re.compile(r"[\w.$-]+")
 
-__all__ = ["Cluster", "line_of", "read_cluster", "write_cluster", "write_mesh"]
+__all__ = ["Cluster", "line_at", "line_of", "read_cluster", "write_cluster", "write_mesh"]
 
 
 class Cluster:
@@ -106,7 +106,12 @@ def _names(attribute: Any, location: str) -> list[str]:
 
 def line_of(op: Any, name: str) -> str:
     """`FILE:LINE` of an op; MLIR calls the text it parses `-`, and `name` is its file."""
-    found = read_location(str(op.location))
+    return line_at(op.location, name)
+
+
+def line_at(location: Any, name: str) -> str:
+    """The same of MLIR's location of an op."""
+    found = read_location(str(location))
     return f"{name if found.file == '-' else found.file}:{found.line}" if found.file else found.name or name
 
 

@@ -18,7 +18,8 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, mhlo, passmanager
 from shardwright.ir.locations import read_location
-from shardwright.notation.conversion import ModuleNotation, register
+from shardwright.notation.conversion import ModuleNotation, mentions, register
+from shardwright.notation.forms.bytecode import verify_bytecode
 from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.texts import to_custom, to_generic
 from shardwright.notation.rfc_export import Exporter
@@ -29,12 +30,11 @@ from shardwright.notation.rfc_reading import Reading, ops_of
 
 __all__ = ["OPTION", "apply_options", "export_module", "import_module", "looks_like"]
 
-_MARKS = re.compile(
-    r"""\bmesh\.(?:cluster|annotate|sub_cluster|local_split|idx|size)\b(?!\s*=)"""
-    r"""|\bmesh_cluster\s*=|\btensor<[^<>"]*,\s*\#mesh\.shard<"""
+_MARKS = (
+    re.compile(r"mesh\.(?<!\wmesh\.)(?:cluster|annotate|sub_cluster|local_split|idx|size)\b(?!\s*=)"),
+    re.compile(r"mesh_cluster(?<!\wmesh_cluster)\s*="),
 )
-_PASSED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"(?P<op>\s*\()?')
-"""Comments and strings; a string that a parenthesis follows is the name of an op."""
+_ENCODED = re.compile(r'tensor<(?<!\wtensor<)[^<>"]*,\s*#mesh\.shard<')
 
 
 def looks_like(text: str | bytes) -> bool:
@@ -45,28 +45,28 @@ def looks_like(text: str | bytes) -> bool:
     """
     if isinstance(text, bytes):
         return b"mesh_cluster" in text
-    if "mesh" not in text or _MARKS.search(text) is None:
-        return False
-    return _MARKS.search(_PASSED.sub(lambda match: match[0] if match["op"] else "", text)) is not None
+    return any(mentions(mark, text) for mark in _MARKS) or ("#mesh.shard<" in text and mentions(_ENCODED, text))
 
 
-def import_module(module: Any, name: str = "-") -> None:
+def import_module(module: Any, name: str = "-", content: str | bytes = b"") -> None:
     """Rewrite a module of the RFC, in generic form, to the sdy dialect; mhlo becomes stablehlo.
 
     A program for one device (`mesh.idx`, `mesh.size`, collectives on standard tensors) has no shardings and keeps its
-    cluster. Options of ops stay as `shardwright.option` and are applied where nothing else is said. `name` is the file.
+    cluster. Options of ops stay as `shardwright.option` and are applied where nothing else is said. `name` is the file;
+    `content`, the text that was parsed, tells what need not be looked for.
 
     Raises:
         ShardingError: what the RFC forbids, two annotations of one value that differ, or what one program on one set of
             devices cannot hold; with op and line.
     """
     with context(), ir.Location.unknown():
-        reading = Reading(module, name)
+        reading = Reading(module, name, _may_hold(content, "#mesh"))
         per_device = is_per_device(reading)
         import_shardings(reading, per_device)
         options = any(function.options for function in reading.functions)
         del reading  # its handles do not outlive a pass
-        _legalize(module, name, "mhlo.", "hlo-legalize-to-stablehlo")
+        if _may_hold(content, "mhlo."):
+            _legalize(module, name, "mhlo.", "hlo-legalize-to-stablehlo")
         if options and not per_device:
             apply_options(module, name)
 
@@ -84,6 +84,10 @@ def export_module(module: Any, name: str = "-", *, mhlo: bool = False) -> None:
         if mhlo:
             _legalize(module, name, "stablehlo.", "stablehlo-legalize-to-hlo")
         Exporter(module, name).run()
+
+
+def _may_hold(content: str | bytes, word: str) -> bool:
+    return not isinstance(content, str) or word in content
 
 
 @lru_cache(maxsize=1)
@@ -122,14 +126,21 @@ def _not_legal(error: Any, name: str) -> ShardingError:
     )
 
 
+def _read(module: ir.Module, name: str, content: str | bytes) -> None:
+    if isinstance(content, bytes):  # a text was held against the forms when it was spelt generically
+        verify_bytecode(module, [RFC], name)
+    import_module(module, name, content)
+
+
 register(
     ModuleNotation(
         "rfc",
         "the mesh RFC on LLVM's forum: clusters, annotations, distributed tensors",
         looks_like,
         lambda text, name: to_generic(text, [RFC], name),
-        lambda module, name, _: import_module(module, name),
+        _read,
         export_module,
         partial(to_custom, dialects=[RFC]),
+        words=("mesh",),
     )
 )

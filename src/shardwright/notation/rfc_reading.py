@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from shardwright.errors import ShardingError
@@ -12,14 +13,15 @@ from shardwright.ir.context import ir, parse_attribute, parse_type
 from shardwright.ir.read import BODY_OPS
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc_layouts import ENCODED, Layout, layout, rank_of, symbol_text
-from shardwright.notation.rfc_mesh import Cluster, line_of
+from shardwright.notation.rfc_mesh import Cluster, line_at, line_of
 from shardwright.notation.scan import axes_at
-from shardwright.notation.sdy import print_sharding
+from shardwright.notation.sdy import print_sharding, print_shardings
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 _SKIP, _ADVANCE = ir.WalkResult.SKIP, ir.WalkResult.ADVANCE
+_WITH_BODIES = BODY_OPS | {name.replace("stablehlo.", "mhlo.", 1) for name in BODY_OPS}
 
-__all__ = ["Function", "Reading", "Said", "entries_of", "located", "ops_of", "sharding_on"]
+__all__ = ["Function", "Reading", "Said", "Statement", "entries_of", "located", "ops_of", "sharding_on", "told"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,44 @@ class TypeFacts:
     layout: Layout | None
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What is said of a value, and where."""
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A layout that is required, or a hint (`open`); its sharding and attributes are made once.
 
+    They raise as `Reading.sharding` does.
+    """
+
+    reading: Reading
     layout: Layout
     open: bool
-    location: str
+
+    @cached_property
+    def sharding(self) -> TensorSharding:
+        """On the mesh that the layout names."""
+        return self.reading.sharding(self.layout, self.open)
+
+    @cached_property
+    def attribute(self) -> Any:
+        """`#sdy.sharding<…>`."""
+        return parse_attribute(print_sharding(self.sharding))
+
+    @cached_property
+    def per_value(self) -> Any:
+        """`#sdy.sharding_per_value<[<…>]>`, of an op of one result."""
+        return parse_attribute(print_shardings([self.sharding]))
+
+
+@dataclass(slots=True)
+class Said:
+    """What is said of a value, and MLIR's location of what says it."""
+
+    statement: Statement
+    location: Any
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that is said."""
+        return self.statement.layout
 
 
 @dataclass(slots=True)
@@ -66,7 +99,7 @@ def ops_of(function: Any) -> list[tuple[str, Any]]:
     def visit(op: Any) -> Any:
         name = op.name
         found.append((name, op))
-        return _SKIP if name.replace("mhlo.", "stablehlo.", 1) in BODY_OPS else _ADVANCE
+        return _SKIP if name in _WITH_BODIES else _ADVANCE
 
     function.walk(visit, ir.WalkOrder.PRE_ORDER)  # iterating over blocks looks for a Python module of `mesh` each time
     return found[1:]
@@ -75,16 +108,17 @@ def ops_of(function: Any) -> list[tuple[str, Any]]:
 class Reading:
     """One module being imported: its clusters and functions, what is said of its values, and what is known of types."""
 
-    def __init__(self, module: Any, name: str) -> None:
-        """Survey the module of the file `name`."""
+    def __init__(self, module: Any, name: str, distributed: bool = True) -> None:
+        """Survey the module of the file `name`; `distributed`: whether its types may say how tensors lie."""
         self.name = name
+        self.distributed = distributed
         self.clusters: dict[str, Cluster] = {}
         self.functions: list[Function] = []
         self.said: dict[Any, Said] = {}
         self._types: dict[Any, TypeFacts] = {}
         self._layouts: dict[Any, Layout] = {}
         self._attributes: dict[Any, Any] = {}
-        self._shardings: dict[tuple[Layout, bool], TensorSharding] = {}
+        self._statements: dict[tuple[Layout, bool], Statement] = {}
         functions = []
         for view in module.body.operations:
             op = view.operation
@@ -136,22 +170,25 @@ class Reading:
             found = self._layouts[key] = layout(str(attribute), rank)
         return found
 
-    def sharding(self, layout: Layout, open_: bool, location: str) -> TensorSharding:
+    def statement(self, layout: Layout, open_: bool = False) -> Statement:
+        """The one statement of a layout whose mesh is named."""
+        key = (layout, open_)
+        found = self._statements.get(key)
+        if found is None:
+            found = self._statements[key] = Statement(self, layout, open_)
+        return found
+
+    def sharding(self, layout: Layout, open_: bool = False) -> TensorSharding:
         """The sharding of a layout whose mesh is named.
 
         Raises:
             ShardingError: no such mesh, one of unknown size, or an axis that it lacks.
         """
-        key = (layout, open_)
-        found = self._shardings.get(key)
-        if found is None:
-            with located("", location):
-                found = self._shardings[key] = sharding_on(layout, self._mesh(layout.symbol), open_)
-        return found
+        return sharding_on(layout, self._mesh(layout.symbol), open_)
 
-    def sdy(self, layout: Layout, open_: bool, location: str) -> Any:
-        """The attribute `#sdy.sharding<…>` of a layout; raises as `sharding` does."""
-        return self.attribute(print_sharding(self.sharding(layout, open_, location)))
+    def where(self, location: Any) -> str:
+        """`FILE:LINE` of an MLIR location."""
+        return line_at(location, self.name)
 
     def _mesh(self, symbol: str) -> Mesh:
         if symbol not in self.clusters:
@@ -178,10 +215,21 @@ class Reading:
         before = self.said.get(value)
         if before is None:
             self.said[value] = said
+        elif before.statement is said.statement:
+            return
         elif before.layout != said.layout:
-            raise _conflict(before, said)
-        elif before.open and not said.open:
+            raise self._conflict(before, said)
+        elif before.statement.open:
             self.said[value] = said
+
+    def _conflict(self, before: Said, said: Said) -> ShardingError:
+        return ShardingError(
+            f"a value is annotated as {before.layout.text} and as {said.layout.text}",
+            op="mesh.annotate",
+            location=self.where(said.location),
+            cause=f"the first is at {self.where(before.location)}; a value has one sharding where it is defined",
+            remedy="take one of the two away, or give one with as_result = false, for users",
+        )
 
 
 def entries_of(dictionary: Any) -> Any:
@@ -195,10 +243,15 @@ def located(op: str, location: str) -> Iterator[None]:
     try:
         yield
     except ShardingError as error:
-        said = error.diagnostic
-        raise ShardingError(
-            said.message, op=said.op or op, location=said.location or location, cause=said.cause, remedy=said.remedy
-        ) from None
+        raise told(error, op, location) from None
+
+
+def told(error: ShardingError, op: str, location: str) -> ShardingError:
+    """A refusal that names the op and where it stands, unless it does already."""
+    said = error.diagnostic
+    return ShardingError(
+        said.message, op=said.op or op, location=said.location or location, cause=said.cause, remedy=said.remedy
+    )
 
 
 def _read_type(handle: Any) -> TypeFacts:
@@ -222,13 +275,3 @@ def sharding_on(layout: Layout, mesh: Mesh, open_: bool) -> TensorSharding:
     *dims, along = axes_at([*layout.dims, layout.partial], mesh)
     partial = tuple(Partial(axis) for axis in sorted(along, key=mesh.sort_key))
     return TensorSharding(mesh, tuple(DimSharding(axes, open_) for axes in dims), partial=partial)
-
-
-def _conflict(before: Said, said: Said) -> ShardingError:
-    return ShardingError(
-        f"a value is annotated as {before.layout.text} and as {said.layout.text}",
-        op="mesh.annotate",
-        location=said.location,
-        cause=f"the first is at {before.location}; a value has one sharding where it is defined",
-        remedy="take one of the two away, or give one with as_result = false, for users",
-    )

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import re
 
+from shardwright.errors import ShardingError
+
 __all__ = ["STRING", "SYMBOL", "quoted", "symbol", "symbol_name", "unquoted"]
 
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 """A pattern for one string with its quotes."""
 
-SYMBOL = rf"@(?:{STRING}|[\w.$-]+)"
-"""A pattern for one symbol; hyphens, which MLIR wants in quotes, are read also without."""
+SYMBOL = rf"@(?:{STRING}|[A-Za-z_][A-Za-z0-9_$.]*)"
+"""A pattern for one symbol, which MLIR wants in quotes where it is not plain."""
 
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 _SPECIAL = re.compile(rb'[^\x20-\x7e]|["\\]')
@@ -30,8 +32,11 @@ def unquoted(text: str) -> str:
     inner = text[1:-1] if text[:1] == '"' else text
     if "\\" not in inner:
         return inner
-    data = _ESCAPE.sub(_unescaped, inner.encode("utf-8", "surrogateescape"))
-    return data.decode("utf-8", "surrogateescape")
+    data = _ESCAPE.sub(_unescaped, inner.encode("utf-8", "surrogatepass"))
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # bytes that are no text, which MLIR allows
+        return data.decode("utf-8", "surrogateescape")
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:
@@ -40,8 +45,19 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def quoted(name: str) -> str:
-    """The name as MLIR prints a string: in quotes, with what is not plain ASCII as hexadecimal digits."""
-    data = name.encode("utf-8", "surrogateescape")
+    """The name as MLIR prints a string: in quotes, with what is not plain ASCII as hexadecimal digits.
+
+    Raises:
+        ShardingError: a name that is not text: it has half of a pair of surrogates.
+    """
+    try:
+        data = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ShardingError(
+            f"the name {name[:200]!r} cannot be written",
+            cause=f"its character {error.start} is half of a pair of surrogates, which no encoding has",
+            remedy="rename it",
+        ) from None
     return f'"{_SPECIAL.sub(_escaped, data).decode("ascii")}"'
 
 

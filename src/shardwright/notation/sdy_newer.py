@@ -180,14 +180,34 @@ class _Carrying:
     def _check_rest(self, written: str) -> None:
         for match in re.finditer(rf"{STRING}|//[^\n]*|(?P<kind>{_KIND.pattern})", written):
             if match["kind"]:
-                before = re.findall(r"\bsdy\.(?:manual|named)_computation\b", written[: match.start()])
-                raise ShardingError(
-                    "a kind of reduction stands where it cannot be held",
-                    op=before[-1] if before else "",
-                    location=f"{self.name}:{line_of(written, match.start())}",
-                    cause=f"{match['kind']!r} belongs to the shardings of a value, a constraint or a collective",
-                    remedy="combine the value before and after the region, or inside it by a collective of its own",
-                )
+                raise _not_held(match[2], written, match.start(), self.name)
+
+
+def _not_held(kind: str, text: str, at: int, name: str) -> ShardingError:
+    """The refusal of a kind of reduction that no carrier takes, at position `at` of the text."""
+    ops = re.findall(r"\bsdy\.(?:manual|named)_computation\b", text[:at])
+    side_at, side = max((text.rfind(side, 0, at), side) for side in ("in_shardings", "out_shardings"))
+    inside = side_at >= 0 and re.search(r"%|manual_axes", text[side_at:at]) is None
+    if not ops or not inside:
+        cause = f"'unreduced={kind}' belongs to the shardings of a value, a constraint or a collective"
+        remedy = "state it on the value, or on a constraint after it"
+    else:
+        cause = (
+            f"the {side} of an {ops[-1]} are an attribute of sdy, which jaxlib reads itself and knows without "
+            f"kinds, and which propagation writes anew: 'unreduced={kind}' has no place in it"
+        )
+        remedy = (
+            f"reduce the operand by an sdy.all_reduce {kind} before the computation"
+            if side == "in_shardings"
+            else f"reduce the result inside the computation, by a stablehlo.all_reduce whose body is a {kind}"
+        )
+    return ShardingError(
+        f"the kind of reduction {kind!r} stands where it cannot be held",
+        op=ops[-1] if ops else "",
+        location=f"{name}:{line_of(text, at)}",
+        cause=cause,
+        remedy=remedy,
+    )
 
 
 def _string(text: str) -> str:

@@ -19,7 +19,10 @@ from __future__ import annotations
 import re
 from functools import partial
 
+from shardwright.ir.context import ir
 from shardwright.notation.conversion import ModuleNotation, mentions, register
+from shardwright.notation.forms.bytecode import verify_bytecode
+from shardwright.notation.forms.canonical import canonicalize
 from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom, to_generic
 from shardwright.notation.shard_export import export_module
@@ -29,12 +32,22 @@ __all__ = ["export_module", "import_module", "looks_like"]
 
 _MARK = re.compile(rf"(?<![\w.#])(?:{'|'.join(map(re.escape, SHARD.forms))})\b")
 
+_BYTES = re.compile(rb"\x00shard\x00(?s:.*)\x00grid\x00")
+"""Bytecode spells the name of an op in two strings: first the dialects, then what ops are called in them."""
+
 
 def looks_like(content: str | bytes) -> bool:
     """Whether a module has ops of this dialect, outside comments and strings."""
     if isinstance(content, bytes):
-        return b"shard.grid" in content
+        return _BYTES.search(content) is not None
     return ("shard." in content or "mesh." in content) and mentions(_MARK, content)
+
+
+def _read(module: ir.Module, name: str, content: str | bytes) -> None:
+    if isinstance(content, bytes):  # a text was held against the forms when it was spelt generically
+        verify_bytecode(module, [SHARD], name)
+    canonicalize(module)
+    import_module(module, name)
 
 
 for _name, _title in (("shard", "upstream MLIR's `shard` dialect"), ("mesh", "the same under its older name, `mesh`")):
@@ -44,8 +57,9 @@ for _name, _title in (("shard", "upstream MLIR's `shard` dialect"), ("mesh", "th
             _title,
             looks_like,
             lambda text, name: to_generic(text, [SHARD], name),
-            lambda module, name, _: import_module(module, name),
+            _read,
             export_module,
             partial(to_custom, dialects=[SHARD], spelling="" if _name == "shard" else _name),
+            words=("shard.", "mesh."),
         )
     )

@@ -1,0 +1,147 @@
+"""What is said about the values that enter and leave a called function.
+
+A call says it of its results; where it is silent, the function's results speak for it. The function's arguments speak
+for the operands. In the graph such a call is an `sdy.named_computation` with these as `in_shardings` and
+`out_shardings`, a call about which nothing is said its ops alone.
+
+    func.func private @f(%x: T {sdy.sharding = <@m, [{"a"}]>}) -> T    sdy.named_computation<"f">(%0)
+    %1 = call @f(%0) {sdy.sharding = [<@m, [{"b"}]>]}                      in_shardings=[<@m, [{"a"}]>] out_shardings=…
+
+Source: Shardy's passes `sdy-import-func-calls` and `sdy-propagate-sharding-from-func-to-call`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from shardwright.ir.carriers import CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
+from shardwright.ir.context import context, ir
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Said", "computation", "constrained", "is_annotated_call", "is_annotated_function", "said_of_call"]
+
+_SHARDING = "sdy.sharding"
+_ROWS = ("arg_attrs", "res_attrs")
+_PREFIX = "#sdy.sharding"
+_MESH = re.compile(r'#sdy\.sharding<(@(?:"[^"]*"|[\w.$]+)|mesh<(?:"[^"]*"|[^">])*>)')
+"""The mesh in a sharding as MLIR prints it: strings have no quotes within."""
+_RANK = re.compile(r"tensor<((?:[0-9]+x)*)")
+
+
+class Values(Protocol):
+    """Where values are made: a graph, or what is being read into one."""
+
+    types: list[TensorType]
+
+    def new_value(self, type: TensorType, sharding: TensorSharding | None = None) -> int:
+        """A fresh value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is said of the values on one side of a call.
+
+    Attributes:
+        shardings: As one `#sdy.sharding_per_value<…>`, fully open for values of which nothing is said.
+        carried: The text of a carrier for each value, empty where it has none.
+    """
+
+    shardings: str | None = None
+    carried: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is said."""
+        return self.shardings is not None or any(self.carried)
+
+
+def is_annotated_call(call: Any) -> bool:
+    """Whether a call says anything of its results."""
+    return _SHARDING in call.attributes or CARRIED_SHARDINGS in call.attributes
+
+
+def is_annotated_function(function: Any) -> bool:
+    """Whether a function says anything of its arguments or results."""
+    rows = [row for key in _ROWS if key in function.attributes for row in function.attributes[key]]
+    dictionaries: list[Any] = [ir.DictAttr(row) for row in dict.fromkeys(rows)]
+    return any(key in row for row in dictionaries for key in (_SHARDING, CARRIED_SHARDING))
+
+
+def said_of_call(call: Any, callee: Any) -> tuple[Said, Said]:
+    """What is said of a call's operands, and of its results.
+
+    Raises:
+        ShardingError: a carrier that is not a string, or another number of them than of results.
+    """
+    operands = _said_by(callee, "arg_attrs", call.operands)
+    carried = carried_texts(call.name, call.attributes, len(call.results))
+    if _SHARDING in call.attributes or carried:
+        text = str(call.attributes[_SHARDING]) if _SHARDING in call.attributes else None
+        return operands, Said(text, tuple(carried or ()))
+    return operands, _said_by(callee, "res_attrs", call.results)
+
+
+def _said_by(callee: Any, key: str, values: Sequence[Any]) -> Said:
+    if key not in callee.attributes:
+        return Said()
+    rows: list[Any] = [ir.DictAttr(row) for row in callee.attributes[key]]
+    texts = [str(row[_SHARDING]) if _SHARDING in row else "" for row in rows]
+    carried = [carried_text(row[CARRIED_SHARDING]) if CARRIED_SHARDING in row else "" for row in rows]
+    return Said(_per_value(texts, values), tuple(carried) if any(carried) else ())
+
+
+def _per_value(texts: Sequence[str], values: Sequence[Any]) -> str | None:
+    mesh = next((match[1] for text in texts if (match := _MESH.match(text))), None)
+    if mesh is None:
+        return None
+    spelt = [
+        text.removeprefix(_PREFIX) if text else f"<{mesh}, [{', '.join(['{?}'] * _rank(value))}]>"
+        for text, value in zip(texts, values, strict=True)
+    ]
+    return f"#sdy.sharding_per_value<[{', '.join(spelt)}]>"
+
+
+def _rank(value: Any) -> int:
+    match = _RANK.match(str(value.type))
+    return match[1].count("x") if match else 0
+
+
+def computation(
+    graph: Values, name: str, operands: tuple[int, ...], block: Block, said: tuple[Said, Said], location: int
+) -> Op:
+    """The call of function `name` as an `sdy.named_computation` of `block`, which ends with its `func.return`."""
+    last = block.ops.pop()
+    types = tuple([graph.types[value] for value in last.operands])
+    block.ops.append(Op(Signature("sdy.return", (), types, ()), last.operands, (), (), last.location))
+    attributes = [("name", str(ir.StringAttr.get(name, context=context())))]
+    sides = zip(("in_shardings", "out_shardings"), said, strict=True)
+    attributes += [(key, side.shardings) for key, side in sides if side.shardings is not None]
+    inward = tuple([graph.types[value] for value in operands])
+    results = tuple([graph.new_value(type) for type in types])
+    signature = Signature("sdy.named_computation", tuple(sorted(attributes)), inward, types)
+    return Op(signature, operands, results, (block,), location)
+
+
+def constrained(
+    graph: Values,
+    values: tuple[int, ...],
+    texts: tuple[str, ...],
+    read: Callable[[str, int], TensorSharding | None],
+    location: int,
+) -> tuple[tuple[int, ...], list[Op]]:
+    """Values under what carriers say of them at the boundary of a call, and the constraints that say it."""
+    made = list(values)
+    ops: list[Op] = []
+    for number, text in enumerate(texts):
+        sharding = read(text, values[number])
+        if sharding is not None:
+            type = graph.types[values[number]]
+            made[number] = graph.new_value(type, sharding)
+            signature = Signature("sdy.sharding_constraint", (), (type,), (type,))
+            ops.append(Op(signature, (values[number],), (made[number],), (), location))
+    return tuple(made), ops

@@ -1,0 +1,86 @@
+"""What is read off a handle by itself: attributes, scalar bodies, names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir
+from shardwright.ir.locations import pytree_path
+from shardwright.ir.opaque import attribute, attribute_text
+from shardwright.ir.signature import Body, BodyOp
+from shardwright.ir.types import TensorType
+
+__all__ = ["attributes_of", "body_of", "entries_of", "result_name", "unique_names", "visibility_of"]
+
+
+def body_of(region: Any, parent: Any) -> Body:
+    """The computation inside op `parent`.
+
+    Raises:
+        ShardingError: it has several blocks, or reads values from outside.
+    """
+    if len(region.blocks) != 1:
+        raise ShardingError(f"the computation inside {parent.name} has several blocks", op=parent.name)
+    block = region.blocks[0]
+    numbers: dict[Any, int] = {}
+    for argument in block.arguments:
+        numbers[argument] = len(numbers)
+    ops: list[BodyOp] = []
+    for view in block.operations:
+        op = view.operation
+        try:
+            operands = tuple(numbers[value] for value in op.operands)
+        except KeyError:
+            raise ShardingError(
+                f"the computation inside {parent.name} reads a value from outside",
+                op=parent.name,
+                remedy="pass it as an operand",
+            ) from None
+        attributes = tuple(sorted((key, attribute_text(value)) for key, value in attributes_of(op).items()))
+        for result in op.results:
+            numbers[result] = len(numbers)
+        types = tuple(TensorType.parse(str(result.type)) for result in op.results)
+        ops.append(BodyOp(op.name, attributes, operands, types, tuple(body_of(r, op) for r in op.regions)))
+    return Body(tuple(TensorType.parse(str(argument.type)) for argument in block.arguments), tuple(ops))
+
+
+def attributes_of(op: Any) -> dict[str, Any]:
+    """Attributes by name. jaxlib cannot hand out dense complex constants: those are taken from their text."""
+    try:
+        return dict(op.attributes.items())
+    except TypeError:
+        texts = [str(op.attributes[number]) for number in range(len(op.attributes))]
+        pairs = [text.removeprefix("NamedAttribute(").removesuffix(")").split("=", 1) for text in texts]
+        return {name: text if "complex<" in text else attribute(text) for name, text in pairs}
+
+
+def visibility_of(function: Any) -> str:
+    """`public` or `private`."""
+    said = "sym_visibility" in function.attributes
+    return ir.StringAttr(function.attributes["sym_visibility"]).value if said else "public"
+
+
+def entries_of(attribute: Any) -> dict[str, str]:
+    """The entries of a dictionary, as text."""
+    entries: Any = ir.DictAttr(attribute)
+    return {named.name: str(named.attr) for named in entries}
+
+
+def result_name(attributes: dict[str, str], number: int) -> str:
+    """What a result is called by its attributes."""
+    text = attributes.get("jax.result_info", "")
+    match = re.match(r'"(.*)"$', text)
+    if not match or not match.group(1):
+        return f"result{number}"
+    path = pytree_path(match.group(1))
+    inner = path.removeprefix("result/")
+    return path if inner[:1].isdigit() else inner  # `result` says nothing before a name, and something before a number
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """Names with the number of their place where several are the same."""
+    count = Counter(names)
+    return [name if count[name] == 1 else f"{name}#{number}" for number, name in enumerate(names)]
