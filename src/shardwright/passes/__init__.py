@@ -1,0 +1,1 @@
+"""Named passes over MLIR modules, with their options, and pipelines of them: what `shardwright-opt` runs."""

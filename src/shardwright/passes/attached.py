@@ -1,0 +1,305 @@
+"""Where a module in sdy says shardings, and changing them there.
+
+Functions say them on arguments and results, `sdy` ops in attributes of their own (`sharding`, `out_sharding`,
+`in_shardings`, `out_shardings`), other ops in `sdy.sharding`, one per result. Shardings that this jaxlib's sdy does not
+know are said by carriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
+from shardwright.ir.context import context, ir, parse_attribute
+from shardwright.ir.locations import read_location
+from shardwright.mesh import Mesh
+from shardwright.notation.carriers import carrier_text, parse_carrier
+from shardwright.notation.sdy import parse_mesh, parse_shardings, print_sharding, print_shardings
+from shardwright.notation.sdy_attributes import parse_manual_axes
+from shardwright.propagation.dataflow import without_manual_axes
+from shardwright.sharding import TensorSharding
+
+__all__ = [
+    "ARGUMENTS",
+    "COMPUTATIONS",
+    "EDGE",
+    "RESULTS",
+    "SHARDING",
+    "Shardings",
+    "edge_of",
+    "error_at",
+    "functions",
+    "meshes_of",
+    "operations",
+    "per_value",
+    "rows_of",
+    "set_rows",
+    "single",
+    "static_shape",
+    "symbol_of",
+]
+
+SHARDING = "sdy.sharding"
+EDGE = "sdy.data_flow_edge"
+COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
+"""Ops that say shardings of their block arguments, `in_shardings`, and of their results, `out_shardings`."""
+
+ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
+"""The attributes of a function that hold those of its arguments and results."""
+
+Change = Callable[[TensorSharding, tuple[int, ...] | None], TensorSharding]
+"""Makes another sharding of that of a tensor of a shape, `None` where it is not static."""
+
+_PER_VALUE = "#sdy.sharding_per_value<"
+_OWN = ("sharding", "out_sharding")
+_BOUNDARIES = ("in_shardings", "out_shardings")
+
+
+def operations(root: Any, *, inner_first: bool = False) -> list[Any]:
+    """The ops within `root` and `root` itself, in program order: an op before what its regions hold, or after."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.operation.walk(visit, ir.WalkOrder.POST_ORDER if inner_first else ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def functions(module: ir.Module) -> list[Any]:
+    """The functions of a module, in order."""
+    return [view.operation for view in module.body.operations if view.operation.name == "func.func"]
+
+
+def symbol_of(op: Any) -> str:
+    """The name of a function or mesh."""
+    return str(ir.StringAttr(op.attributes["sym_name"]).value)
+
+
+def meshes_of(module: ir.Module) -> dict[str, Mesh]:
+    """The meshes of a module by name."""
+    ops = [view.operation for view in module.body.operations if view.operation.name == "sdy.mesh"]
+    return {symbol_of(op): parse_mesh(str(op.attributes["mesh"]), symbol_of(op)) for op in ops}
+
+
+def rows_of(function: Any, which: str) -> list[dict[str, Any]]:
+    """The attributes of every argument or result of a function."""
+    found = function.attributes.get(which)
+    if found is not None:
+        return [{named.name: named.attr for named in row} for row in _dictionaries(found)]
+    type = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return [{} for _ in (type.inputs if which == ARGUMENTS else type.results)]
+
+
+def _dictionaries(array: Any) -> list[Any]:
+    return [ir.DictAttr(row) for row in ir.ArrayAttr(array)]
+
+
+def set_rows(function: Any, which: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Give every argument or result of a function its attributes."""
+    if any(rows):
+        listed = [ir.DictAttr.get(dict(row), context=context()) for row in rows]
+        function.attributes[which] = ir.ArrayAttr.get(listed, context=context())
+    elif which in function.attributes:
+        del function.attributes[which]
+
+
+def static_shape(type: Any) -> tuple[int, ...] | None:
+    """The shape of a ranked tensor type, in elements, where all of it is known."""
+    if isinstance(type, ir.ShapedType) and type.has_rank and type.has_static_shape:
+        return tuple(type.shape)
+    return None
+
+
+def error_at(op: Any, message: str, *, cause: str = "", remedy: str = "") -> ShardingError:
+    """An error that stands at an op."""
+    found = read_location(str(op.location))
+    where = f"{found.file}:{found.line}:{found.column}" if found.file else found.name
+    return ShardingError(message, op=op.name, location=where, cause=cause, remedy=remedy)
+
+
+class Shardings:
+    """The shardings of one module: attributes ↔ model, and what is attached to a value.
+
+    Attributes:
+        meshes: The meshes of the module by name.
+    """
+
+    def __init__(self, module: ir.Module) -> None:
+        """Know the meshes of `module`."""
+        self.meshes = meshes_of(module)
+        self._read: dict[Any, tuple[TensorSharding, ...]] = {}
+
+    def read(self, attribute: Any) -> tuple[TensorSharding, ...]:
+        """What an attribute says: of one tensor, or one per value."""
+        found = self._read.get(attribute)
+        if found is None:
+            found = self._read[attribute] = parse_shardings(str(attribute), self.meshes)
+        return found
+
+    def one(self, attribute: Any) -> TensorSharding:
+        """What an attribute says of one tensor."""
+        return self.read(attribute)[0]
+
+    def carried(self, text: str, type: Any) -> TensorSharding | None:
+        """What a carrier says of a value of this type; `None` where it says nothing."""
+        shape = static_shape(type)
+        return parse_carrier(text, shape, self.meshes) if text and shape is not None else None
+
+    def of(self, value: Any) -> TensorSharding | None:
+        """The sharding attached to a value, or to the edge of data flow that the value owns.
+
+        That of an argument inside a manual computation is without the manual axes, which are not seen there.
+        """
+        edge = edge_of(value)
+        if edge is not None:
+            return self.one(edge.attributes["sharding"]) if "sharding" in edge.attributes else None
+        if isinstance(value, ir.BlockArgument):
+            return self._of_argument(value)
+        return self._of_result(ir.OpResult(value))
+
+    def _of_argument(self, value: Any) -> TensorSharding | None:
+        op, index = value.owner.owner.operation, value.arg_number
+        if op.name == "func.func":
+            return self.of_row(rows_of(op, ARGUMENTS)[index], value.type)
+        if op.name in COMPUTATIONS:
+            return self._of_boundary(op, index)
+        if op.name == "stablehlo.while":
+            return self.of(op.results[index])
+        return None
+
+    def _of_boundary(self, op: Any, index: int) -> TensorSharding | None:
+        """What a computation says of its argument, seen from inside."""
+        if "in_shardings" not in op.attributes:
+            return None
+        said = self.read(op.attributes["in_shardings"])[index]
+        if "manual_axes" not in op.attributes:
+            return said
+        return without_manual_axes(said, parse_manual_axes(str(op.attributes["manual_axes"])))
+
+    def of_row(self, row: Mapping[str, Any], type: Any) -> TensorSharding | None:
+        """What the attributes of an argument or result of a function say."""
+        if SHARDING in row:
+            return self.one(row[SHARDING])
+        return self.carried(carried_text(row[CARRIED_SHARDING]), type) if CARRIED_SHARDING in row else None
+
+    def _of_result(self, value: Any) -> TensorSharding | None:
+        op, index = value.owner.operation, value.result_number
+        name, attributes = op.name, op.attributes
+        if name in COMPUTATIONS:
+            found = attributes.get("out_shardings")
+        elif own := _own(name, attributes):
+            found = attributes[own]
+        else:
+            found = attributes.get(SHARDING)
+        if found is not None:
+            read = self.read(found)
+            return read[index] if index < len(read) else None
+        if name != CARRIED_CONSTRAINT and CARRIED_SHARDINGS not in attributes:
+            return None
+        texts = carried_texts(name, attributes, len(op.results))
+        return self.carried(texts[index], value.type) if texts else None
+
+    def changed_everywhere(self, module: ir.Module, change: Change) -> None:
+        """Replace every sharding that a module says by what `change` makes of it."""
+        rewriting = _Rewriting(self, change)
+        for op in operations(module):
+            rewriting.visit(op)
+
+
+def edge_of(value: Any) -> Any | None:
+    """The `sdy.data_flow_edge` of which `value` is the owner."""
+    for use in value.uses:
+        if use.owner.operation.name == EDGE:
+            return use.owner.operation
+    return None
+
+
+def _own(name: str, attributes: Any) -> str:
+    """The attribute of its own in which an op of sdy says the sharding of its result, or nothing."""
+    if name.startswith("sdy."):
+        for own in _OWN:
+            if own in attributes:
+                return own
+    return ""
+
+
+class _Rewriting:
+    """Puts what `change` makes of shardings in their place."""
+
+    def __init__(self, shardings: Shardings, change: Change) -> None:
+        self.shardings = shardings
+        self.change = change
+        self.done: dict[Any, Any] = {}
+
+    def visit(self, op: Any) -> None:
+        """What one op says."""
+        name, attributes = op.name, op.attributes
+        if name == "func.func":
+            self._function(op)
+            return
+        for key, types in _said(name, op):
+            if key in attributes:
+                attributes[key] = self._changed(attributes[key], types)
+        if CARRIED_SHARDINGS in attributes:
+            texts = carried_texts(name, attributes, len(op.results)) or []
+            carried = [self._carried(text, value.type) for text, value in zip(texts, op.results, strict=True)]
+            listed = [ir.StringAttr.get(text, context=context()) for text in carried]
+            attributes[CARRIED_SHARDINGS] = ir.ArrayAttr.get(listed, context=context())
+
+    def _function(self, op: Any) -> None:
+        type = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+        for which, types in ((ARGUMENTS, type.inputs), (RESULTS, type.results)):
+            if which not in op.attributes:
+                continue
+            rows = rows_of(op, which)
+            for row, its in zip(rows, types, strict=True):
+                if SHARDING in row:
+                    row[SHARDING] = self._changed(row[SHARDING], (its,))
+                elif CARRIED_SHARDING in row:
+                    text = self._carried(carried_text(row[CARRIED_SHARDING]), its)
+                    row[CARRIED_SHARDING] = ir.StringAttr.get(text, context=context())
+            set_rows(op, which, rows)
+
+    def _changed(self, attribute: Any, types: Sequence[Any]) -> Any:
+        key = (attribute, *types)
+        found = self.done.get(key)
+        if found is None:
+            said = self.shardings.read(attribute)
+            if len(said) != len(types):
+                return attribute  # of a whole op without results, such as the device that a host callback is for
+            changed = [self.change(sharding, static_shape(type)) for sharding, type in zip(said, types, strict=True)]
+            found = self.done[key] = self._attribute(str(attribute), changed)
+        return found
+
+    def _attribute(self, text: str, shardings: Sequence[TensorSharding]) -> Any:
+        return per_value(shardings) if text.startswith(_PER_VALUE) else single(shardings[0])
+
+    def _carried(self, text: str, type: Any) -> str:
+        shape = static_shape(type)
+        said = self.shardings.carried(text, type)
+        return text if said is None else carrier_text(self.change(said, shape), shape)
+
+
+def single(sharding: TensorSharding) -> Any:
+    """The attribute of one tensor."""
+    return parse_attribute(print_sharding(sharding))
+
+
+def per_value(shardings: Iterable[TensorSharding]) -> Any:
+    """The attribute of an op's results."""
+    return parse_attribute(print_shardings(list(shardings)))
+
+
+def _said(name: str, op: Any) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The attributes in which an op may say shardings, with the types of the values that they are of."""
+    if name in COMPUTATIONS:
+        yield _BOUNDARIES[0], [value.type for value in op.operands]
+        yield _BOUNDARIES[1], [value.type for value in op.results]
+    elif own := _own(name, op.attributes):
+        yield own, [op.results[0].type]
+    elif SHARDING in op.attributes and str(op.attributes[SHARDING]).startswith(_PER_VALUE):
+        yield SHARDING, [value.type for value in op.results]

@@ -1,0 +1,54 @@
+"""Constants that ended up alike, one again: those that import had split for propagation.
+
+Alike are constants with the same attributes, shardings among them, and broadcasts of one scalar with the same
+attributes and type, when they stand in the same block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardwright.ir.context import ir
+from shardwright.passes.attached import functions, operations
+from shardwright.passes.registry import Options, register
+
+_CONSTANTS = frozenset(
+    f"{dialect}.constant" for dialect in ("stablehlo", "sdy", "mhlo", "chlo", "arith", "complex", "func")
+)
+_BROADCASTS = frozenset({"stablehlo.broadcast_in_dim"})
+
+
+@register(
+    "sdy-constant-or-scalar-merger",
+    "Merges identical constants and scalar expansions with matching shardings.",
+    on="func.func",
+)
+def constant_or_scalar_merger(module: ir.Module, options: Options) -> None:
+    """Let the first of those alike stand for all of them."""
+    for function in functions(module):
+        _merge(function)
+
+
+def _merge(function: Any) -> None:
+    seen: dict[Any, Any] = {}
+    for op in operations(function, inner_first=True):
+        key = _key(op)
+        if key is None:
+            continue
+        first = seen.setdefault(key, op)
+        if first is not op:
+            op.results[0].replace_all_uses_with(first.results[0])
+            op.erase()
+
+
+def _key(op: Any) -> Any | None:
+    """What makes ops alike; `None` for an op that is never merged."""
+    if op.name in _CONSTANTS:
+        return op.block, op.results[0].type, frozenset(op.attributes.items())
+    if op.name in _BROADCASTS and _is_scalar(op.operands[0].type):
+        return op.block, op.operands[0], op.results[0].type, frozenset(op.attributes.items())
+    return None
+
+
+def _is_scalar(type: Any) -> bool:
+    return isinstance(type, ir.ShapedType) and type.has_rank and type.rank == 0

@@ -1,0 +1,40 @@
+"""Functions say of their results what they return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardwright.ir.carriers import CARRIED_SHARDING
+from shardwright.ir.context import context, ir
+from shardwright.notation.carriers import carrier_text, needs_carrier
+from shardwright.passes.attached import RESULTS, SHARDING, Shardings, functions, rows_of, set_rows, single
+from shardwright.passes.entry import entries
+from shardwright.passes.registry import Options, register
+
+
+@register("sdy-propagate-to-func-results", "Propagates shardings from what functions return to their results.")
+def propagate_to_func_results(module: ir.Module, options: Options) -> None:
+    """Give the results of every function but the entry the shardings of the values returned, or none."""
+    shardings = Shardings(module)
+    outermost = entries(module)
+    for function in functions(module):
+        if function not in outermost and len(function.regions[0].blocks) > 0:
+            _propagate(function, shardings)
+
+
+def _propagate(function: Any, shardings: Shardings) -> None:
+    block = function.regions[0].blocks[0]
+    terminator = block.operations[len(block.operations) - 1].operation
+    if terminator.name != "func.return":
+        return
+    rows = rows_of(function, RESULTS)
+    for row, value in zip(rows, terminator.operands, strict=True):
+        row.pop(SHARDING, None)
+        row.pop(CARRIED_SHARDING, None)
+        said = shardings.of(value)
+        if said is not None and needs_carrier(said):
+            text = carrier_text(said, tuple(value.type.shape))
+            row[CARRIED_SHARDING] = ir.StringAttr.get(text, context=context())
+        elif said is not None:
+            row[SHARDING] = single(said)
+    set_rows(function, RESULTS, rows)

@@ -1,0 +1,48 @@
+"""Gathers before a matrix product and scattered reductions after one left to XLA's collective matmul, version 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardwright.ir.context import ir
+from shardwright.passes.attached import SHARDING, Shardings, functions, operations, per_value
+from shardwright.passes.registry import Options, register
+
+_DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
+
+
+@register(
+    "sdy-remove-all-gather-reduce-scatter-for-cmv1",
+    "Removes all-gather before and reduce-scatter after a dot, which collective matmul V1 does itself.",
+    on="func.func",
+)
+def remove_all_gather_reduce_scatter_for_cmv1(module: ir.Module, options: Options) -> None:
+    """Let a dot read what is gathered for it alone, and give what scatters its result the dot's result itself."""
+    shardings = Shardings(module)
+    for function in functions(module):
+        for op in operations(function, inner_first=True):
+            if op.name == "sdy.all_gather" and _is_for_a_dot(op):
+                _remove(op)
+            elif op.name == "sdy.reduce_scatter" and _scatters_a_dot(op, shardings):
+                dot = op.operands[0].owner.operation
+                dot.attributes[SHARDING] = per_value(shardings.read(op.attributes["out_sharding"]))
+                _remove(op)
+
+
+def _is_for_a_dot(op: Any) -> bool:
+    users = [use.owner.operation for use in op.results[0].uses]
+    return len(users) == 1 and users[0].name in _DOTS
+
+
+def _scatters_a_dot(op: Any, shardings: Shardings) -> bool:
+    """Whether the operand is a dot whose partial sums are not said to be kept."""
+    value = op.operands[0]
+    if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in _DOTS:
+        return False
+    said = shardings.of(value)
+    return said is None or not said.partial
+
+
+def _remove(op: Any) -> None:
+    op.results[0].replace_all_uses_with(op.operands[0])
+    op.erase()
