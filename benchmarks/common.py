@@ -98,8 +98,8 @@ def _middle(samples: list[Sample]) -> Sample:
     )
 
 
-def measure(prepare: Prepare) -> Sample:
-    """One repetition in a fork: prepare, run with empty caches, run again.
+def measure(prepare: Prepare, clock: Callable[[], float] = time.perf_counter) -> Sample:
+    """One repetition in a fork: prepare, run with empty caches, run again; `clock` says the seconds.
 
     Nothing that starts threads, an MLIR context least of all, may have been made in this process before.
 
@@ -111,7 +111,7 @@ def measure(prepare: Prepare) -> Sample:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _answer(prepare, writing)
+        _answer(prepare, clock, writing)
     os.close(writing)
     with os.fdopen(reading) as stream:
         text = stream.read()
@@ -121,11 +121,11 @@ def measure(prepare: Prepare) -> Sample:
     return Sample(**json.loads(text))
 
 
-def _answer(prepare: Prepare, writing: int) -> None:
+def _answer(prepare: Prepare, clock: Callable[[], float], writing: int) -> None:
     """In the fork: write the sample, or the traceback, and leave without running anything of the parent's."""
     status = 0
     try:
-        text = json.dumps(_sample(prepare))
+        text = json.dumps(_sample(prepare, clock))
     except BaseException:
         status, text = 1, traceback.format_exc()
     with os.fdopen(writing, "w") as stream:
@@ -133,24 +133,24 @@ def _answer(prepare: Prepare, writing: int) -> None:
     os._exit(status)
 
 
-def _sample(prepare: Prepare) -> dict[str, float]:
+def _sample(prepare: Prepare, clock: Callable[[], float]) -> dict[str, float]:
     from shardwright.memo import Session
 
     run = prepare()
     gc.collect()
     before = _reset_peak()
     with Session():
-        seconds = _seconds(run)
+        seconds = _seconds(run, clock)
         peak = _status("VmHWM")
         gc.collect()
-        warm = _seconds(run)
+        warm = _seconds(run, clock)
     return {"seconds": seconds, "warm_seconds": warm, "peak_bytes": max(0, peak - before)}
 
 
-def _seconds(run: Run) -> float:
-    start = time.perf_counter()
+def _seconds(run: Run, clock: Callable[[], float]) -> float:
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def _reset_peak() -> int:

@@ -17,11 +17,11 @@ import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.diagnose import argument_names, explain, mesh_position
 from shardwright.frontends.files import read_file
-from shardwright.ir.context import as_text, context, module_text
+from shardwright.ir.context import as_text, context, ir, module_text
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.notation.conversion import open_module
+from shardwright.notation.conversion import notation_of, open_module
 from shardwright.notation.sdy_meshes import lift_inlined_meshes
 from shardwright.partition.processes import grids
 
@@ -73,12 +73,34 @@ def content_of(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str
 def parse_source(content: str | bytes, name: str = "-") -> Source:
     """Read a program from `content`; diagnostics call it `name`."""
     with guarded(content, name):
+        large = _read_large(content, name) if isinstance(content, str) else None
+        if large is not None:
+            return large
         found = open_module(content, name)
         is_sdy = found.notation.name == "sdy"
         reference = found.generic if is_sdy else module_text(found.module, locations=True)
         graph = modules.read(found.module, name)
         lift_inlined_meshes(graph)
         return Source(name, reference, _with_names(graph, content), grids(found.module))
+
+
+def _read_large(content: str, name: str) -> Source | None:
+    """A program in sdy from a large text; `None` where it has to be read in the ordinary way."""
+    notation = notation_of(content) if len(content) > modules.LARGE else None
+    if notation is None or notation.name != "sdy":
+        return None
+    generic = notation.generic(content, name)
+
+    def check(module: ir.Module) -> None:
+        notation.read(module, name, generic)
+        grids(module)
+
+    found = modules.read_large(generic, name, check)
+    if found is None:
+        return None
+    graph, module = found
+    lift_inlined_meshes(graph)
+    return Source(name, generic, _with_names(graph, content), grids(module))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mosaic_gpu_ext
-from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+from jaxlib.mlir.dialects import builtin, chlo, func, mhlo, sdy, stablehlo  # noqa: F401 (else imported when first read)
 
 from shardwright.errors import ShardingError
 

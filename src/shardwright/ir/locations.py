@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+from shardwright.ir.chunks import op_column
 from shardwright.ir.context import context, ir
 
 __all__ = ["Location", "LocationTable", "argument_name"]
 
 _FILE = re.compile(r'"([^"]*)":(\d+):(\d+)')
+_NO_ALIASES: Mapping[str, str] = MappingProxyType({})
+_PLAIN_PATH = re.compile(r"\w+(?:\['\w+'\]|\[\d+\])*")
 _NAME = re.compile(r'^loc\("((?:[^"\\]|\\.)*)"(?!:)')
+
+
+_Promise = tuple[str, str | int, int]
+"""`text` and what it says, `line`, its number and columns ahead, or `inside` and the numbers of place and caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +41,98 @@ class Location:
 class LocationTable:
     """Location numbers ↔ MLIR locations. Number 0 is the unknown location.
 
+    A location of which only the text is known is *promised* a number, and made when it is asked for.
+
     Attributes:
         source: The file that was parsed; MLIR's parser calls it `-` in the positions it makes itself.
     """
 
-    def __init__(self, source: str = "-") -> None:
-        """Make a table that knows only the unknown location; `source` names the text that was parsed."""
+    def __init__(self, source: str = "-", lines: Sequence[str] = (), aliases: Mapping[str, str] = _NO_ALIASES) -> None:
+        """Make a table that knows only the unknown location.
+
+        Arguments:
+            source: The name of the text that was parsed.
+            lines: Its lines, for those promised by `at_line`.
+            aliases: What its attribute aliases stand for, by their names, for those promised by `of_text`.
+        """
         self.source = source
-        unknown = ir.Location.unknown(context=context())
-        self._handles: list[ir.Location] = [unknown]
-        self._numbers: dict[ir.Location, int] = {unknown: 0}
-        self._inside: dict[tuple[ir.Location, int], int] = {}
+        self._lines = lines
+        self._aliases = aliases
+        self._handles: list[ir.Location | None] = [ir.Location.unknown(context=context())]
+        self._promised: dict[_Promise, int] = {}
+        self._promises: dict[int, _Promise] = {}
 
     def add(self, handle: ir.Location) -> int:
-        """The number of an MLIR location."""
-        number = self._numbers.get(handle)
+        """A number for an MLIR location. (Equal ones get different numbers: jaxlib hashes them by identity.)"""
+        self._handles.append(handle)
+        return len(self._handles) - 1
+
+    def of_text(self, text: str) -> int:
+        """The number of the location written `loc(text)`; see `settle`."""
+        said = text
+        while said.startswith("#") and said[1:] in self._aliases:
+            said = self._aliases[said[1:]].removeprefix("loc(").removesuffix(")")
+        return 0 if said == "unknown" else self._promise(("text", text, 0))
+
+    def at_line(self, line: int, ahead: int = 0) -> int:
+        """The number of the position of the op that begins on a line (counted from 0) and says no location.
+
+        Some ops say their place to be so many columns `ahead` of their name.
+        """
+        return self._promise(("line", line, ahead))
+
+    def inside(self, number: int, caller: int) -> int:
+        """The number of location `number` in a function called from location `caller` (0: from nowhere)."""
+        site = self._handles[caller]
+        if site is not None and site == self._handles[0]:
+            return number
+        said = self._promises.get(number)
+        if said is not None and said[0] == "inside":
+            return self._promise(("inside", int(said[1]), self.inside(said[2], caller)))
+        return self._promise(("inside", number, caller))
+
+    def _promise(self, promise: _Promise) -> int:
+        number = self._promised.get(promise)
         if number is None:
-            number = self._numbers[handle] = len(self._handles)
-            self._handles.append(handle)
+            number = self._promised[promise] = len(self._handles)
+            self._promises[number] = promise
+            self._handles.append(None)
         return number
 
-    def inside(self, handle: ir.Location, caller: int) -> int:
-        """The number of a location in a function called from location number `caller`."""
-        key = (handle, caller)
-        number = self._inside.get(key)
-        if number is None:
-            with context():
-                site = ir.Location.callsite(handle, [self._handles[caller]])
-            number = self._inside[key] = self.add(site)
-        return number
+    def settle(self) -> None:
+        """Make all locations that were promised by their texts.
+
+        Raises:
+            MLIRError: a text that is no location, or names an alias that is not defined.
+        """
+        missing = {n: said[1] for n, said in self._promises.items() if said[0] == "text" and self._handles[n] is None}
+        definitions = [f"#{name} = {text}" for name, text in self._aliases.items()]
+        ops = [f'"at"() : () -> () loc({text})' for text in missing.values()]
+        module = ir.Module.parse("\n".join([*definitions, *ops]), context=context())
+        for number, op in zip(missing, module.body.operations, strict=True):
+            self._handles[number] = op.location
 
     def handle(self, number: int) -> ir.Location:
         """The MLIR location of a number."""
-        return self._handles[number]
+        found = self._handles[number]
+        if found is None:
+            found = self._handles[number] = self._make(number)
+        return found
+
+    def _make(self, number: int) -> ir.Location:
+        kind, first, second = self._promises[number]
+        if kind == "text":
+            self.settle()
+            return self.handle(number)
+        with context():
+            if kind == "inside":
+                return ir.Location.callsite(self.handle(int(first)), [self.handle(second)])
+            line = int(first)
+            return ir.Location.file("-", line + 1, op_column(self._lines[line]) + second)
 
     def __getitem__(self, number: int) -> Location:
         """The location as file, line and name: the innermost file position, the outermost name."""
-        found = read_location(str(self._handles[number]))
+        found = read_location(str(self.handle(number)))
         return replace(found, file=self.source) if found.file == "-" else found
 
 
@@ -90,6 +154,8 @@ def argument_name(text: str, index: int) -> str:
 
 def pytree_path(name: str) -> str:
     """A JAX key path in the form users type: `params['w1'][0].x` → `params/w1/0/x`."""
+    if _PLAIN_PATH.fullmatch(name):
+        return "/".join([part for part in re.split(r"[\[\]']+", name) if part])
     name = name.replace('\\"', '"').replace("\\'", "'")
     parts = re.findall(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[([^\]]*)\]|\.?([^.\[\]]+)", name)
     return "/".join(next(part for part in group if part) for group in parts if any(group))
