@@ -1,0 +1,90 @@
+"""`sdy-add-data-flow-edges`: an `sdy.data_flow_edge` for every value by which data enters or leaves an op's regions.
+
+| op | values |
+| --- | --- |
+| `stablehlo.while`, `stablehlo.case`, `stablehlo.optimization_barrier` | results |
+| `sdy.manual_computation`, `sdy.named_computation` | arguments of the body, results |
+
+The edge takes the sharding of its value, inside a manual computation without the manual axes, and the value's uses.
+A value that has its edge already is left as it is, and so are tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from shardwright.ir.context import ir
+from shardwright.passes.attached import (
+    COMPUTATIONS,
+    EDGE,
+    SHARDING,
+    Shardings,
+    edge_of,
+    operations,
+    single,
+    static_shape,
+)
+from shardwright.passes.manual_axes_cleanup import manual_axes_of
+from shardwright.passes.registry import Options, register
+from shardwright.propagation.dataflow import without_manual_axes
+from shardwright.sharding import TensorSharding
+
+__all__ = ["add_data_flow_edges", "add_edges", "insert_after"]
+
+_CONTROL_FLOW = frozenset({"stablehlo.case", "stablehlo.optimization_barrier", "stablehlo.while"})
+
+Owner = tuple[Any, TensorSharding | None]
+"""A value that gets an edge, and the edge's sharding."""
+
+
+@register("sdy-add-data-flow-edges", "Inserts an `sdy.data_flow_edge` for every data-flow edge.")
+def add_data_flow_edges(module: ir.Module, options: Options) -> None:
+    """Add the edges of all ops that have any."""
+    shardings = Shardings(module)
+    for op in operations(module, inner_first=True):
+        add_edges(op, shardings)
+
+
+def add_edges(op: Any, shardings: Shardings) -> None:
+    """Add the edges of one op."""
+    for value, sharding in list(_owners(op, shardings)):
+        if static_shape(value.type) is None or edge_of(value) is not None:
+            continue
+        attributes = {} if sharding is None else {"sharding": single(sharding)}
+        edge = ir.Operation.create(
+            EDGE, results=[value.type], operands=[value], attributes=attributes, loc=value.location
+        )
+        insert_after(value, edge)
+        value.replace_all_uses_except(edge.results[0], edge)
+
+
+def insert_after(value: Any, op: Any) -> None:
+    """Put an op behind the one that makes `value`, or at the start of the block whose argument it is."""
+    if isinstance(value, ir.BlockArgument):
+        ir.InsertionPoint.at_block_begin(value.owner).insert(op)
+    else:
+        ir.InsertionPoint.after(value.owner).insert(op)
+
+
+def _owners(op: Any, shardings: Shardings) -> Iterator[Owner]:
+    """The values that get edges, last ones first, so that their edges stand in their order."""
+    name, attributes = op.name, op.attributes
+    if name in COMPUTATIONS:
+        manual = manual_axes_of(op)
+        (body,) = op.regions[0].blocks
+        inside = [
+            sharding and without_manual_axes(sharding, manual)
+            for sharding in _said(attributes.get("in_shardings"), len(op.operands), shardings)
+        ]
+        outside = _said(attributes.get("out_shardings"), len(op.results), shardings)
+        yield from reversed(list(zip(body.arguments, inside, strict=True)))
+    elif name in _CONTROL_FLOW:
+        outside = _said(attributes.get(SHARDING), len(op.results), shardings)
+    else:
+        return
+    yield from reversed(list(zip(op.results, outside, strict=True)))
+
+
+def _said(attribute: Any, count: int, shardings: Shardings) -> list[TensorSharding | None]:
+    return [None] * count if attribute is None else list(shardings.read(attribute))

@@ -1,0 +1,135 @@
+"""`sdy-import-func-calls`: every call of a function becomes an `sdy.named_computation` that holds the function's body.
+
+The computation has the in-shardings of the function's arguments and the out-shardings of the call. Functions that had
+calls go, unless something else than a call names them; calls of functions that are only declared stay.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from shardwright.ir.context import context, ir
+from shardwright.notation.sdy_names import SYMBOL, symbol, symbol_name
+from shardwright.passes.add_data_flow_edges import add_edges
+from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, error_at, operations, per_value
+from shardwright.passes.call_graph import CallGraph, Symbols, callee_of, original_name
+from shardwright.passes.function_shardings import all_shardings
+from shardwright.passes.registry import Option, Options, register
+
+__all__ = ["import_func_calls"]
+
+_COMPUTATION = "sdy.named_computation"
+_OF_CALLS = frozenset({"callee", "no_inline", "arg_attrs", "res_attrs", SHARDING})
+_REFERRING = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
+_MOST_OPS = 5_000_000
+
+_EDGES = Option(
+    "add-data-flow-edges-on-named-computations", True, "Whether to add the data-flow edges of named computations."
+)
+
+
+@register("sdy-import-func-calls", "Creates an `sdy.named_computation` for every `func.call`.", options=(_EDGES,))
+def import_func_calls(module: ir.Module, options: Options) -> None:
+    """Put the bodies of functions in the place of their calls.
+
+    Raises:
+        ShardingError: a recursive function, or bodies that become too many ops in all.
+    """
+    _Importer(module).run()
+    if options[_EDGES.name]:
+        shardings = Shardings(module)
+        for op in operations(module, inner_first=True):
+            if op.name == _COMPUTATION:
+                add_edges(op, shardings)
+
+
+class _Importer:
+    def __init__(self, module: ir.Module) -> None:
+        self.graph = CallGraph(module)
+        self.graph.check_finite()
+        _check_size(self.graph)
+        self.symbols = Symbols(module)
+        self.shardings = Shardings(module)
+        self.named_elsewhere = _named_elsewhere(module)
+        self.bodies: dict[str, Any] = {}  # function → the first computation that holds its body
+
+    def run(self) -> None:
+        for call in self.graph.calls_callees_first():
+            function = self.graph.functions.get(callee_of(call))
+            if function is not None:
+                self._import(call, callee_of(call), function)
+        for name in self.bodies:
+            if name not in self.named_elsewhere:
+                self.symbols.erase(name)
+
+    def _import(self, call: Any, name: str, function: Any) -> None:
+        attributes = {key: call.attributes[key] for key in call.attributes if key not in _OF_CALLS}
+        attributes["name"] = ir.StringAttr.get(original_name(function), context=context())
+        incoming = all_shardings(function, ARGUMENTS, self.shardings)
+        if incoming is not None:
+            attributes["in_shardings"] = per_value(incoming)
+        if SHARDING in call.attributes:
+            attributes["out_shardings"] = call.attributes[SHARDING]
+        computation = ir.Operation.create(
+            _COMPUTATION,
+            results=[result.type for result in call.results],
+            operands=list(call.operands),
+            attributes=attributes,
+            regions=1,
+            loc=call.location,
+            ip=ir.InsertionPoint(call),
+        )
+        self._body(name, function).append_to(computation.regions[0])
+        self.bodies.setdefault(name, computation)
+        for old, new in zip(call.results, computation.results, strict=True):
+            old.replace_all_uses_with(new)
+        call.erase()
+
+    def _body(self, name: str, function: Any) -> Any:
+        """A block that is the function's body: its own for the first call, copies for others."""
+        first = self.bodies.get(name)
+        if first is not None:
+            return _only_block(first.clone(ip=False))
+        block = _only_block(function.clone(ip=False) if name in self.named_elsewhere else function)
+        returned = block.operations[len(block.operations) - 1].operation
+        ir.Operation.create(
+            "sdy.return", operands=list(returned.operands), loc=returned.location, ip=ir.InsertionPoint(returned)
+        )
+        returned.erase()
+        return block
+
+
+def _only_block(op: Any) -> Any:
+    blocks = list(op.regions[0].blocks)
+    if len(blocks) != 1:
+        raise error_at(op, "a function that is called has several blocks", remedy="express control flow in StableHLO")
+    return blocks[0]
+
+
+def _named_elsewhere(module: ir.Module) -> set[str]:
+    """The symbols that ops other than calls name."""
+    return {
+        symbol_name(found)
+        for op in operations(module)
+        if op.name in _REFERRING
+        for key in op.attributes
+        if key in ("decomposition", "called_computations")
+        for found in re.findall(SYMBOL, str(op.attributes[key]))
+    }
+
+
+def _check_size(graph: CallGraph) -> None:
+    """Refuse a module that importing its calls would blow up: calls that branch at every level double it each time."""
+    sizes: dict[str, int] = {}
+    for function in graph.callees_first():
+        name = str(function.attributes["sym_name"].value)
+        size = len(operations(function)) + sum(sizes.get(callee_of(call), 0) for call in graph.calls[name])
+        sizes[name] = size
+        if size > _MOST_OPS:
+            raise error_at(
+                function,
+                f"function {symbol(name)} has {size} ops with those of all that it calls",
+                cause=f"every call would become a copy of the function's body; {_MOST_OPS} ops are the limit",
+                remedy="express repeated calls as a loop",
+            )

@@ -1,0 +1,86 @@
+"""`sdy-manual-axes-cleanup`: manual computations say of every manual axis where it is used, in the mesh's order.
+
+A manual axis that an in- or out-sharding does not mention becomes one of its replicated axes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from shardwright.ir.context import ir, parse_attribute
+from shardwright.mesh import Mesh
+from shardwright.notation.sdy_names import STRING, quoted, unquoted
+from shardwright.passes.attached import Shardings, error_at, operations, per_value
+from shardwright.passes.registry import Options, register
+from shardwright.sharding import TensorSharding
+
+__all__ = ["manual_axes_cleanup", "manual_axes_of"]
+
+_AXES = "manual_axes"
+_BOUNDARY = ("in_shardings", "out_shardings")
+
+
+def manual_axes_of(op: Any) -> tuple[str, ...]:
+    """The axes that a computation is manual in; none for one that is not."""
+    said = op.attributes.get(_AXES)
+    return () if said is None else tuple(map(unquoted, re.findall(STRING, str(said))))
+
+
+@register("sdy-manual-axes-cleanup", "Cleans up the use of manual axes in manual computations.")
+def manual_axes_cleanup(module: ir.Module, options: Options) -> None:
+    """Make the manual axes of every manual computation explicit, and sort them.
+
+    Raises:
+        ShardingError: a manual computation whose shardings have different meshes.
+    """
+    shardings = Shardings(module)
+    for op in operations(module):
+        if op.name == "sdy.manual_computation":
+            _clean(op, shardings)
+
+
+def _clean(op: Any, shardings: Shardings) -> None:
+    said = {name: shardings.read(op.attributes[name]) for name in _BOUNDARY}
+    mesh = _common_mesh(op, [sharding for each in said.values() for sharding in each])
+    if mesh is None:
+        return
+    axes = manual_axes_of(op)
+    ordered = sorted(axes, key=mesh.order.__getitem__)
+    if ordered != list(axes):
+        op.attributes[_AXES] = parse_attribute(f"#sdy<manual_axes{{{', '.join(map(quoted, ordered))}}}>")
+    for name, values in zip(_BOUNDARY, (op.operands, op.results), strict=True):
+        new = [
+            _explicit(sharding, ordered, mesh) if isinstance(value.type, ir.ShapedType) else sharding
+            for sharding, value in zip(said[name], values, strict=True)
+        ]
+        if tuple(new) != said[name]:
+            op.attributes[name] = per_value(new)
+
+
+def _common_mesh(op: Any, shardings: Sequence[TensorSharding]) -> Mesh | None:
+    """The mesh of all shardings but those of an empty mesh; `None` where there are none."""
+    found: Mesh | None = None
+    for sharding in shardings:
+        mesh = sharding.mesh
+        if found is None or not (found.axes or found.is_maximal):
+            found = mesh
+        elif (mesh.axes or mesh.is_maximal) and (mesh.axes, mesh.device_ids) != (found.axes, found.device_ids):
+            raise error_at(
+                op,
+                "the shardings of a manual computation have different meshes",
+                cause=f"@{found.name} and @{mesh.name}",
+                remedy="use one mesh for all in_shardings and out_shardings",
+            )
+    return found
+
+
+def _explicit(sharding: TensorSharding, axes: Sequence[str], mesh: Mesh) -> TensorSharding:
+    used = {axis.name for axis in (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)}
+    missing = [mesh.axis(name) for name in axes if name not in used]
+    if not missing:
+        return sharding
+    replicated = mesh.in_order((*sharding.replicated, *missing))
+    return replace(sharding, mesh=mesh, replicated=replicated)
