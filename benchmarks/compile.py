@@ -1,8 +1,7 @@
-"""How long compiling takes, beside the C++ systems, on GPT training steps.
+"""How long partitioning takes on GPT training steps: propagated graph → text of the per-device module.
 
-`propagate`: text → propagated text; beside C++ Shardy: parse, `sdy-propagation-pipeline` (verifier off), print.
-`partition`: propagated graph → text of the per-device module; beside XLA's `spmd-partitioning` pass, timed by the dumps
-around it (which includes writing one). Milliseconds, and MiB of peak memory beyond what the process held before.
+Beside it XLA's `spmd-partitioning` pass, timed by the dumps around it (which includes writing one). Milliseconds, and
+MiB of peak memory beyond what the process held before.
 """
 
 from __future__ import annotations
@@ -15,40 +14,14 @@ from common import MIB, ChildError, Report, Run, Sample, example, in_turns, meas
 PROGRAMS = ("gpt2", "gpt8", "gpt32", "gpt32_scan")
 
 
-def propagate_ours(text: str) -> Run:
-    from shardwright.ir.context import context, load_module, module_text
-    from shardwright.notation.modules import read, write
-    from shardwright.propagation import propagate
-
-    context()
-    return lambda: module_text(write(propagate(read(load_module(text)))))
-
-
-def propagate_cpp(text: str) -> Run:
-    from shardwright.ir.context import context, module_text, passmanager
-    from shardwright.ir.context import ir as mlir
-
-    shared = context()
-
-    def run() -> str:
-        with shared:
-            module = mlir.Module.parse(text)
-            manager = passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)")
-            manager.enable_verifier(False)
-            manager.run(module.operation)
-            return module_text(module)
-
-    return run
-
-
 def partition_ours(text: str) -> Run:
-    from shardwright.ir.context import load_module, module_text
-    from shardwright.notation.modules import read, write
+    from shardwright.ir.context import load_module
+    from shardwright.notation.modules import read, text_of
     from shardwright.partition import localize, materialize
     from shardwright.propagation import propagate
 
     propagated = propagate(read(load_module(text)))
-    return lambda: module_text(write(localize(materialize(propagated).graph)))
+    return lambda: text_of(localize(materialize(propagated).graph))
 
 
 def partition_xla(text: str) -> Sample:
@@ -72,11 +45,6 @@ def main(names: list[str]) -> None:
     report = Report()
     for name in names or PROGRAMS:
         text = example(name)
-        propagation = {
-            "ours": partial(measure, partial(propagate_ours, text)),
-            "cpp": partial(measure, partial(propagate_cpp, text)),
-        }
-        compare(report, f"compile.{name}.propagate", "cpp", in_turns(propagation))
         partitioning = {
             "ours": partial(measure, partial(partition_ours, text)),
             "xla": partial(partition_xla, text),

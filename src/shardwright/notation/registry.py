@@ -22,6 +22,7 @@ from shardwright.sharding import VIEWS, TensorSharding
 
 __all__ = ["Notation", "Shape", "notation", "notations", "parse_text", "print_text", "register"]
 
+
 @dataclass(frozen=True, slots=True)
 class Notation:
     """One way to write a sharding down.

@@ -17,7 +17,7 @@ from shardwright.notation.rfc_distribute import distribute, verified
 from shardwright.notation.rfc_layouts import Layout, spelled_lists, symbol_text, trimmed
 from shardwright.notation.rfc_mesh import line_of, read_cluster, write_cluster
 from shardwright.notation.rfc_options import EXPLICIT, FUNCTION_MESH, OPTION
-from shardwright.notation.rfc_reading import entries_of, located, ops_of, told
+from shardwright.notation.rfc_reading import entries_of, located, ops_of
 from shardwright.notation.scan import layout as closed_layout
 from shardwright.notation.scan import positions
 from shardwright.notation.sdy import parse_shardings
@@ -52,7 +52,8 @@ class Exporter:
         self._read: dict[Any, tuple[TensorSharding, ...]] = {}
         self._layouts: dict[TensorSharding, Layout] = {}
         self._parsed: dict[str, Any] = {}
-        self._annotations: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._reasons: dict[str, str] = {}
+        self._ready: dict[Any, list[dict[str, Any]]] = {}
         self.functions: list[tuple[Any, list[tuple[str, Any]]]] = []
         for view in module.body.operations:
             op = view.operation
@@ -74,6 +75,7 @@ class Exporter:
                     attributes["sharding"] = attributes[OPTION]
                     del attributes[OPTION]
             self.symbol = self._function_mesh(function, ops)
+            self._ready.clear()
             if materialized:
                 distribute(self, function, ops)
             else:
@@ -88,13 +90,11 @@ class Exporter:
     # What the form cannot say.
 
     def _check(self, name: str, op: Any, attributes: Any, materialized: bool) -> None:
-        why = _WHY.get(name, "")
-        if not why and name.startswith("sdy.") and name not in EXPLICIT and name not in _SAID:
-            why = "the RFC has no such op"
+        if name not in self._reasons:
+            self._reasons[name] = _why_not(name, materialized)
+        why = self._reasons[name]
         if not why and _CARRIERS[0] in attributes:
             why = _WHY["shardwright.constraint"]
-        if not why and materialized and name in _SAID:
-            why = "among collectives every tensor's type is what it is, and nothing is left to be asked for"
         if why:
             self.refuse(name, op, f"the RFC cannot express {name}", why, f"take it out, or {_SDY}")
 
@@ -194,41 +194,33 @@ class Exporter:
     def boundary(self, function: Any) -> tuple[dict[int, TensorSharding], dict[int, TensorSharding]]:
         """Shardings of arguments and results by number; their attributes are taken away."""
         found = []
+        bare: dict[Any, Any] = {}  # rows are many, distinct ones few
         for key in ("arg_attrs", "res_attrs"):
             shardings: dict[int, TensorSharding] = {}
-            rows = []
-            for index, handle in enumerate(_rows(function, key)):
-                row = {named.name: named.attr for named in entries_of(handle)}
+            rows = _rows(function, key)
+            for index, row in enumerate(rows):
                 if _CARRIERS[1] in row:
                     which = f"{'argument' if key == 'arg_attrs' else 'result'} {index}"
                     why = _WHY["shardwright.constraint"]
                     self.refuse("func.func", function, f"the RFC cannot express the sharding of {which}", why, _SDY)
                 if _SHARDING in row:
-                    shardings[index] = self.shardings(row.pop(_SHARDING))[0]
-                rows.append(ir.DictAttr.get(row))
+                    shardings[index] = self.shardings(row[_SHARDING])[0]
+                if row not in bare:
+                    entries = {named.name: named.attr for named in entries_of(row) if named.name != _SHARDING}
+                    bare[row] = ir.DictAttr.get(entries)
             if shardings:
-                function.attributes[key] = ir.ArrayAttr.get(rows)
+                function.attributes[key] = ir.ArrayAttr.get([bare[row] for row in rows])
             found.append(shardings)
         return found[0], found[1]
 
     def _annotated(self, value: Any, sharding: TensorSharding, location: Any, at: Any, as_result: bool = True) -> Any:
         """A `mesh.annotate` of a value at an insertion point, which all its users read from now on."""
-        attributes = self._annotation(sharding, as_result)
-        created = ir.Operation.create(
-            "mesh.annotate", results=[value.type], operands=[value], attributes=attributes, loc=location, ip=at
-        )
+        created = _created(value, value.type, self._annotation(sharding, as_result), location, at)
         if as_result:
             value.replace_all_uses_except(created.result, created)
         return created.result
 
-    def _annotation(self, sharding: TensorSharding, as_result: bool) -> dict[str, Any]:
-        key = (sharding, self.symbol, as_result)
-        found = self._annotations.get(key)
-        if found is None:
-            found = self._annotations[key] = self._annotation_of(sharding, as_result)
-        return found
-
-    def _annotation_of(self, sharding: TensorSharding, as_result: bool) -> dict[str, Any]:
+    def _annotation(self, sharding: TensorSharding, as_result: bool = True) -> dict[str, Any]:
         opened = [dim.open for dim in sharding.dims]
         if any(opened) and not all(opened):
             raise ShardingError(
@@ -250,14 +242,18 @@ class Exporter:
         return f"#mesh.shard<{symbol_text(layout.symbol)}, {lists}>"
 
     def _defined(self, name: str, op: Any, attribute: Any) -> None:
+        ready = self._ready.get(attribute)
+        if ready is None:
+            with located(name, line_of(op, self.name)):
+                ready = self._ready[attribute] = [self._annotation(said) for said in self.shardings(attribute)]
         del op.attributes[_SHARDING]
-        location, after = op.location, ir.InsertionPoint.after(op)
-        try:
-            for value, sharding in reversed(list(zip(op.results, self.shardings(attribute), strict=True))):
-                if isinstance(value.type, ir.RankedTensorType):
-                    self._annotated(value, sharding, location, after)
-        except ShardingError as error:
-            raise told(error, name, line_of(op, self.name)) from None
+        results, location, after = op.results, op.location, ir.InsertionPoint.after(op)
+        for number in range(len(ready) - 1, -1, -1):
+            value = results[number]
+            type = value.type
+            if isinstance(type, ir.RankedTensorType):
+                created = _created(value, type, ready[number], location, after)
+                value.replace_all_uses_except(created.result, created)
 
     def _for_users(self, op: Any, sharding: TensorSharding) -> None:
         with located(op.name, line_of(op, self.name)):
@@ -272,7 +268,25 @@ class Exporter:
                 op.operands[index] = self._annotated(op.operands[index], sharding, op.location, at, as_result=False)
 
 
+def _created(value: Any, type: Any, attributes: dict[str, Any], location: Any, at: Any) -> Any:
+    return ir.Operation.create(
+        "mesh.annotate", results=[type], operands=[value], attributes=attributes, loc=location, ip=at
+    )
+
+
+def _why_not(name: str, materialized: bool) -> str:
+    """Why the RFC cannot express ops of this name, or nothing."""
+    if name in _WHY:
+        return _WHY[name]
+    if name.startswith("sdy.") and name not in EXPLICIT and name not in _SAID:
+        return "the RFC has no such op"
+    if materialized and name in _SAID:
+        return "among collectives every tensor's type is what it is, and nothing is left to be asked for"
+    return ""
+
+
 def _rows(function: Any, key: str) -> list[Any]:
+    """The dictionaries of arguments or results."""
     return list(function.attributes[key]) if key in function.attributes else []
 
 

@@ -243,9 +243,7 @@ def _per_value(reading: Reading, op: Any, found: list[Said | None]) -> Any:
             _ = said.statement.sharding
     mesh = known[0].statement.sharding.mesh
     shardings = [
-        said.statement.sharding
-        if said is not None
-        else replicated(mesh, reading.type(value.type).rank or 0, open=True)
+        said.statement.sharding if said is not None else replicated(mesh, reading.type(value.type).rank or 0, open=True)
         for said, value in zip(found, op.results, strict=True)
     ]
     return reading.attribute(print_shardings(shardings))
@@ -255,10 +253,14 @@ def _write_dictionaries(reading: Reading, op: Any, key: str, count: int, said: d
     if not said:
         return
     rows: list[Any] = list(op.attributes[key]) if key in op.attributes else [ir.DictAttr.get({})] * count
+    written: dict[tuple[Any, Any], Any] = {}  # rows are many, distinct ones few
     for index, entry in said.items():
-        row = {named.name: named.attr for named in entries_of(rows[index])}
-        row["sdy.sharding"] = _attribute(reading, entry, per_value=False)
-        rows[index] = ir.DictAttr.get(row)
+        attribute = _attribute(reading, entry, per_value=False)
+        made = written.get((rows[index], attribute))
+        if made is None:
+            row = {named.name: named.attr for named in entries_of(rows[index])}
+            made = written[rows[index], attribute] = ir.DictAttr.get({**row, "sdy.sharding": attribute})
+        rows[index] = made
     op.attributes[key] = ir.ArrayAttr.get(rows)
 
 

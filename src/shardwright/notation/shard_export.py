@@ -94,13 +94,15 @@ class _Exporter:
         self._read_meshes()
         failed: list[ShardingError] = []
 
+        advance = ir.WalkResult.ADVANCE
+
         def visit(op: Any) -> Any:
             try:
                 self._visit(op)
             except ShardingError as error:
                 failed.append(self._at(op, error))
                 return ir.WalkResult.INTERRUPT
-            return ir.WalkResult.ADVANCE
+            return advance
 
         self.module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
         if failed:
@@ -139,16 +141,20 @@ class _Exporter:
         attributes = op.attributes
         if name.startswith("sdy."):
             self._read_sdy(op, name, attributes)
-        elif name == CARRIED_CONSTRAINT or CARRIED_SHARDINGS in attributes:
+            return
+        if name == CARRIED_CONSTRAINT or CARRIED_SHARDINGS in attributes:
             texts = carried_texts(name, attributes, len(op.results)) or []
             spelled = self._carried(texts, [result.type for result in op.results])
             if name == CARRIED_CONSTRAINT:
                 self._ask(op, spelled)
             else:
                 self._inside(op).values.append((op, spelled))
-        elif "sdy.sharding" in attributes:
-            spelled = self._attribute(attributes["sdy.sharding"], [result.type for result in op.results])
-            self._inside(op).values.append((op, spelled))
+            return
+        handle = attributes.get("sdy.sharding")
+        if handle is not None:
+            results = op.results
+            types = [results[0].type] if len(results) == 1 else [result.type for result in results]
+            self._inside(op).values.append((op, self._attribute(handle, types)))
 
     def _inside(self, op: Any) -> _Function:
         if self.functions:
@@ -245,9 +251,12 @@ class _Exporter:
         self._state_returned(function)
         for asking, spelled in function.layouts:
             _ask_for(asking, spelled, function)
+        bare: dict[Any, Any] = {}  # rows are many, distinct ones few
         for key in ("arg_attrs", "res_attrs"):
             if key in op.attributes:
-                op.attributes[key] = ir.ArrayAttr.get([_bare(row) for row in op.attributes[key]])
+                rows = list(op.attributes[key])
+                bare.update((row, _bare(row)) for row in dict.fromkeys(rows) if row not in bare)
+                op.attributes[key] = ir.ArrayAttr.get([bare[row] for row in rows])
 
     def _name_shardings(self, function: _Function, block: Any) -> None:
         """One `shard.sharding` for each sharding, at the start, in the order in which the function needs them."""
@@ -269,7 +278,7 @@ class _Exporter:
             if last.name != "func.return":
                 continue
             for number, spelled in function.results.items():
-                made = _shard(last.operands[number], spelled, function, last.location, ir.InsertionPoint(last), True)
+                made = _for_users(last.operands[number], spelled, function, last.location, ir.InsertionPoint(last))
                 last.operands[number] = made.results[0]
 
     def _grid(self, op: Any) -> None:
@@ -298,8 +307,8 @@ def _check_mesh(mesh: Mesh) -> None:
         )
 
 
-def _shard(value: Any, spelled: Spelled, function: _Function, location: Any, at: Any, for_users: bool) -> Any:
-    attributes = {**spelled.notes, "annotate_for_users": ir.UnitAttr.get()} if for_users else spelled.notes
+def _for_users(value: Any, spelled: Spelled, function: _Function, location: Any, at: Any) -> Any:
+    attributes = {**spelled.notes, "annotate_for_users": ir.UnitAttr.get()}
     operands = [value, function.named[spelled.text]]
     return ir.Operation.create(
         "shard.shard", results=[value.type], operands=operands, attributes=attributes, loc=location, ip=at
@@ -308,15 +317,22 @@ def _shard(value: Any, spelled: Spelled, function: _Function, location: Any, at:
 
 def _annotate(value: Any, spelled: Spelled, function: _Function, location: Any, at: Any) -> None:
     """State how a value lies; all its users read the statement."""
-    made = _shard(value, spelled, function, location, at, False)
-    value.replace_all_uses_except(made.results[0], made)
+    made = ir.Operation.create(
+        "shard.shard",
+        results=[value.type],
+        operands=[value, function.named[spelled.text]],
+        attributes=spelled.notes,
+        loc=location,
+        ip=at,
+    )
+    value.replace_all_uses_except(made.result, made)
 
 
 def _state_results(definer: Any, several: list[Spelled | None], function: _Function) -> None:
-    location, after = definer.location, ir.InsertionPoint.after(definer)
-    for value, spelled in zip(definer.results, several, strict=True):
+    results, location, after = definer.results, definer.location, ir.InsertionPoint.after(definer)
+    for number, spelled in enumerate(several):
         if spelled is not None:
-            _annotate(value, spelled, function, location, after)
+            _annotate(results[number], spelled, function, location, after)
     attributes = definer.attributes
     for key in ("sdy.sharding", CARRIED_SHARDINGS):
         if key in attributes:
@@ -324,7 +340,7 @@ def _state_results(definer: Any, several: list[Spelled | None], function: _Funct
 
 
 def _ask_for(op: Any, spelled: Spelled, function: _Function) -> None:
-    made = _shard(op.operands[0], spelled, function, op.location, ir.InsertionPoint(op), True)
+    made = _for_users(op.operands[0], spelled, function, op.location, ir.InsertionPoint(op))
     if returns_of(op.results[0]):
         made.attributes["as_constraint"] = ir.UnitAttr.get()
     op.results[0].replace_all_uses_with(made.results[0])

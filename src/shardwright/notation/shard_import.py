@@ -363,17 +363,19 @@ class _Importer:
             return
         attributes = function.attributes
         had: list[Any] = list(attributes[key]) if key in attributes else [ir.DictAttr.get({})] * count
+        written: dict[tuple[Any, ...], Any] = {}  # rows are many, distinct ones few
         for number, one in said.items():
-            row = {named.name: named.attr for named in had[number]}
-            if "sdy.sharding" in row:
+            if "sdy.sharding" in had[number]:
                 raise ShardingError(
                     f"number {number} of {key} of @{function.attributes['sym_name'].value} has a sdy.sharding already",
                     op="shard.shard",
                     location=self._where(one.location),
                     remedy="annotate in one dialect",
                 )
-            name, attribute = one.statement.on_value
-            had[number] = ir.DictAttr.get({**row, name: attribute})
+            row, name, attribute = wanted = (had[number], *one.statement.on_value)
+            if wanted not in written:
+                written[wanted] = ir.DictAttr.get({**{named.name: named.attr for named in row}, name: attribute})
+            had[number] = written[wanted]
         attributes[key] = ir.ArrayAttr.get(had)
 
     def _erase_unused(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from shardwright.notation.forms.shard_collectives import COLLECTIVE_FORMS
 
 __all__ = ["canonicalize"]
 
+_PREFIXES = ("shard.", "mesh.")
 _SHARDINGS = ("shard.sharding", "mesh.sharding")
 _GROUPS = frozenset(form.name for form in COLLECTIVE_FORMS) - {"shard.shift"}
 _OFFSETS = "static_sharded_dims_offsets"
@@ -56,6 +58,8 @@ class _Found:
 
     def take(self, op: ir.Operation) -> ir.WalkResult:
         name = op.name
+        if not name.startswith(_PREFIXES):
+            return ir.WalkResult.ADVANCE
         if name == "shard.grid":
             self.grids[ir.StringAttr(op.attributes["sym_name"]).value] = _numbers(op, "shape")
         elif name in _SHARDINGS:
@@ -160,7 +164,9 @@ def _without_duplicates(annotations: Sequence[ir.Operation]) -> int:
     """Fold an annotation into an equal one of the same value earlier in its block; drop shardings left unused."""
     first: dict[tuple[object, ...], ir.Operation] = {}
     duplicates: list[tuple[ir.Operation, ir.Operation]] = []
-    for op in annotations:
+    values = [op.operands[0] for op in annotations]
+    several = {value for value, count in Counter(values).items() if count > 1}
+    for op in (op for op, value in zip(annotations, values, strict=True) if value in several):
         sharding = op.operands[1].owner
         if isinstance(sharding, ir.Block) or sharding.name not in _SHARDINGS:
             continue

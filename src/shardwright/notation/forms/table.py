@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from shardwright.errors import ShardingError
-from shardwright.notation.forms.cursor import Source
+from shardwright.notation.forms.cursor import VALUE, Source
 from shardwright.notation.forms.form import Dialect, OpForm, OpText
 
 __all__ = ["Table", "candidates", "form_of", "retype", "table_of"]
@@ -18,8 +19,12 @@ __all__ = ["Table", "candidates", "form_of", "retype", "table_of"]
 _PASSED = r'"(?:[^"\\\n]|\\.)*"|//[^\n]*'
 """Strings and comments, in which no op stands."""
 
-_NOT_AN_OP = re.compile(r"\s*[=,}>\])]")
-_WITHIN_A_NAME = re.compile(r"[\w.$!#@%^'-]")
+_PASSED_PATTERN = re.compile(_PASSED)
+_WITHIN_A_NAME = r"\w.$!#@%^'\-"
+_NOT_AN_OP = r"\s*[=,}>\])]"
+_SHORT = r"([^%\n]{0,2048})"
+_LINE = rf"(?={_SHORT}({VALUE}){_SHORT}(?:({VALUE}){_SHORT})?\n(?!\s*(?:->|[,:<{{(\[]))|)"
+"""The rest of a line that names one value or two and does not go on in the next one; or nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,14 +36,16 @@ class Table:
         symbols: Names of the ops that define a symbol.
         types: Earlier names of types and those of today.
         prefixes: `shard.`, `mesh.`: what the names of the ops begin with.
-        pattern: Finds ops, quoted (group 1) or not (group 2), earlier names of types (group 3), strings and comments.
+        patterns: What finds ops and earlier names of types, each with what a text must hold for it to find any. The
+            name is group 1; where it is that of an op with its line to itself and one operand or two, groups 3 and 5
+            are these, and groups 2, 4 and 6 the text around them.
     """
 
     forms: Mapping[str, OpForm]
     symbols: frozenset[str]
     types: Mapping[str, str]
     prefixes: tuple[str, ...]
-    pattern: re.Pattern[str]
+    patterns: tuple[tuple[str, re.Pattern[str]], ...]
 
     def concerns(self, text: str) -> bool:
         """Whether the text may hold an op of the dialects."""
@@ -77,36 +84,52 @@ def table_of(dialects: tuple[Dialect, ...]) -> Table:
         forms.update(dialect.forms)
     prefixes = tuple(sorted({f"{name.partition('.')[0]}." for name in forms}))
     types = {old: new for dialect in dialects for old, new in dialect.types.items()}
-    names = f"(?:{'|'.join(map(re.escape, prefixes))})[A-Za-z_]\\w*"
     return Table(
         forms,
         frozenset(name for dialect in dialects for name in dialect.symbols),
         types,
         prefixes,
-        re.compile(rf'"({names})"(?=\s*\()|({names})(?![\w.$-])|{_type_pattern(types)}|{_PASSED}'),
+        (
+            *((prefix, re.compile(_op_pattern(re.escape(prefix)))) for prefix in prefixes),
+            *((old, re.compile(rf"({re.escape(old)})(?![\w.$-]){_LINE}")) for old in types),
+        ),
     )
+
+
+def _op_pattern(prefix: str) -> str:
+    """Begins with the prefix, which is so looked for at the speed of C; what must not be before it is checked then."""
+    quoted = rf'(?<="{prefix})(?<![{_WITHIN_A_NAME}]"{prefix})[A-Za-z_]\w*(?="\s*\()'
+    plain = rf'(?<![{_WITHIN_A_NAME}"]{prefix})[A-Za-z_]\w*(?![\w.$-])(?!{_NOT_AN_OP})'
+    return rf"({prefix}(?:{quoted}|{plain})){_LINE}"
 
 
 def _type_pattern(types: Iterable[str]) -> str:
     return f"({'|'.join(map(re.escape, types)) or '(?!)'})(?![\\w.$-])"
 
 
-def candidates(table: Table, text: str) -> Iterator[tuple[int, str]]:
-    """The ops and the earlier types of the dialects: where each begins, at its quote if it has one, and its name.
+def candidates(table: Table, text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """The ops and the earlier types of the dialects: where each begins, at its quote if it has one, and its match.
 
     Strings and comments are passed over, and so are attributes and types that are called like an op.
     """
-    for match in table.pattern.finditer(text):
-        group = match.lastindex
-        if group is None:
-            continue
+    found = [pattern.finditer(text) for word, pattern in table.patterns if word in text]
+    matches = found[0] if len(found) == 1 else sorted(itertools.chain(*found), key=re.Match.start)
+    commented = "//" in text
+    known = 0  # no string and no comment goes on from there
+    for match in matches:
         start = match.start()
-        if group != 3:
-            if start > 0 and _WITHIN_A_NAME.match(text, start - 1):
+        if start and text[start - 1] == '"' and match[1] not in table.types:
+            start -= 1
+        begin = text.rfind("\n", known, start) + 1 or known
+        if text.find('"', begin, start) >= 0 or (commented and text.find("//", begin, start) >= 0):
+            for passed in _PASSED_PATTERN.finditer(text, begin):
+                if passed.start() >= start:
+                    break
+                known = passed.end()
+            if known > start:
                 continue
-            if group == 2 and _NOT_AN_OP.match(text, match.end()):
-                continue
-        yield start, match[group]
+        known = start
+        yield start, match
 
 
 def retype(text: str, types: Mapping[str, str]) -> str:

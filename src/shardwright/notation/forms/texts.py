@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.notation.forms.cursor import VALUE, Cursor, Source
@@ -96,10 +97,10 @@ def ops(text: str, dialects: Sequence[Dialect], name: str = "-") -> list[OpText]
     work = _Rewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
     found: list[OpText] = []
     end = 0
-    for start, name_ in candidates(work.table, text):
-        if start < end or name_ in table.types:
+    for start, match in candidates(work.table, text):
+        if start < end or match[1] in table.types:
             continue
-        *before, op = work.today(start, name_)
+        *before, op = work.today(start, match[1])
         end = work.end
         results = _results(text, start)
         names = tuple(re.split(r"\s*,\s*", results.group(1))) if results else ()
@@ -140,8 +141,9 @@ class _Rewriting:
         types: Types that are to be renamed.
         read: The distinct ops met.
         end: Where the op read last ends.
-        memo: By the text of an op around the names of its operands: what to write, with the order of its operands;
-            `None` where it must be read each time.
+        memo: By the text of an op around the names of its operands: what to write, given these; `None` where it must
+            be read each time.
+        short: The same for ops of one operand or two, by the text around these as `candidates` finds it.
     """
 
     table: Table
@@ -150,45 +152,53 @@ class _Rewriting:
     types: Mapping[str, str]
     read: list[OpText] = field(default_factory=list)
     end: int = 0
-    memo: dict[tuple[str, ...], tuple[str, tuple[int, ...]] | None] = field(default_factory=dict)
+    memo: dict[tuple[str, ...], Callable[..., str] | None] = field(default_factory=dict)
+    short: dict[tuple[str | Any, ...], Callable[..., str]] = field(default_factory=dict)
     fresh: str = ""
 
     def run(self) -> str:
         """The text with its ops written anew."""
         text = self.source.text
+        short = self.short
         pieces: list[str] = []
         done = 0
-        for start, name in candidates(self.table, text):
+        for start, match in candidates(self.table, text):
             if start < done:
                 continue
-            if name in self.table.types:
-                pieces += (text[done:start], self.types[name])
-                done = start + len(name)
-                continue
-            end = text.find("\n", start, start + _LONGEST_LINE)
-            if end < 0:
-                pieces += self._anew(start, name, done)
+            write = short.get(match.group(1, 2, 4, 6))
+            if write is not None:
+                pieces += (text[done:start], write(match[3], match[5]))
+                done = match.end(match.lastindex or 0)
+            elif match[1] in self.table.types:
+                pieces += (text[done:start], self.types[match[1]])
+                done = match.end()
+            else:
+                pieces += self._line(start, match, done)
                 done = self.end
-                continue
-            line = text[start:end]
-            parts = _VALUE.split(line)
-            key = tuple(parts[::2])
-            if key not in self.memo:
-                self.memo[key] = self._template(start, name, parts)
-            known = self.memo[key]
-            if known is None or _CONTINUES.match(text, end):
-                pieces += self._anew(start, name, done)
-                done = self.end
-                continue
-            template, order = known
-            pieces += (text[done:start], template % tuple([parts[index] for index in order]))
-            done = start + len(line)
         return "".join([*pieces, text[done:]])
 
-    def _template(self, start: int, name: str, parts: list[str]) -> tuple[str, tuple[int, ...]] | None:
+    def _line(self, start: int, match: re.Match[str], done: int) -> list[str]:
+        """The text from `done` to the end of an op; to the end of the line of one that has it to itself."""
+        text, name = self.source.text, match[1]
+        end = text.find("\n", start, start + _LONGEST_LINE)
+        if end < 0 or _CONTINUES.match(text, end):
+            return self._anew(start, name, done)
+        parts = _VALUE.split(text[start:end])
+        key = tuple(parts[::2])
+        if key not in self.memo:
+            self.memo[key] = self._template(start, name, parts)
+        write = self.memo[key]
+        if write is None:
+            return self._anew(start, name, done)
+        if match.lastindex != 1:
+            self.short[match.group(1, 2, 4, 6)] = write
+        self.end = end
+        return [text[done:start], write(*parts[1::2])]
+
+    def _template(self, start: int, name: str, parts: list[str]) -> Callable[..., str] | None:
         """What to write for an op that has its line to itself; `parts` are the line, every second one an operand."""
         form = form_of(self.table, name, self.source, start)
-        numbered = "".join(f"%{index}" if index % 2 else part for index, part in enumerate(parts))
+        numbered = "".join(f"%{index // 2}" if index % 2 else part for index, part in enumerate(parts))
         try:
             op, end = read_op(form, self.source, start, numbered)
         except ShardingError:
@@ -200,8 +210,9 @@ class _Rewriting:
         if any(not value[1:].isdigit() for value in written[1::2]):
             return None
         self.read.append(op)
-        order = tuple(int(value[1:]) for value in written[1::2])
-        return "%s".join(part.replace("%", "%%") for part in written[::2]), order
+        escaped = [part.replace("{", "{{").replace("}", "}}") for part in written]
+        escaped[1::2] = [f"{{{value[1:]}}}" for value in written[1::2]]
+        return "".join(escaped).format
 
     def _anew(self, start: int, name: str, done: int) -> list[str]:
         """The text from `done` to the end of the op, with the op read and written where it stands."""
