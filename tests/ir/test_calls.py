@@ -157,7 +157,7 @@ def theirs(text: str) -> tuple[list[Row], list[TensorSharding | None]]:
     returned = list(block.operations)[-1].operands
     sides: list[TensorSharding | None] = []
     for key, count in (("arg_attrs", len(block.arguments)), ("res_attrs", len(returned))):
-        rows = entry.attributes[key] if key in entry.attributes else [ir.DictAttr.get({}, module.context)] * count
+        rows: Any = entry.attributes[key] if key in entry.attributes else [ir.DictAttr.get({}, module.context)] * count
         named: list[Any] = [ir.DictAttr(row) for row in rows]
         sides += [
             parse_shardings(str(row["sdy.sharding"]), meshes)[0] if "sdy.sharding" in row else None for row in named
