@@ -22,6 +22,7 @@ from shardwright.notation.registry import parse_text as parse_sharding
 from shardwright.per_device import PerDevice
 from shardwright.program import Plan, Program, Spmd, from_jax, load
 from shardwright.report.notebook import show
+from shardwright.rules.registry import forget_rule, rule
 from shardwright.sharding import TensorSharding
 
 if TYPE_CHECKING:
@@ -39,9 +40,11 @@ __all__ = [
     "Spmd",
     "TensorSharding",
     "convert",
+    "forget_rule",
     "from_jax",
     "load",
     "parse_sharding",
+    "rule",
     "show",
 ]
 

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import fields
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from operator import attrgetter
+from typing import Any, ParamSpec, TypeVar
 
 __all__ = ["Hashed", "Session", "current_session", "memoize", "uncollected"]
 
@@ -64,7 +65,8 @@ class Hashed:
 
     def __post_init__(self) -> None:
         """Compute key and hash."""
-        key = tuple([getattr(self, field.name) for field in fields(self)])  # type: ignore[arg-type]
+        cls = type(self)
+        key = (_values_of.get(cls) or _remember_fields(cls))(self)
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -77,6 +79,17 @@ class Hashed:
     def __hash__(self) -> int:
         """The hash computed at construction."""
         return self._hash
+
+
+_values_of: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+"""Class → the values of all fields of one of its objects."""
+
+
+def _remember_fields(cls: type) -> Callable[[Any], tuple[Any, ...]]:
+    names = [field.name for field in fields(cls)]
+    get = attrgetter(*names)
+    values = _values_of[cls] = get if len(names) > 1 else lambda object: (get(object),)
+    return values
 
 
 _current: ContextVar[Session] = ContextVar("shardwright_session")
@@ -100,13 +113,13 @@ def memoize(function: Callable[P, R]) -> Callable[P, R]:
         table = session.tables.get(name)
         if table is None:
             table = session.table(name)
-        answer = table.get(args, _MISSING)
+        answer: R = table.get(args, _MISSING)
         if answer is _MISSING:
             answer = function(*args, **kwargs)
             if len(table) >= session.limit:
                 table.clear()
             table[args] = answer
-        return cast(R, answer)
+        return answer
 
     return remembered
 

@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from shardwright.errors import ShardingError
 
@@ -36,9 +37,11 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AxisRef:
-    """A mesh axis or a part of one: `size` wide, below `pre` of its major-most parts (1 for a whole axis)."""
+class AxisRef(NamedTuple):
+    """A mesh axis or a part of one: `size` wide, below `pre` of its major-most parts (1 for a whole axis).
+
+    A tuple, because propagation compares axes more than it does anything else.
+    """
 
     name: str
     pre: int

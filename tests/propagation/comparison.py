@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.types import TensorType
 from shardwright.notation.modules import read
+from shardwright.notation.sdy import parse_shardings
+from shardwright.propagation.boundary import divisible
 from shardwright.sharding import TensorSharding
 
-__all__ = ["UP_TO_RESHARDS", "differences"]
+__all__ = ["UP_TO_RESHARDS", "differences", "differences_of"]
 
 UP_TO_RESHARDS = (
     "builtin.module(symbol-dce,sdy-lift-inlined-meshes,sdy-remove-size-one-axes,sdy-propagate-sharding-from-func-to-call,"
@@ -26,7 +32,11 @@ UP_TO_RESHARDS = (
 
 def differences(ours: Graph, theirs: str) -> list[str]:
     """What differs between a propagated graph and the text of the C++ output."""
-    graph = read(load_module(theirs))
+    return differences_of(ours, read(load_module(theirs)))
+
+
+def differences_of(ours: Graph, graph: Graph) -> list[str]:
+    """What differs between a propagated graph and the one that the C++ put out."""
     found: list[str] = []
     _compare_blocks(ours, ours.main.block, graph, graph.main.block, found)
     for number, (one, other) in enumerate(zip(ours.main.result_shardings, graph.main.result_shardings, strict=True)):
@@ -40,20 +50,47 @@ def _compare_blocks(ours: Graph, one: Block, theirs: Graph, other: Block, found:
         for number, (left, right) in enumerate(zip(one.arguments, other.arguments, strict=True)):
             if not _equal(ours.shardings[left], theirs.shardings[right]):
                 found.append(f"argument {number}: {ours.shardings[left]}, C++ {theirs.shardings[right]}")
-    names = [_name(op) for op in one.ops]
-    if names != [_name(op) for op in other.ops]:
-        found.append(f"ops: {names}, C++ {[_name(op) for op in other.ops]}")
+    ops, others = one.ops, other.ops
+    if [_name(op) for op in ops] != [_name(op) for op in others]:
+        ops, others = list(_opened(ops)), list(_opened(others))
+    names = [_name(op) for op in ops]
+    if names != [_name(op) for op in others]:
+        found.append(f"ops: {names}, C++ {[_name(op) for op in others]}")
         return
-    for left_op, right_op in zip(one.ops, other.ops, strict=True):
+    for left_op, right_op in zip(ops, others, strict=True):
         for left, right in zip(left_op.results, right_op.results, strict=True):
-            if not _equal(ours.shardings[left], theirs.shardings[right]):
-                found.append(f"{left_op}: {ours.shardings[left]}, C++ {theirs.shardings[right]}")
-        for attribute in ("in_shardings", "out_shardings"):
-            if left_op.signature.text(attribute) != right_op.signature.text(attribute):
-                said = left_op.signature.text(attribute), right_op.signature.text(attribute)
-                found.append(f"{left_op}: {attribute} {said[0]}, C++ {said[1]}")
+            said = _exported(right_op, theirs.shardings[right], theirs.types[right])
+            if not _equal(ours.shardings[left], said):
+                found.append(f"{left_op}: {ours.shardings[left]}, C++ {said}")
+        for attribute, values in (("in_shardings", right_op.operands), ("out_shardings", right_op.results)):
+            mine, its = _boundary(left_op, attribute, ours), _boundary(right_op, attribute, theirs)
+            types = [theirs.types[value] for value in values]
+            its = [_exported(right_op, said, type) for said, type in zip(its, types, strict=False)]
+            if not all(_equal(said, other) for said, other in zip_longest(mine, its)):
+                found.append(f"{left_op}: {attribute} {mine}, C++ {its}")
         for left_block, right_block in zip(left_op.regions, right_op.regions, strict=True):
             _compare_blocks(ours, left_block, theirs, right_block, found)
+
+
+def _boundary(op: Op, attribute: str, graph: Graph) -> list[TensorSharding | None]:
+    text = op.signature.text(attribute)
+    return [] if text is None else list(parse_shardings(text, graph.meshes))
+
+
+def _exported(op: Op, sharding: TensorSharding | None, type: TensorType) -> TensorSharding | None:
+    """At a named computation, what the function made of it says: arguments and results are split evenly."""
+    if op.name != "sdy.named_computation" or sharding is None:
+        return sharding
+    return divisible(sharding, type)
+
+
+def _opened(ops: Iterable[Op]) -> Iterator[Op]:
+    """The ops with those in named computations in their place: a call about which nothing is said is read as its ops."""
+    for op in ops:
+        if op.name == "sdy.named_computation":
+            yield from _opened(op.regions[0].ops[:-1])
+        else:
+            yield op
 
 
 def _name(op: Op) -> str:

@@ -6,14 +6,14 @@ import math
 import random
 from dataclasses import dataclass, field
 
-__all__ = ["random_program"]
+__all__ = ["Writer", "random_program", "regroup", "tensor_of", "unmerged"]
 
 _SIZES = (1, 2, 3, 4, 4, 6, 8, 8, 12, 16)
 _Shape = tuple[int, ...]
 
 
 @dataclass
-class _Writer:
+class Writer:
     """Text of a function being written; values are `(name, shape)` pairs of f32 tensors."""
 
     random: random.Random
@@ -24,6 +24,7 @@ class _Writer:
     count: int = 0
     indent: str = "  "
     groups: dict[_Shape, int] = field(default_factory=dict)
+    density: float = 0.06
 
     def name(self) -> str:
         self.count += 1
@@ -43,7 +44,7 @@ class _Writer:
     def emit(self, text: str, shape: _Shape, types: str, annotate: bool = True) -> tuple[str, _Shape]:
         name = self.name()
         note = ""
-        if annotate and self.random.random() < 0.06:
+        if annotate and self.random.random() < self.density:
             # jaxlib dies of a priority on an op that is dead, so only what stays has one.
             said = self.sharding(shape, priorities=False)
             note = f" {{sdy.sharding = #sdy.sharding_per_value<[{said}]>}}"
@@ -67,7 +68,7 @@ class _Writer:
             priority = ""
             if priorities and self.priorities and (open_ or dim) and self.random.random() < 0.4:
                 priority = f"p{self.random.randrange(4)}"
-            text.append("{" + ", ".join(_unmerged(dim) + (["?"] if open_ else [])) + "}" + priority)
+            text.append("{" + ", ".join(unmerged(dim) + (["?"] if open_ else [])) + "}" + priority)
         replicated = [piece for piece in self.pieces_in_order(pool) if self.random.random() < 0.15]
         tail = f", replicated={{{', '.join(replicated)}}}" if replicated else ""
         rest = [piece for piece in self.pieces_in_order(pool) if piece not in replicated]
@@ -97,7 +98,7 @@ class _Writer:
     # Ops
 
     def constant(self, shape: _Shape) -> tuple[str, _Shape]:
-        type = _type(shape)
+        type = tensor_of(shape)
         if self.random.random() < 0.3 and shape:
             dim = self.random.randrange(len(shape))
             return self.emit(f"stablehlo.iota dim = {dim}", shape, type)
@@ -108,35 +109,35 @@ class _Writer:
 
     def unary(self) -> None:
         value, shape = self.pick()
-        self.emit(f"stablehlo.{self.random.choice(('tanh', 'negate', 'sine'))} {value}", shape, _type(shape))
+        self.emit(f"stablehlo.{self.random.choice(('tanh', 'negate', 'sine'))} {value}", shape, tensor_of(shape))
 
     def binary(self) -> None:
         value, shape = self.pick()
         same = [other for other, its in self.values if its == shape]
         other = self.random.choice(same)
-        self.emit(f"stablehlo.{self.random.choice(('add', 'multiply'))} {value}, {other}", shape, _type(shape))
+        self.emit(f"stablehlo.{self.random.choice(('add', 'multiply'))} {value}, {other}", shape, tensor_of(shape))
 
     def transpose(self) -> None:
         value, shape = self.pick()
         order = list(range(len(shape)))
         self.random.shuffle(order)
         to = tuple(shape[i] for i in order)
-        self.emit(f"stablehlo.transpose {value}, dims = {order}", to, f"({_type(shape)}) -> {_type(to)}")
+        self.emit(f"stablehlo.transpose {value}, dims = {order}", to, f"({tensor_of(shape)}) -> {tensor_of(to)}")
 
     def reshape(self) -> None:
         value, shape = self.pick()
-        to = _regroup(self.random, math.prod(shape))
-        self.emit(f"stablehlo.reshape {value}", to, f"({_type(shape)}) -> {_type(to)}")
+        to = regroup(self.random, math.prod(shape))
+        self.emit(f"stablehlo.reshape {value}", to, f"({tensor_of(shape)}) -> {tensor_of(to)}")
 
     def broadcast(self) -> None:
         value, shape = self.pick()
-        rank = min(4, len(shape) + self.random.randrange(3))
+        rank = max(len(shape), min(4, len(shape) + self.random.randrange(3)))
         dims = sorted(self.random.sample(range(rank), len(shape)))
         to = [self.random.choice(_SIZES) for _ in range(rank)]
         for size, dim in zip(shape, dims, strict=True):
             if size != 1 or self.random.random() < 0.5:
                 to[dim] = size
-        types = f"({_type(shape)}) -> {_type(tuple(to))}"
+        types = f"({tensor_of(shape)}) -> {tensor_of(tuple(to))}"
         self.emit(f"stablehlo.broadcast_in_dim {value}, dims = {dims}", tuple(to), types)
 
     def reduce(self) -> None:
@@ -148,7 +149,7 @@ class _Writer:
         to = tuple(size for dim, size in enumerate(shape) if dim not in dims)
         kind = self.random.choice(("add", "maximum"))
         text = f"stablehlo.reduce({value} init: {zero}) applies stablehlo.{kind} across dimensions = {dims}"
-        self.emit(text, to, f"({_type(shape)}, tensor<f32>) -> {_type(to)}", annotate=False)
+        self.emit(text, to, f"({tensor_of(shape)}, tensor<f32>) -> {tensor_of(to)}", annotate=False)
 
     def dot(self) -> None:
         left, shape = self.pick()
@@ -170,11 +171,11 @@ class _Writer:
             + [size for dim, size in enumerate(other) if dim != their and (not batches or dim != free[1])]
         )
         text = f"stablehlo.dot_general {left}, {right}, {lines}contracting_dims = [{contracted}] x [{their}]"
-        self.emit(text, to, f"({_type(shape)}, {_type(other)}) -> {_type(to)}")
+        self.emit(text, to, f"({tensor_of(shape)}, {tensor_of(other)}) -> {tensor_of(to)}")
 
     def slice(self) -> None:
         value, shape = self.pick()
-        if not shape:
+        if not shape or 0 in shape:
             return
         bounds = []
         for size in shape:
@@ -183,7 +184,7 @@ class _Writer:
             bounds.append((start, size if whole else self.random.randint(start + 1, size)))
         to = tuple(high - low for low, high in bounds)
         text = f"stablehlo.slice {value} [{', '.join(f'{low}:{high}' for low, high in bounds)}]"
-        self.emit(text, to, f"({_type(shape)}) -> {_type(to)}")
+        self.emit(text, to, f"({tensor_of(shape)}) -> {tensor_of(to)}")
 
     def concatenate(self) -> None:
         value, shape = self.pick()
@@ -192,34 +193,36 @@ class _Writer:
         dim = self.random.randrange(len(shape))
         other = self.random.choice([name for name, its in self.values if its == shape])
         to = tuple(2 * size if d == dim else size for d, size in enumerate(shape))
-        types = f"({_type(shape)}, {_type(shape)}) -> {_type(to)}"
+        types = f"({tensor_of(shape)}, {tensor_of(shape)}) -> {tensor_of(to)}"
         self.emit(f"stablehlo.concatenate {value}, {other}, dim = {dim}", to, types)
 
     def dynamic_slice(self) -> None:
         value, shape = self.pick()
-        if not shape:
+        if not shape or 0 in shape:
             return
         to = tuple(size if self.random.random() < 0.6 else self.random.randint(1, size) for size in shape)
         zero = self.name()
         self.lines.append(f"{self.indent}{zero} = stablehlo.constant dense<0> : tensor<i32>")
         starts = ", ".join([zero] * len(shape))
-        types = f"({', '.join([_type(shape)] + ['tensor<i32>'] * len(shape))}) -> {_type(to)}"
+        types = f"({', '.join([tensor_of(shape)] + ['tensor<i32>'] * len(shape))}) -> {tensor_of(to)}"
         if self.random.random() < 0.5:
             self.emit(f"stablehlo.dynamic_slice {value}, {starts}, sizes = {list(to)}", to, types)
             return
         update, its = self.constant(to) if self.random.random() < 0.3 else self.pick(len(shape))
         if any(small > big for small, big in zip(its, shape, strict=True)):
             return
-        types = f"({', '.join([_type(shape), _type(its)] + ['tensor<i32>'] * len(shape))}) -> {_type(shape)}"
+        types = (
+            f"({', '.join([tensor_of(shape), tensor_of(its)] + ['tensor<i32>'] * len(shape))}) -> {tensor_of(shape)}"
+        )
         self.emit(f"stablehlo.dynamic_update_slice {value}, {update}, {starts}", shape, types)
 
     def barrier(self) -> None:
         value, shape = self.pick()
         if self.random.random() < 0.5:
-            self.emit(f"stablehlo.optimization_barrier {value}", shape, _type(shape), annotate=False)
+            self.emit(f"stablehlo.optimization_barrier {value}", shape, tensor_of(shape), annotate=False)
             return
         way = self.random.choice(("FORWARD", "BACKWARD", "NONE"))
-        self.emit(f"sdy.propagation_barrier {value} allowed_direction={way}", shape, _type(shape), annotate=False)
+        self.emit(f"sdy.propagation_barrier {value} allowed_direction={way}", shape, tensor_of(shape), annotate=False)
 
     def constraint(self) -> None:
         value, shape = self.pick()
@@ -227,13 +230,13 @@ class _Writer:
         op = "sdy.reshard" if self.random.random() < 0.15 else "sdy.sharding_constraint"
         closed = 0.8 if self.random.random() < 0.7 else 0.2
         said = self.sharding(shape, closed, priorities=op == "sdy.sharding_constraint")
-        self.lines.append(f"{self.indent}{name} = {op} {value} {said} : {_type(shape)}")
+        self.lines.append(f"{self.indent}{name} = {op} {value} {said} : {tensor_of(shape)}")
         self.values.append((name, shape))
 
     def group(self) -> None:
         value, shape = self.pick()
         number = self.groups.setdefault(shape, len(self.groups))
-        self.lines.append(f"{self.indent}sdy.sharding_group {value} group_id={number} : {_type(shape)}")
+        self.lines.append(f"{self.indent}sdy.sharding_group {value} group_id={number} : {tensor_of(shape)}")
 
     def loop(self) -> None:
         """A while over one or two carried values and a counter."""
@@ -242,7 +245,7 @@ class _Writer:
         self.lines.append(f"{self.indent}{zero} = stablehlo.constant dense<0> : tensor<i32>")
         names, arguments = self.name(), [self.name() for _ in carried]
         counter = self.name()
-        types = ", ".join([*[_type(shape) for _, shape in carried], "tensor<i32>"])
+        types = ", ".join([*[tensor_of(shape) for _, shape in carried], "tensor<i32>"])
         starts = [f"{a} = {v}" for a, (v, _) in zip(arguments, carried, strict=True)] + [f"{counter} = {zero}"]
         note = ""
         if self.random.random() < 0.2:
@@ -279,9 +282,9 @@ class _Writer:
             self.values, self.indent = list(outer), inner
             self.some(self.random.randint(0, 3), nested=True)
             returned = self.random.choice([n for n, s in self.values if s == shape])
-            self.lines.append(f"{inner}stablehlo.return {returned} : {_type(shape)}")
+            self.lines.append(f"{inner}stablehlo.return {returned} : {tensor_of(shape)}")
             self.indent = inner[:-2]
-            self.lines.append(self.indent + ("}, {" if branch == 0 else f"}}) : (tensor<i32>) -> {_type(shape)}"))
+            self.lines.append(self.indent + ("}, {" if branch == 0 else f"}}) : (tensor<i32>) -> {tensor_of(shape)}"))
         self.values = [*outer, (name, shape)]
 
     def manual(self) -> None:
@@ -305,7 +308,7 @@ class _Writer:
         out = boundary(to if local == returned_shape else at)
         self.lines.append(
             f"{self.indent}{name} = sdy.manual_computation({value}) in_shardings={boundary(at)} out_shardings={out} "
-            f'manual_axes={{"{axis}"}} ({argument}: {_type(local)}) {{'
+            f'manual_axes={{"{axis}"}} ({argument}: {tensor_of(local)}) {{'
         )
         outer, axes = self.values, self.axes
         self.values, self.indent, self.axes = [(argument, local)], inner, [a for a in axes if a[0] != axis]
@@ -315,8 +318,8 @@ class _Writer:
             self.unary()
         returned = self.random.choice([n for n, s in self.values if s == local])
         self.indent, self.values, self.axes = inner[:-2], [*outer, (name, shape)], axes
-        self.lines.append(f"{inner}sdy.return {returned} : {_type(local)}")
-        self.lines.append(f"{self.indent}}} : ({_type(shape)}) -> {_type(shape)}")
+        self.lines.append(f"{inner}sdy.return {returned} : {tensor_of(local)}")
+        self.lines.append(f"{self.indent}}} : ({tensor_of(shape)}) -> {tensor_of(shape)}")
 
     def some(self, count: int, nested: bool = False) -> None:
         makers = [self.unary, self.binary, self.binary, self.dot, self.dot, self.broadcast, self.reduce, self.transpose]
@@ -335,14 +338,14 @@ def random_program(seed: int) -> str:
     chance = random.Random(seed)
     sizes = [chance.choice((2, 2, 2, 4, 4, 3, 6, 8)) for _ in range(chance.randint(1, 3))]
     axes = [(name, size) for name, size in zip("xyz", sizes, strict=False)]
-    writer = _Writer(chance, axes, priorities=chance.random() < 0.25)
+    writer = Writer(chance, axes, priorities=chance.random() < 0.25)
     arguments = []
     for number in range(chance.randint(1, 4)):
         shape = tuple(chance.choice(_SIZES) for _ in range(chance.randint(1, 3)))
         if number and chance.random() < 0.5:
             shape = writer.values[0][1]
         note = f" {{sdy.sharding = #sdy.sharding{writer.sharding(shape)}}}" if chance.random() < 0.6 else ""
-        arguments.append(f"%a{number}: {_type(shape)}{note}")
+        arguments.append(f"%a{number}: {tensor_of(shape)}{note}")
         writer.values.append((f"%a{number}", shape))
     writer.some(chance.randint(3, 22))
     returned = [writer.pick() for _ in range(chance.randint(1, 3))]
@@ -350,9 +353,9 @@ def random_program(seed: int) -> str:
         f" {{sdy.sharding = #sdy.sharding{writer.sharding(shape)}}}" if chance.random() < 0.3 else ""
         for _, shape in returned
     ]
-    results = ", ".join(_type(shape) + note for (_, shape), note in zip(returned, notes, strict=True))
+    results = ", ".join(tensor_of(shape) + note for (_, shape), note in zip(returned, notes, strict=True))
     mesh = ", ".join(f'"{name}"={size}' for name, size in axes)
-    types = ", ".join(_type(shape) for _, shape in returned)
+    types = ", ".join(tensor_of(shape) for _, shape in returned)
     return "\n".join(
         [
             f"sdy.mesh @mesh = <[{mesh}]>",
@@ -364,11 +367,11 @@ def random_program(seed: int) -> str:
     )
 
 
-def _type(shape: _Shape) -> str:
+def tensor_of(shape: _Shape) -> str:
     return f"tensor<{''.join(f'{size}x' for size in shape)}f32>"
 
 
-def _unmerged(pieces: list[str]) -> list[str]:
+def unmerged(pieces: list[str]) -> list[str]:
     """Neighbouring parts of one axis, minor after major, may not stand side by side: swap them."""
     fixed = list(pieces)
     for index in range(len(fixed) - 1):
@@ -378,7 +381,7 @@ def _unmerged(pieces: list[str]) -> list[str]:
     return fixed
 
 
-def _regroup(chance: random.Random, elements: int) -> _Shape:
+def regroup(chance: random.Random, elements: int) -> _Shape:
     """A shape of as many elements."""
     shape: list[int] = []
     rest = elements

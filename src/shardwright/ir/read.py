@@ -18,6 +18,7 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.handles import attributes_of, body_of, entries_of, result_name, unique_names, visibility_of
+from shardwright.ir.inlining import CallSites, Inlined
 from shardwright.ir.locations import LocationTable, argument_name
 from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.signature import Signature
@@ -109,6 +110,8 @@ class Reader:
         self._types: dict[Any, TensorType] = {}
         self._signatures: dict[Any, Signature] = {}
         self._interned: dict[Signature, Signature] = {}
+        self._sites = CallSites(self.locations)
+        self._inlined: dict[str, Inlined] = {}
 
     def read(self) -> Graph:
         """The graph."""
@@ -193,14 +196,15 @@ class Reader:
         return rows
 
     def _value(self, value: Any, ids: dict[Any, int], location: Any) -> int:
+        number = ids[value] = self.new_value(self._type_of(value, location))
+        return number
+
+    def _type_of(self, value: Any, location: Any) -> TensorType:
         handle = value.type
         type = self._types.get(handle)
         if type is None:
             type = self._types[handle] = self._type(handle, location)
-        self.types.append(type)
-        self.shardings.append(None)
-        number = ids[value] = len(self.types) - 1
-        return number
+        return type
 
     def _type(self, handle: Any, location: Any) -> TensorType:
         text = str(handle)
@@ -239,7 +243,7 @@ class Reader:
         return self.readers.carrier(text, self.types[value].dims, self.meshes) if text else None
 
     def _ops(self, block: Any, into: list[Op], ids: dict[Any, int]) -> None:
-        signatures = self._signatures
+        signatures, types = self._signatures, self.types
         for view in block.operations:
             op = view.operation
             name = op.name
@@ -251,12 +255,9 @@ class Reader:
             operands = tuple([ids[value] for value in op.operands])
             attributes = attributes_of(op)
             location, values = op.location, list(op.results)
-            key = (
-                name,
-                tuple(attributes.items()),
-                tuple([self.types[v] for v in operands]),
-                tuple([value.type for value in values]),
-            )
+            made = [self._type_of(value, location) for value in values]
+            # Types by identity, which one reading keeps apart: they are hashed for every op.
+            key = (name, tuple(attributes.items()), tuple([id(types[v]) for v in operands]), tuple(map(id, made)))
             regions = len(op.regions)
             signature = signatures.get(key) if not regions else None
             if signature is None:
@@ -264,7 +265,10 @@ class Reader:
                 signature = self._interned.setdefault(signature, signature)
                 if not regions:
                     signatures[key] = signature
-            results = tuple([self._value(value, ids, location) for value in values])
+            results = tuple(range(len(types), len(types) + len(made)))
+            types += made
+            self.shardings += [None] * len(made)
+            ids.update(zip(values, results, strict=True))
             if carried or CARRIED_SHARDINGS in attributes:
                 self._read_carriers(op, attributes, results)
             else:
@@ -283,8 +287,7 @@ class Reader:
                 self.shardings[argument] = self.shardings[result]
 
     def _location(self, handle: Any) -> int:
-        number = self.locations.add(handle)
-        return self.locations.inside(number, self.caller) if self.caller else number
+        return self._sites.inside(self.locations.add(handle), self.caller)
 
     def _read_shardings(self, op: Any, name: str, attributes: Any, results: tuple[int, ...]) -> None:
         attribute = SHARDING_ATTRIBUTES.get(name, _SHARDING)
@@ -321,14 +324,8 @@ class Reader:
                 remedy="inline the called computation",
             )
         bodies = tuple(body_of(region, op) for region in op.regions) if name in BODY_OPS else ()
-        results = tuple(self._result_type(value, op) for value in op.results)
+        results = tuple([self._type_of(value, op.location) for value in op.results])
         return Signature(name, attributes, tuple(self.types[v] for v in operands), results, bodies)
-
-    def _result_type(self, value: Any, op: Any) -> TensorType:
-        handle = value.type
-        if handle not in self._types:
-            self._types[handle] = self._type(handle, op.location)
-        return self._types[handle]
 
     def _region(self, region: Any, ids: dict[Any, int], op: Any) -> Block:
         if len(region.blocks) != 1:
@@ -359,14 +356,10 @@ class Reader:
         into += ops
         is_computation = incoming.shardings is not None or outgoing.shardings is not None
         arguments = tuple([self._value(v, {}, op.location) for v in body.arguments]) if is_computation else operands
-        outer, self.caller = self.caller, location
-        self.calls.append(symbol)
-        inside: list[Op] = []
-        self._ops(body, inside, dict(zip(body.arguments, arguments, strict=True)))
-        self.calls.pop()
-        self.caller = outer
+        inside = self._called(symbol, body, arguments, location)
         if is_computation:
-            into.append(computation(self, symbol, operands, Block(arguments, inside), (incoming, outgoing), location))
+            block = Block(arguments, [*inside])
+            into.append(computation(self, symbol, operands, block, (incoming, outgoing), location))
             returned = into[-1].results
             if outgoing.shardings is not None:
                 self._say(returned, self._parse(outgoing.shardings, op.location))
@@ -376,6 +369,22 @@ class Reader:
         returned, ops = self._constrained(returned, outgoing, op)
         into += ops
         ids.update(zip(op.results, returned, strict=True))
+
+    def _called(self, symbol: str, body: Any, arguments: tuple[int, ...], location: int) -> list[Op]:
+        """The ops of a function called from a location, its return included."""
+        known = self._inlined.get(symbol)
+        if known is not None:
+            return known.again(arguments, location, self._sites, self.types, self.shardings)
+        first = len(self.types)
+        outer, self.caller = self.caller, location
+        self.calls.append(symbol)
+        inside: list[Op] = []
+        self._ops(body, inside, dict(zip(body.arguments, arguments, strict=True)))
+        self.calls.pop()
+        self.caller = outer
+        if len(set(arguments)) == len(arguments):
+            self._inlined[symbol] = Inlined(arguments, first, len(self.types), inside, location)
+        return inside
 
     def _said(self, op: Any, symbol: str, callee: Any) -> tuple[Said, Said]:
         """What is said at the boundary of a call."""

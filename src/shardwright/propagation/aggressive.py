@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shardwright.mesh import Axes, Mesh, axes_size
 from shardwright.propagation.compatible import (
@@ -41,22 +40,45 @@ def propagate_aggressive(
 
     Where `whole` is given, only whole axes of that mesh flow.
     """
-    found = [compatible_axes(operands, results, factor, directions[factor]) for factor in range(len(sizes))]
     tensors = [*operands, *results]
     changed = [False] * len(tensors)
-    if not any(found):
+    found, wanting = _found(operands, results, directions)
+    if not wanting:
         return tensors, changed
     count = len(operands)
-    for factor in _order(tensors, sizes, found, elementwise):
-        axes = found[factor]
-        for index in range(count, len(tensors)):
-            _expand(tensors, changed, index, factor, _taken(tensors[index], factor, axes, sizes[factor], whole))
-        for index in range(count):
-            taken = _taken(tensors[index], factor, axes, sizes[factor], whole)
-            if taken and elementwise:
+    for factor in _order(tensors, sizes, found, elementwise) if len(wanting) > 1 else wanting:
+        for index in wanting.get(factor, ()):
+            taken = _taken(tensors[index], factor, found[factor], sizes[factor], whole)
+            if taken and elementwise and index < count:
                 taken = _no_more_than_results(tensors[count:], factor, taken)
             _expand(tensors, changed, index, factor, taken)
     return tensors, changed
+
+
+def _found(
+    operands: Sequence[TensorProjection], results: Sequence[TensorProjection], directions: tuple[Direction, ...]
+) -> tuple[list[Axes], dict[int, list[int]]]:
+    """The compatible axes of each factor, and of those where it matters the tensors that have less, results first.
+
+    What a tensor takes in the end is a major part of the compatible axes, so that no other tensor can change.
+    """
+    found: list[Axes] = [()] * len(directions)
+    wanting: dict[int, list[int]] = {}
+    split = {factor for tensor in (*operands, *results) for factor, said in tensor.factors.items() if said.axes}
+    count = len(operands)
+    tensors = [*enumerate(results, count), *enumerate(operands)]
+    for factor in split:
+        axes = found[factor] = compatible_axes(operands, results, factor, directions[factor])
+        if not axes:
+            continue
+        less = [
+            index
+            for index, tensor in tensors
+            if (said := tensor.factors.get(factor)) is not None and is_strict_prefix(said.axes, axes)
+        ]
+        if less:
+            wanting[factor] = less
+    return found, wanting
 
 
 def _order(
@@ -65,7 +87,7 @@ def _order(
     """The factors, the one to be served first first."""
     sources = [(1, -1)] * len(sizes)  # (-size, index) of the largest tensor that a factor's axes come from
     for index, tensor in enumerate(tensors):
-        size = math.prod(sizes[factor] for factor in tensor.factors)
+        size = math.prod([sizes[factor] for factor in tensor.factors])
         for factor, said in tensor.factors.items():
             if found[factor] and prefix_status(found[factor], said.axes) and -size < sources[factor][0]:
                 sources[factor] = (-size, index)
@@ -107,5 +129,5 @@ def _expand(tensors: list[TensorProjection], changed: list[bool], index: int, fa
     tensor = tensors[index]
     said = tensor.factors[factor]
     if is_strict_prefix(said.axes, axes):
-        tensors[index] = TensorProjection({**tensor.factors, factor: replace(said, axes=axes)}, tensor.blocked)
+        tensors[index] = TensorProjection({**tensor.factors, factor: said._replace(axes=axes)}, tensor.blocked)
         changed[index] = True

@@ -6,7 +6,6 @@ It is what conservative users of Shardy ask for; the pipeline uses the aggressiv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shardwright.mesh import Axes, Mesh
 from shardwright.propagation.compatible import (
@@ -44,7 +43,7 @@ def propagate_basic(
         for index, tensor in enumerate(tensors):
             said = tensor.factors.get(factor)
             if said is not None and is_strict_prefix(said.axes, axes):
-                factors = {**tensor.factors, factor: replace(said, axes=axes)}
+                factors = {**tensor.factors, factor: said._replace(axes=axes)}
                 tensors[index] = TensorProjection(factors, tensor.blocked)
                 changed[index] = True
     return tensors, changed

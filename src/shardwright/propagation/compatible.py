@@ -75,6 +75,8 @@ def prefix_status(first: Axes, second: Axes) -> int:
 
 def is_strict_prefix(first: Axes, second: Axes) -> bool:
     """Whether `first` begins `second` and `second` has more."""
+    if not first:
+        return bool(second)
     return prefix_status(first, second) == 1
 
 
@@ -85,19 +87,19 @@ def compatible_axes(
 
     Towards one direction only the tensors it comes from may add axes; the others may only contradict.
     """
-    if direction == Direction.NONE:
+    if not direction:
         return ()
     first, second = (results, operands) if direction == Direction.BACKWARD else (operands, results)
     axes: Axes = ()
     expand = True
     for tensor in first:
         said = tensor.factors.get(factor)
-        if said is not None:
+        if said is not None and said.axes:
             axes, expand = _merge(axes, said.axes, expand)
     expand = expand and direction == Direction.BOTH
     for tensor in second:
         said = tensor.factors.get(factor)
-        if said is not None:
+        if said is not None and said.axes:
             axes, expand = _merge(axes, said.axes, expand)
     return axes
 
@@ -107,6 +109,8 @@ def _merge(old: Axes, new: Axes, expand: bool) -> tuple[Axes, bool]:
 
     Without `expand` the answer is at most `old`.
     """
+    if not old:
+        return (new if expand else old), expand
     if old == new:
         return old, expand
     merged: list[AxisRef] = []

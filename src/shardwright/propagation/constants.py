@@ -2,17 +2,18 @@
 
 Frontends share one `zeros` among hundreds of users. Propagated as one value it would carry the sharding of one user
 to all others, though each could have its own copy for free. So every use of a constant expression, or of a broadcast
-scalar, first gets its own copy; after propagation, copies that ended up alike become one again.
+scalar, first gets its own copy; after propagation, copies that ended up alike become one again. A named computation of
+constants alone, in which nothing but constant expressions can stand, is one too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.propagation.working import GROUP, Working
+from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.traits import is_constant, is_constant_preserving, is_scalar_expansion
 
 __all__ = ["merge_constants", "split_constants"]
@@ -50,13 +51,16 @@ class _Splitter:
     def run(self) -> None:
         for group in self.working.special.get(GROUP, ()):
             self.groups.setdefault(group.operands[0], []).append(group)
-        self._visit(self.working.block)
+        self._split(self.working.block)
+
+    def _split(self, block: Block) -> None:
+        self._visit(block)
         dead = self._dead()
         if self.copies or dead:
-            self._rebuild(self.working.block, dead)
+            self._rebuild(block, dead)
         if dead and self.groups:
             kept = [op for op in self.working.special[GROUP] if op not in dead]
-            self.working.special[GROUP] = kept + [op for ops in self.copies.values() for op in ops if op.name == GROUP]
+            self.working.special[GROUP] = kept + [op for ops in self.copies.values() for op in _groups(ops)]
 
     def _visit(self, block: Block) -> None:
         constants, expansions, kinds = self.constants, self.expansions, self.kinds
@@ -66,6 +70,12 @@ class _Splitter:
             if kind is None:
                 kind = kinds[signature] = _kind(signature)
             operands = op.operands
+            if signature.name == NAMED:
+                self._split_computation(op)
+                if constants.keys() >= set(operands) and _preserves(op.regions[0]):
+                    constants.update(dict.fromkeys(op.results, op))
+                    self._count(operands)
+                    continue
             if kind == _SOURCE:
                 constants[op.results[0]] = op
             elif kind >= _PRESERVING and operands[0] in constants and constants.keys() >= set(operands):
@@ -80,8 +90,16 @@ class _Splitter:
                         op.operands = tuple([self._own(value) for value in operands])
                         self._count(op.operands)
                         break
+            if signature.name == NAMED:
+                continue
             for region in op.regions:
                 self._visit(region)
+
+    def _split_computation(self, op: Op) -> None:
+        """Split what stands in a named computation, which sees nothing outside, before it may be copied."""
+        inner = _Splitter(self.working)
+        inner.groups = self.groups
+        inner._split(op.regions[0])
 
     def _count(self, operands: Iterable[int]) -> None:
         for value in operands:
@@ -102,22 +120,38 @@ class _Splitter:
             return done[value]
         operands = tuple([self._clone(operand, done) for operand in op.operands])
         self._count(operands)
-        copied = self.working.new_value(self.working.types[value], self.working.shardings[value])
-        done[value] = copied
+        results = tuple([self._copied(result, done) for result in op.results])
         before = self.copies.setdefault(op, [])
-        before.append(Op(op.signature, operands, (copied,), (), op.location))
-        for group in reversed(self.groups.get(value, ())):
-            before.append(Op(group.signature, (copied,), (), (), group.location))
-        return copied
+        before.append(Op(op.signature, operands, results, self._copied_regions(op, done), op.location))
+        for result in op.results:
+            for group in reversed(self.groups.get(result, ())):
+                before.append(Op(group.signature, (done[result],), (), (), group.location))
+        return done[value]
+
+    def _copied(self, value: int, done: dict[int, int]) -> int:
+        done[value] = self.working.new_value(self.working.types[value], self.working.shardings[value])
+        return done[value]
+
+    def _copied_regions(self, op: Op, done: dict[int, int]) -> tuple[Block, ...]:
+        return tuple([self._copied_block(region, dict(done)) for region in op.regions])
+
+    def _copied_block(self, block: Block, done: dict[int, int]) -> Block:
+        arguments = tuple([self._copied(value, done) for value in block.arguments])
+        ops: list[Op] = []
+        for op in block.ops:
+            operands = tuple([done[value] for value in op.operands])
+            results = tuple([self._copied(value, done) for value in op.results])
+            ops.append(Op(op.signature, operands, results, self._copied_regions(op, done), op.location))
+        return Block(arguments, ops)
 
     def _dead(self) -> set[Op]:
         """Constants that nothing but sharding groups reads any more, and those groups."""
         dead: set[Op] = set()
-        for value, op in (*self.expansions.items(), *reversed(self.constants.items())):
-            if self.counts.get(value, 0):
+        for op in dict.fromkeys((*self.expansions.values(), *reversed(self.constants.values()))):
+            if any(self.counts.get(value, 0) for value in op.results):
                 continue
             dead.add(op)
-            dead.update(self.groups.get(value, ()))
+            dead.update(group for value in op.results for group in self.groups.get(value, ()))
             for operand in op.operands:
                 if operand in self.counts:
                     self.counts[operand] -= 1
@@ -134,6 +168,23 @@ class _Splitter:
             for region in op.regions:
                 self._rebuild(region, dead)
         block.ops = ops
+
+
+def _preserves(block: Block) -> bool:
+    """Whether nothing but constant expressions can stand in a named computation."""
+    return all(
+        _preserves(op.regions[0]) if op.signature.name == NAMED else op.name == GROUP or _kind(op.signature) != _PLAIN
+        for op in block.ops[:-1]
+    )
+
+
+def _groups(ops: Iterable[Op]) -> Iterator[Op]:
+    """The sharding groups among ops and within them."""
+    for op in ops:
+        if op.name == GROUP:
+            yield op
+        for region in op.regions:
+            yield from _groups(region.ops)
 
 
 def merge_constants(working: Working) -> None:

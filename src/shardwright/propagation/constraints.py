@@ -64,15 +64,16 @@ class _Applier:
             self._move_after(head, value)
             self._read_instead(value, head)
         else:
-            self.working.shardings[value] = sharding
+            self._say(value, sharding)
 
     def _manual(self, op: Op) -> None:
-        for index, value in enumerate(op.operands):
+        for index in range(len(op.operands)):
+            value = op.operands[index]  # a constraint made for an operand before may have taken its place
             sharding = self._in_sharding(op, index)
             if sharding is None or not self._should_apply(value, sharding):
                 continue
             if not self._is_tied(value):
-                self.working.shardings[value] = sharding
+                self._say(value, sharding)
                 continue
             type = self.working.types[value]
             result = self.working.new_value(type, sharding)
@@ -81,6 +82,16 @@ class _Applier:
             self.producers[result] = constraint
             self._insert_after(constraint, value)
             self._read_instead(value, constraint)
+
+    def _say(self, value: int, sharding: TensorSharding) -> None:
+        """Set a sharding. Where one result of an op has one, all have: the others are open from now on."""
+        shardings = self.working.shardings
+        producer = self.producers.get(value)
+        for result in producer.results if producer is not None else ():
+            type = self.working.types[result]
+            if shardings[result] is None and type.is_tensor:
+                shardings[result] = TensorSharding(sharding.mesh, (DimSharding((), True),) * type.rank)
+        shardings[value] = sharding
 
     def _in_sharding(self, op: Op, index: int) -> TensorSharding | None:
         return self.entering.get((op, index))

@@ -25,11 +25,11 @@ from shardwright.notation.sdy import parse_shardings
 from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
 from shardwright.sharding import DimSharding, TensorSharding
 
-__all__ = ["add_edges", "find_edges", "manual_axes", "with_manual_axes", "without_manual_axes"]
+__all__ = ["add_edges", "find_edges", "manual_axes", "with_manual_axes", "with_replicated", "without_manual_axes"]
 
 
 def add_edges(working: Working, meshes: dict[str, Mesh]) -> None:
-    """Add the data-flow edges of all ops that have any."""
+    """Add the data-flow edges of all ops that have any; those that the program brought with it stay."""
     if any(name in working.special for name in DATA_FLOW_OPS):
         _add(working, working.block, meshes)
 
@@ -89,7 +89,7 @@ def _boundary(parent: Op, index: int, inward: bool, meshes: dict[str, Mesh]) -> 
 def _control_flow_edges(working: Working, op: Op) -> list[Op]:
     added: list[Op] = []
     for index, owner in enumerate(op.results):
-        if not working.types[owner].is_tensor:
+        if not working.types[owner].is_tensor or owner in working.holder:
             continue
         targets: tuple[int, ...] = ()
         if op.signature.name == "stablehlo.while":
@@ -105,14 +105,14 @@ def _computation_edges(working: Working, op: Op, meshes: dict[str, Mesh]) -> lis
     inner: list[Op] = []
     incoming = boundary_shardings(op, "in_shardings", len(op.operands), meshes, manual)
     for index, (owner, said) in enumerate(zip(body.arguments, incoming, strict=True)):
-        if working.types[owner].is_tensor:
+        if working.types[owner].is_tensor and owner not in working.holder:
             sharding = None if said is None else without_manual_axes(said, manual)
             inner.append(_edge(working, op, index, owner, sharding, boundary=said, inward=True).op)
     body.ops[:0] = inner
     outer: list[Op] = []
     outgoing = boundary_shardings(op, "out_shardings", len(op.results), meshes, manual)
     for index, (owner, said) in enumerate(zip(op.results, outgoing, strict=True)):
-        if working.types[owner].is_tensor:
+        if working.types[owner].is_tensor and owner not in working.holder:
             outer.append(_edge(working, op, index, owner, said, boundary=said).op)
     return outer
 
@@ -162,11 +162,7 @@ def boundary_shardings(
 
 def _with_replicated(sharding: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
     used = {axis.name for axis in (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)}
-    missing = [sharding.mesh.axis(name) for name in manual if name not in used]
-    if not missing:
-        return sharding
-    ordered = sorted((*sharding.replicated, *missing), key=sharding.mesh.sort_key)
-    return replace(sharding, replicated=tuple(ordered))
+    return with_replicated(sharding, tuple([sharding.mesh.axis(name) for name in manual if name not in used]))
 
 
 def without_manual_axes(sharding: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
@@ -189,6 +185,14 @@ def with_manual_axes(boundary: TensorSharding, inside: TensorSharding, manual: t
         for at, free in zip(boundary.dims, inside.dims, strict=True)
     )
     return TensorSharding(inside.mesh, dims, boundary.replicated, boundary.partial)
+
+
+def with_replicated(sharding: TensorSharding, axes: Axes) -> TensorSharding:
+    """A sharding that has `axes` replicated too."""
+    added = [axis for axis in axes if axis not in sharding.replicated]
+    if not added:
+        return sharding
+    return replace(sharding, replicated=tuple(sorted((*sharding.replicated, *added), key=sharding.mesh.sort_key)))
 
 
 def _manual_count(axes: Axes, manual: tuple[str, ...]) -> int:

@@ -29,11 +29,6 @@ Key = tuple[int, ...]
 Changes = tuple[tuple[int, int], ...]
 """`(tensor, sharding number)` pairs."""
 
-Change = tuple[Changes, bool]
-"""What changes, and whether the op is settled once that is made."""
-
-_NOTHING: Change = ((), True)
-
 Transform = Callable[[TensorSharding], TensorSharding]
 
 
@@ -56,7 +51,7 @@ class Numbers:
         return number
 
 
-class StepTable(dict[Key, Change]):
+class StepTable(dict[Key, Changes]):
     """What one kind of op, at one round, does to the shardings of its tensors; filled when first asked.
 
     `before` and `after`, for the edges of manual computations, turn the last tensor's sharding into what the step sees
@@ -92,26 +87,28 @@ class StepTable(dict[Key, Change]):
             shardings[-1] = self.before(shardings[-1])
         return tuple(shardings)
 
-    def __missing__(self, key: Key) -> Change:
-        changes = self._step(key)
-        if not changes:
-            self[key] = _NOTHING
-            return _NOTHING
+    def __missing__(self, key: Key) -> Changes:
+        changes = self[key] = self._step(key) if any(key) else ()
+        return changes
+
+    def _step(self, key: Key) -> Changes:
+        updates = step(self.rule, self.seen(key), self.directions, self.elementwise, self.strategy, self.conservative)
+        if not updates:
+            return ()
+        last = len(key) - 1
+        return tuple(
+            [
+                (tensor, self.numbers.number(self.after(new) if self.after is not None and tensor == last else new))
+                for tensor, new in updates
+            ]
+        )
+
+    def is_settled(self, key: Key, changes: Changes) -> bool:
+        """Whether an op that had this key has nothing to do once its changes are made."""
         then = list(key)
         for tensor, number in changes:
             then[tensor] = number
-        answer = self[key] = (changes, not self._step(tuple(then)))
-        return answer
-
-    def _step(self, key: Key) -> Changes:
-        if not any(key):
-            return ()
-        updates = step(self.rule, self.seen(key), self.directions, self.elementwise, self.strategy, self.conservative)
-        last = len(key) - 1
-        return tuple(
-            (tensor, self.numbers.number(self.after(new) if self.after is not None and tensor == last else new))
-            for tensor, new in updates
-        )
+        return not self[tuple(then)]
 
 
 class Worklist:
@@ -156,6 +153,7 @@ class Worklist:
         self._repeats = bytearray([len(set(values)) < len(values) for values in tensors])
         self._waiting: list[int] = []
         self._is_waiting = bytearray(count)
+        self._changed: list[tuple[int, StepTable, Key, Changes]] = []
         self.on_dead: Callable[[int, int], list[int]] | None = None
         self.on_change: Callable[[int, StepTable, Key, Changes], None] | None = None
 
@@ -163,9 +161,10 @@ class Worklist:
         """Visit what is due from first to last, and what that makes due before it."""
         state, tensors, notify, tables, keys = self.state, self.tensors, self.notify, self.tables, self._keys
         due, dead, waiting, is_waiting, groups = self.due, self.dead, self._waiting, self._is_waiting, self.groups
-        find, repeats = due.find, self._repeats
+        find = due.find
         on_change = self.on_change
-        unsettled: list[int] = []
+        self._mark_unsettled()
+        changed = self._changed
         cursor = 0
         while True:
             if waiting:
@@ -183,13 +182,13 @@ class Worklist:
             table = tables[op]
             if table is None:
                 continue
-            changes, settled = table[keys[op](state)]  # type: ignore[misc]
+            key = keys[op](state)  # type: ignore[misc]
+            changes = table[key]
             if not changes:
                 continue
             if on_change is not None:
-                on_change(op, table, keys[op](state), changes)  # type: ignore[misc]
-            if not settled or repeats[op]:
-                unsettled.append(op)
+                on_change(op, table, key, changes)
+            changed.append((op, table, key, changes))
             values = tensors[op]
             for tensor, number in changes:
                 value = values[tensor]
@@ -204,8 +203,16 @@ class Worklist:
                         elif not is_waiting[user]:
                             is_waiting[user] = 1
                             waiting.append(user)
-        for op in unsettled:
-            due[op] = 1
+
+    def _mark_unsettled(self) -> None:
+        """Make due what was not done with what it changed itself in the sweep before.
+
+        Asked as late as this, most of these ops are due already, and no step has to be tried for them.
+        """
+        for op, table, key, changes in self._changed:
+            if not self.due[op] and (self._repeats[op] or not table.is_settled(key, changes)):
+                self.due[op] = 1
+        self._changed.clear()
 
     def _bury(self, op: int, cursor: int) -> None:
         """Take a dead op out, and look again at what it used."""

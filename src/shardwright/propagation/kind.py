@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.propagation.engine import Transform
 from shardwright.propagation.priorities import Flow
@@ -11,8 +11,7 @@ from shardwright.rules.rule import ShardingRule
 __all__ = ["Kind"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What ops of one class have in common.
 
     Attributes:

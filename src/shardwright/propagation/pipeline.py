@@ -9,7 +9,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
-from shardwright.propagation.boundary import leave, outermost, without_size_one_axes
+from shardwright.propagation.boundary import leave, outermost
 from shardwright.propagation.constants import merge_constants, split_constants
 from shardwright.propagation.constraints import apply_constraints
 from shardwright.propagation.dataflow import add_edges, find_edges
@@ -17,10 +17,11 @@ from shardwright.propagation.debug import Debug, write_debug
 from shardwright.propagation.effects import remove_dead
 from shardwright.propagation.groups import collect_groups
 from shardwright.propagation.method import method
+from shardwright.propagation.normalize import normalize
 from shardwright.propagation.propagator import Propagator
 from shardwright.propagation.reasons import Recording
 from shardwright.propagation.rfc import complete
-from shardwright.propagation.working import Working
+from shardwright.propagation.working import EDGE, Working
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["propagate", "propagate_only"]
@@ -53,8 +54,8 @@ def propagate(
         copied where their users want them split differently. A program without any mesh keeps its missing shardings.
 
     Raises:
-        ShardingError: dynamic shapes, tuples, sharding groups that contradict themselves, an unknown strategy, or a
-            record that is in use.
+        ShardingError: dynamic shapes, tuples, sharding groups that contradict themselves, data-flow edges of ops that
+            have none, an unknown strategy, or a record that is in use.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
     if strategy == "rfc":
@@ -105,6 +106,7 @@ def propagate_only(
     working = Working.of(graph)
     working.build_uses(parsed=True)
     find_edges(working, graph.meshes)
+    _check_edges(graph, working)
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
@@ -123,15 +125,14 @@ def propagate_only(
 def _imported(graph: Graph, record: Recording | None) -> tuple[Working, list[TensorSharding | None]]:
     """A working copy with all import steps done, and the shardings of the results."""
     working = Working.of(graph)
-    results = list(graph.main.result_shardings)
-    if any(size == 1 for mesh in graph.meshes.values() for _, size in mesh.axes):
-        working.shardings[:] = _without_size_one_axes(working.shardings)
-        results = _without_size_one_axes(results)
+    results = normalize(working, list(graph.main.result_shardings), graph.meshes)
     split_constants(working)
     working.build_uses()
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
+    find_edges(working, graph.meshes)
+    _check_edges(graph, working)
     add_edges(working, graph.meshes)
     if record is not None:
         record.note(working, "edge")
@@ -173,8 +174,19 @@ def _check(graph: Graph) -> None:
     raise ShardingError(f"type {graph.types[min(bad)]} is not a tensor of static shape", op="func.func")
 
 
-def _without_size_one_axes(shardings: Iterable[TensorSharding | None]) -> list[TensorSharding | None]:
-    return [None if sharding is None else without_size_one_axes(sharding) for sharding in shardings]
+def _check_edges(graph: Graph, working: Working) -> None:
+    """Every `sdy.data_flow_edge` of a program belongs to an op whose data flows along it."""
+    known = {edge.op for edge in working.edges.values()}
+    for op in working.special.get(EDGE, ()):
+        if op not in known:
+            raise ShardingError(
+                "no data flows along this edge",
+                op=EDGE,
+                location=str(graph.locations[op.location]),
+                cause="its operand is no result of control flow, a barrier or a computation, no argument of a "
+                "computation's body, or has another edge",
+                remedy="take the op out: propagation adds the edges it needs",
+            )
 
 
 def _graph(graph: Graph, working: Working) -> Graph:

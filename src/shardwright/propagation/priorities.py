@@ -23,7 +23,17 @@ from shardwright.rules.rule import ShardingRule
 from shardwright.rules.traits import is_pass_through
 from shardwright.sharding import DimSharding, TensorSharding
 
-__all__ = ["BARRIERS", "ROUNDS", "Flow", "at_first", "at_priority", "directions", "flow_of", "later_priorities"]
+__all__ = [
+    "BARRIERS",
+    "ROUNDS",
+    "Flow",
+    "allowed",
+    "at_first",
+    "at_priority",
+    "directions",
+    "flow_of",
+    "later_priorities",
+]
 
 ROUNDS = 5
 """Rounds of op priority."""
@@ -39,6 +49,8 @@ class Flow(enum.Enum):
     FORWARD_BARRIER = enum.auto()
     BACKWARD_BARRIER = enum.auto()
     BARRIER = enum.auto()
+
+    __hash__ = object.__hash__  # flows are keys; the hash that enumerations have of their own is slow
 
 
 BARRIERS = frozenset({Flow.FORWARD_BARRIER, Flow.BACKWARD_BARRIER, Flow.BARRIER})
@@ -69,7 +81,6 @@ def _barrier(signature: Signature) -> Flow:
     return Flow.BARRIER
 
 
-@memoize
 def directions(flow: Flow, rule: ShardingRule, single_use: bool, round: int) -> tuple[Direction, ...]:
     """Where each factor of an op may flow in a round (0 to 4).
 
@@ -79,11 +90,21 @@ def directions(flow: Flow, rule: ShardingRule, single_use: bool, round: int) -> 
         single_use: Whether every operand, scalars aside, is used by this op only.
         round: The round.
     """
-    plain = rule.pass_through
+    plain, other = allowed(flow, single_use, round)
+    if plain is other and not rule.blocked:
+        return (plain,) * len(rule.sizes)
+    special, blocked = rule.special, rule.blocked
     return tuple(
-        Direction.NONE if factor in rule.blocked else _direction(flow, factor in plain, single_use, round)
-        for factor in range(len(rule.sizes))
+        [
+            Direction.NONE if factor in blocked else other if factor in special else plain
+            for factor in range(len(rule.sizes))
+        ]
     )
+
+
+def allowed(flow: Flow, single_use: bool, round: int) -> tuple[Direction, Direction]:
+    """Where factors of an op may flow in a round: those that split all tensors alike, and others."""
+    return _ALLOWED[flow, single_use][round]
 
 
 def _direction(flow: Flow, plain: bool, single_use: bool, round: int) -> Direction:
@@ -93,15 +114,25 @@ def _direction(flow: Flow, plain: bool, single_use: bool, round: int) -> Directi
         return Direction.BACKWARD
     if flow is Flow.BARRIER:
         return Direction.NONE
-    allowed = Direction.NONE
+    ways = Direction.NONE
     if round >= 1 or single_use:
         if flow is Flow.PASS_THROUGH:
-            allowed |= Direction.BOTH
+            ways |= Direction.BOTH
         elif flow is Flow.DYNAMIC_SLICE:
-            allowed |= Direction.FORWARD
+            ways |= Direction.FORWARD
     if round >= 3 or (round == 2 and plain):
-        allowed |= Direction.BACKWARD if flow is Flow.BROADCAST else Direction.BOTH
-    return allowed if round < ROUNDS - 1 else Direction.BOTH
+        ways |= Direction.BACKWARD if flow is Flow.BROADCAST else Direction.BOTH
+    return ways if round < ROUNDS - 1 else Direction.BOTH
+
+
+_ALLOWED = {
+    (flow, single_use): [
+        (_direction(flow, True, single_use, round), _direction(flow, False, single_use, round))
+        for round in range(ROUNDS)
+    ]
+    for flow in Flow
+    for single_use in (False, True)
+}
 
 
 def later_priorities(sharding: TensorSharding) -> frozenset[int]:

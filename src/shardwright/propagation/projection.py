@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size
@@ -24,8 +24,7 @@ from shardwright.sharding import DimSharding, Partial, TensorSharding
 __all__ = ["FactorAxes", "FactorSharding", "TensorProjection", "extend_axes", "project", "unproject"]
 
 
-@dataclass(frozen=True, slots=True)
-class FactorSharding:
+class FactorSharding(NamedTuple):
     """What one tensor says about one factor.
 
     Attributes:
@@ -76,6 +75,9 @@ def _deal(
     dim: DimFactors, said: DimSharding, sizes: tuple[int, ...], mesh: Mesh, factors: dict[int, FactorSharding]
 ) -> None:
     """Deal the axes of one dimension over its factors."""
+    if len(dim) == 1:
+        factors[dim[0]] = FactorSharding(extend_axes((), said.axes), (), not said.open, True)
+        return
     rest = list(said.axes)
     overflowed = False
     for factor in dim:
@@ -114,6 +116,8 @@ def _take(rest: list[AxisRef], size: int) -> tuple[list[AxisRef], int]:
 
 def extend_axes(axes: Axes, more: Axes | list[AxisRef]) -> Axes:
     """`axes` followed by `more`, neighbouring parts of an axis merged where the two lists meet and within `more`."""
+    if not more or (not axes and len(more) == 1):
+        return axes or tuple(more)
     merged = list(axes)
     for axis in more:
         if merged and merged[-1].joins(axis):
@@ -137,6 +141,9 @@ def unproject(
     """
     dims: list[DimSharding] = []
     for dim in mapping:
+        if len(dim) == 1 and not (said := factors[dim[0]]).overflow:
+            dims.append(_dim(said.axes, not said.closed))
+            continue
         axes: Axes = ()
         closed = False
         for factor in dim:
@@ -148,5 +155,13 @@ def unproject(
                 break
             if axes_size(said.axes) < sizes[factor]:
                 break
-        dims.append(DimSharding(axes, not closed))
+        dims.append(_dim(axes, not closed))
     return TensorSharding(mesh, tuple(dims), replicated, partial)
+
+
+def _dim(axes: Axes, open: bool) -> DimSharding:
+    return DimSharding(axes, open) if axes else _WHOLE[open]
+
+
+_WHOLE = (DimSharding(), DimSharding((), True))
+"""A dimension that is not split, closed and open."""

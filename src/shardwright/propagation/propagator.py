@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.propagation import priorities
 from shardwright.propagation.conservative import conservative_rule
-from shardwright.propagation.dataflow import manual_axes, with_manual_axes, without_manual_axes
+from shardwright.propagation.dataflow import manual_axes, with_manual_axes, with_replicated, without_manual_axes
 from shardwright.propagation.effects import is_pure
 from shardwright.propagation.engine import Numbers, StepTable, Worklist
 from shardwright.propagation.kind import Kind
@@ -153,7 +152,7 @@ class Propagator:
 
     def _classify(self) -> list[int]:
         """For each op, its class: ops of one class have the same step table in every round."""
-        by_signature: dict[Signature, tuple[int, int]] = {}
+        by_signature: dict[int, tuple[int, int]] = {}  # by identity: readers give equal ops one signature
         uses = self.working.uses
         classes = [0] * len(self.ops)
         for number, op in enumerate(self.ops):
@@ -161,14 +160,15 @@ class Propagator:
             if signature.name == EDGE:
                 classes[number] = self._edge_class(self.edges[op])
                 continue
-            pair = by_signature.get(signature)
+            pair = by_signature.get(id(signature))
             if pair is None:
-                pair = by_signature[signature] = self._class_pair(signature)
+                pair = by_signature[id(signature)] = self._class_pair(signature)
             if pair[0] != pair[1] and self._is_single_use(op):
                 classes[number] = pair[1]
             else:
                 classes[number] = pair[0]
-            if op.results and not any(uses[value] for value in op.results) and is_pure(op):
+            results = op.results
+            if results and not uses[results[0]] and not any(uses[value] for value in results) and is_pure(op):
                 self.worklist.dead[number] = 1
         return classes
 
@@ -183,11 +183,11 @@ class Propagator:
         if rule is None or len(rule.operands) + len(rule.results) < 2:
             return 0, 0
         conservative = self.method.conservative and flow not in BARRIERS
-        kind = Kind(flow, rule, False, is_elementwise(signature), conservative)
-        multiple = self._class(kind)
+        elementwise = is_elementwise(signature)
+        multiple = self._class(Kind(flow, rule, False, elementwise, conservative))
         if flow not in (Flow.PASS_THROUGH, Flow.DYNAMIC_SLICE):
             return multiple, multiple
-        return multiple, self._class(replace(kind, single_use=True))
+        return multiple, self._class(Kind(flow, rule, True, elementwise, conservative))
 
     def _rule(self, signature: Signature, flow: Flow) -> ShardingRule | None:
         if flow in BARRIERS:
@@ -206,17 +206,22 @@ class Propagator:
             return without_manual_axes(sharding, manual)
 
         def outside(sharding: TensorSharding) -> TensorSharding:
-            return with_manual_axes(boundary, sharding, manual)
+            # Replicated inside are also the axes of dimensions whose priority has not come yet: nobody may take them.
+            return with_replicated(with_manual_axes(boundary, sharding, manual), sharding.replicated)
 
         before, after = (outside, inside) if edge.inward else (inside, outside)
-        return self._class(replace(kind, before=before, after=after))
+        return self._class(kind._replace(before=before, after=after))
 
     def _class(self, kind: Kind) -> int:
         number = self._class_of.get(kind)
         if number is None:
             number = self._class_of[kind] = len(self._rounds[0])
+            made: dict[object, StepTable | None] = {}  # most rounds allow what the one before did
             for phase, tables in zip(self.method.phases, self._rounds, strict=True):
-                tables.append(self._table(kind, phase))
+                what = (priorities.allowed(kind.flow, kind.single_use, phase.round), phase.strategy)
+                if what not in made:
+                    made[what] = self._table(kind, phase)
+                tables.append(made[what])
         return number
 
     def _table(self, kind: Kind, phase: Phase) -> StepTable | None:
@@ -270,7 +275,7 @@ class Propagator:
         state, results = self.worklist.state, self.results
         for index, value, table in returned:
             key = (state[value], results[index])
-            changes = table[key][0]
+            changes = table[key]
             if changes and self.record is not None:
                 self.record.equalized(index, value, table, key, changes)
             for tensor, number in changes:

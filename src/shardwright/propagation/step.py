@@ -6,7 +6,7 @@ A program has many ops but few different steps: a GPT training step of 22,800 op
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
@@ -32,15 +32,16 @@ class Strategy(enum.Enum):
     BASIC = "basic"
     AGGRESSIVE = "aggressive"
 
+    __hash__ = object.__hash__  # strategies are keys; the hash that enumerations have of their own is slow
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+
+class Outcome(NamedTuple):
     """A step by factor: the op's tensors (operands, then results) before and after, and which were split further."""
 
     mesh: Mesh
-    before: tuple[TensorProjection, ...]
-    after: tuple[TensorProjection, ...]
-    changed: tuple[bool, ...]
+    before: list[TensorProjection]
+    after: list[TensorProjection]
+    changed: list[bool]
 
 
 def outcome(
@@ -64,7 +65,7 @@ def outcome(
         after, changed = propagate_basic(before[:count], before[count:], sizes, directions, whole)
     else:
         after, changed = propagate_aggressive(before[:count], before[count:], sizes, directions, elementwise, whole)
-    return Outcome(mesh, tuple(before), tuple(after), tuple(changed))
+    return Outcome(mesh, before, after, changed)
 
 
 @memoize
@@ -90,15 +91,16 @@ def step(
         The shardings that change. Nothing, where the tensors lie on different meshes.
     """
     found = outcome(rule, shardings, directions, elementwise, strategy, conservative)
-    if found is None:
+    if found is None or True not in found.changed:
         return ()
     updates: list[tuple[int, TensorSharding]] = []
-    for index, mapping in enumerate(rule.operands + rule.results):
-        if not found.changed[index]:
+    mappings = rule.operands + rule.results
+    for index, changed in enumerate(found.changed):
+        if not changed:
             continue
         old = shardings[index]
         replicated, partial = (old.replicated, old.partial) if old is not None else ((), ())
-        new = unproject(mapping, found.after[index].factors, rule.sizes, found.mesh, replicated, partial)
+        new = unproject(mappings[index], found.after[index].factors, rule.sizes, found.mesh, replicated, partial)
         if new != old and (old is not None or new.used_axes):
             updates.append((index, new))
     return tuple(updates)
@@ -111,6 +113,8 @@ def common_mesh(shardings: Shardings) -> Mesh | None:
         if sharding is None:
             continue
         other = sharding.mesh
+        if other is mesh:
+            continue
         if mesh is None or _is_empty(mesh):
             mesh = other
         elif not _is_empty(other) and (other.axes, other.device_ids) != (mesh.axes, mesh.device_ids):

@@ -13,15 +13,25 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
-__all__ = ["CONSTRAINT", "DATA_FLOW_OPS", "EDGE", "GROUP", "MANUAL", "Edge", "Working", "place_after", "preorder"]
+__all__ = [
+    "CONSTRAINT",
+    "DATA_FLOW_OPS",
+    "EDGE",
+    "GROUP",
+    "MANUAL",
+    "NAMED",
+    "Edge",
+    "Working",
+    "place_after",
+    "preorder",
+]
 
 CONSTRAINT = "sdy.sharding_constraint"
 GROUP = "sdy.sharding_group"
 EDGE = "sdy.data_flow_edge"
 MANUAL = "sdy.manual_computation"
-DATA_FLOW_OPS = frozenset(
-    {"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier", MANUAL, "sdy.named_computation"}
-)
+NAMED = "sdy.named_computation"
+DATA_FLOW_OPS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier", MANUAL, NAMED})
 
 _SPECIAL = DATA_FLOW_OPS | {CONSTRAINT, GROUP, EDGE}
 

@@ -29,6 +29,8 @@ class Kind(Enum):
     NEED_REPLICATION = "need_replication"
     PERMUTATION = "permutation"
 
+    __hash__ = object.__hash__  # kinds are keys; the hash that enumerations have of their own is slow
+
 
 PASS_THROUGH = Kind.PASS_THROUGH
 REDUCTION = Kind.REDUCTION
@@ -44,7 +46,7 @@ class RuleBuilder:
         self._sizes: list[int] = []
         self._operands: list[list[list[int]]] = [[[] for _ in type.dims] for type in signature.operands]
         self._results: list[list[list[int]]] = [[[] for _ in type.dims] for type in signature.results]
-        self._kinds: dict[Kind, set[int]] = {kind: set() for kind in Kind}
+        self._kinds: dict[Kind, list[int]] = {}  # plain ones left out
         self._blocked: set[int] = set()
 
     def factor(
@@ -77,25 +79,26 @@ class RuleBuilder:
             tuple(sizes),
             operands,
             results,
-            frozenset(self._kinds[REDUCTION]),
-            frozenset(self._kinds[NEED_REPLICATION]),
-            frozenset(self._kinds[PERMUTATION]),
+            frozenset(self._kinds.get(REDUCTION, ())),
+            frozenset(self._kinds.get(NEED_REPLICATION, ())),
+            frozenset(self._kinds.get(PERMUTATION, ())),
             frozenset(self._blocked),
         )
 
     def _new(self, size: int, kind: Kind, blocked: bool) -> int:
         index = len(self._sizes)
         self._sizes.append(size)
-        self._kinds[kind].add(index)
+        if kind is not PASS_THROUGH:
+            self._kinds.setdefault(kind, []).append(index)
         if blocked:
             self._blocked.add(index)
         return index
 
     def _map(self, index: int, operands: Dims, results: Dims) -> None:
-        pairs = (*zip(self._operands, operands, strict=True), *zip(self._results, results, strict=True))
-        for tensor, dim in pairs:
-            if dim is not None:
-                tensor[dim].append(index)
+        for tensors, dims in ((self._operands, operands), (self._results, results)):
+            for tensor, dim in zip(tensors, dims, strict=True):
+                if dim is not None:
+                    tensor[dim].append(index)
 
 
 def _mapping(tensor: list[list[int]], sizes: list[int]) -> tuple[tuple[int, ...], ...]:

@@ -1,25 +1,37 @@
 """Op name → sharding rule.
 
 A family file declares its rules with `@sharding_rule("stablehlo.transpose")` on a function from signature to rule;
-importing `shardwright.rules.families` registers all of ours.
+importing `shardwright.rules.families` registers all of ours. Users give rules for ops of their own with `rule`.
+
+Of an op's rules the first holds: its attribute `sdy.sharding_rule`; what a user gave for its name; ours; what it says
+of its loops itself (see `interface`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar, overload
 
+from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
-from shardwright.memo import memoize
+from shardwright.memo import current_session, memoize
+from shardwright.rules.einsum import parse_einsum
+from shardwright.rules.interface import interface_rule
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE, parse_rule
 
-__all__ = ["beyond_shardy", "registered_ops", "rule_for", "sharding_rule"]
+__all__ = ["beyond_shardy", "forget_rule", "registered_ops", "rule", "rule_for", "sharding_rule"]
 
 RuleFunction = Callable[[Signature], ShardingRule | None]
+UserFunction = Callable[[Signature], ShardingRule | str | None]
 Function = TypeVar("Function", bound=RuleFunction)
+Given = TypeVar("Given", bound=UserFunction)
+
+_CUSTOM_CALL = "stablehlo.custom_call"
 
 _rules: dict[str, RuleFunction] = {}
+_given: dict[str, RuleFunction] = {}
 _beyond: set[str] = set()
 
 
@@ -49,14 +61,126 @@ def beyond_shardy() -> frozenset[str]:
     return frozenset(_beyond)
 
 
+@overload
+def rule(
+    name: str,
+    text: str,
+    *,
+    reduction: bool = True,
+    need_replication: Iterable[str] = (),
+    permutation: Iterable[str] = (),
+    blocked: Iterable[str] = (),
+) -> None: ...
+
+
+@overload
+def rule(name: str) -> Callable[[Given], Given]: ...
+
+
+def rule(
+    name: str,
+    text: str | None = None,
+    *,
+    reduction: bool = True,
+    need_replication: Iterable[str] = (),
+    permutation: Iterable[str] = (),
+    blocked: Iterable[str] = (),
+) -> Callable[[Given], Given] | None:
+    """Give the sharding rule of an op of your own, or another rule for one that has one.
+
+    It is believed: an op is computed in parts along factors that are not said to need replication or neighbours.
+
+    Arguments:
+        name: The op's name, or `@target` for a custom call.
+        text: The dimensions of its operands and results by name; left out, `rule` decorates a function that gives
+            this text, or a `ShardingRule`, or `None` where there is no rule, for the op's signature.
+        reduction: Whether factors that no result has are summed over; they need to be whole otherwise.
+        need_replication: Names of factors that the op cannot be computed in parts of.
+        permutation: Names of factors that need data of neighbouring shards.
+        blocked: Names of factors along which propagation must not flow.
+
+    Raises:
+        ShardingError: malformed text, at its column; a name that is no factor. Where the op is used: other operands,
+            results, ranks or sizes than the rule says.
+
+    Example:
+        >>> rule("my.matmul", "b i k, b k j -> b i j")
+        >>> rule("@my_attention", "b q d, b k d, b k e -> b q e", need_replication={"k", "d"})
+        >>> @rule("my.norm")
+        ... def norm(signature):
+        ...     return "i j, j -> i j" if signature.operands[0].rank == 2 else None
+        >>> for name in ("my.matmul", "@my_attention", "my.norm"):
+        ...     forget_rule(name)
+    """
+    label = _label(name)
+    if text is not None:
+        sets = (frozenset(need_replication), frozenset(permutation), frozenset(blocked))
+        einsum = parse_einsum(text, reduction=reduction, need_replication=sets[0], permutation=sets[1], blocked=sets[2])
+        _give(label, einsum.rule)
+        return None
+
+    def decorate(function: Given) -> Given:
+        _give(label, lambda signature: _checked(function(signature), signature))
+        return function
+
+    return decorate
+
+
+def forget_rule(name: str) -> None:
+    """Take back a rule that was given with `rule`, if there is one."""
+    if _given.pop(_label(name), None) is not None:
+        current_session().clear()
+
+
 @memoize
 def rule_for(signature: Signature) -> ShardingRule | None:
     """The sharding rule of an op, or `None` where it has none (and is computed replicated).
 
-    A rule given by the program itself, as the attribute `sdy.sharding_rule`, comes first.
+    Raises:
+        ShardingError: the rule that the program or a user gives does not fit the op.
     """
-    given = signature.text(ATTRIBUTE)
-    if given is not None:
-        return parse_rule(given)
-    function = _rules.get(signature.name)
-    return function(signature) if function else None
+    text = signature.text(ATTRIBUTE)
+    if text is not None:
+        return parse_rule(text)
+    given = _given.get(signature.label) if _given else None
+    function = given or _rules.get(signature.name, interface_rule)
+    return function(signature)
+
+
+def _label(name: str) -> str:
+    """The label of signatures that a name means."""
+    if not name or any(char.isspace() for char in name):
+        raise ShardingError(
+            f"{name!r} is not the name of an op",
+            remedy="give a name such as 'my.matmul', or '@target' for a custom call",
+        )
+    return f"{_CUSTOM_CALL} {name}" if name.startswith("@") else name
+
+
+def _give(label: str, function: RuleFunction) -> None:
+    """Register a rule; what was decided without it is forgotten."""
+    _given[label] = function
+    current_session().clear()
+
+
+def _checked(said: ShardingRule | str | None, signature: Signature) -> ShardingRule | None:
+    """What a user's function says, as a rule that fits the op."""
+    if said is None:
+        return None
+    if isinstance(said, str):
+        return parse_einsum(said).rule(signature)
+    if not isinstance(said, ShardingRule):
+        raise _unfit(signature, f"the function gave {said!r}", "return a ShardingRule, its text, or None")
+    ranks = [[len(mapping) for mapping in side] for side in (said.operands, said.results)]
+    wanted = [[type.rank for type in side] for side in (signature.operands, signature.results)]
+    if ranks != wanted:
+        raise _unfit(signature, f"ranks of operands and results: rule {ranks}, op {wanted}", "map every dimension")
+    named = {factor for side in (*said.operands, *said.results) for dim in side for factor in dim}
+    named |= said.special | said.blocked
+    if named - set(range(len(said.sizes))):
+        raise _unfit(signature, f"factors {sorted(named)}, sizes {said.sizes}", "give every factor its size")
+    return replace(said, custom=True)
+
+
+def _unfit(signature: Signature, cause: str, remedy: str) -> ShardingError:
+    return ShardingError("the rule given does not fit the op", op=signature.label, cause=cause, remedy=remedy)

@@ -1,0 +1,87 @@
+"""Calls of a function whose ops were read before: the same ops again, of other values, without asking MLIR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.locations import LocationTable
+from shardwright.ir.types import TensorType
+from shardwright.sharding import TensorSharding
+
+__all__ = ["CallSites", "Inlined"]
+
+
+class CallSites:
+    """The locations of ops in functions that are called, and of the same ops called from elsewhere."""
+
+    def __init__(self, locations: LocationTable) -> None:
+        """Know of no call."""
+        self._locations = locations
+        self._parts: dict[int, tuple[int, int]] = {}
+
+    def inside(self, number: int, caller: int) -> int:
+        """The number of location `number` in a function called from location `caller` (0: from nowhere)."""
+        if not caller:
+            return number
+        found = self._locations.inside(number, caller)
+        self._parts[found] = (number, caller)
+        return found
+
+    def moved(self, number: int, old: int, new: int) -> int:
+        """The number that a location inside the call at `old` has in the call at `new`."""
+        if number == old:
+            return new
+        number, caller = self._parts[number]
+        return self.inside(number, self.moved(caller, old, new))
+
+
+@dataclass(frozen=True, slots=True)
+class Inlined:
+    """What a call of a function left in the graph.
+
+    Attributes:
+        arguments: The values that it was called with, all different.
+        first: The first of the values made inside; all others follow.
+        end: The first value made after it.
+        ops: The function's ops, its return included.
+        caller: The location of the call.
+    """
+
+    arguments: tuple[int, ...]
+    first: int
+    end: int
+    ops: list[Op]
+    caller: int
+
+    def again(
+        self,
+        arguments: tuple[int, ...],
+        caller: int,
+        sites: CallSites,
+        types: list[TensorType],
+        shardings: list[TensorSharding | None],
+    ) -> list[Op]:
+        """The ops of another call; the values they make are appended to `types` and `shardings`."""
+        shift = len(types) - self.first
+        types += types[self.first : self.end]
+        shardings += shardings[self.first : self.end]
+        values = dict(zip(self.arguments, arguments, strict=True))
+        values.update(zip(range(self.first, self.end), range(self.first + shift, self.end + shift), strict=True))
+        return [self._copy(op, values, caller, sites) for op in self.ops]
+
+    def _copy(self, op: Op, values: dict[int, int], caller: int, sites: CallSites) -> Op:
+        regions = op.regions
+        if regions:
+            regions = tuple([self._copy_block(block, values, caller, sites) for block in regions])
+        return Op(
+            op.signature,
+            tuple([values[value] for value in op.operands]),
+            tuple([values[value] for value in op.results]),
+            regions,
+            sites.moved(op.location, self.caller, caller),
+        )
+
+    def _copy_block(self, block: Block, values: dict[int, int], caller: int, sites: CallSites) -> Block:
+        arguments = tuple([values[value] for value in block.arguments])
+        return Block(arguments, [self._copy(op, values, caller, sites) for op in block.ops])

@@ -1,0 +1,112 @@
+"""The programs that a module holds, one per function that it is entered by, each rewritten as a whole.
+
+A program is that function with all calls inlined, as the partitioner takes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir
+from shardwright.ir.graph import Graph
+from shardwright.ir.read import Reader, Readers
+from shardwright.ir.signature import Signature
+from shardwright.mesh import Mesh
+from shardwright.notation.carriers import parse_carrier
+from shardwright.notation.modules import write
+from shardwright.notation.sdy import parse_mesh, parse_shardings
+from shardwright.passes.attached import functions, operations, symbol_of
+from shardwright.passes.call_graph import callee_of
+from shardwright.passes.entry import entries
+
+__all__ = ["rewrite_entries"]
+
+_SYMBOL = re.compile(r"@([\w.$-]+)")
+
+
+def rewrite_entries(module: ir.Module, change: Callable[[Graph], Graph], *, shardings: bool = True) -> None:
+    """Replace every function that a module is entered by with what `change` makes of its program.
+
+    Programs without a mesh stay as they are; functions that only those replaced called are gone.
+
+    Raises:
+        ShardingError: what a graph cannot hold, meshes of different size in one program, or what `change` raises; the
+            module is not changed then.
+    """
+    found = [(handle, _program(module, handle)) for handle in entries(module) if handle.regions[0].blocks]
+    made = [(handle, change(graph)) for handle, graph in found if any(mesh.axes for mesh in graph.meshes.values())]
+    before = _called(module)
+    for handle, graph in made:
+        _replace(handle, graph, shardings)
+    _erase_uncalled(module, before)
+
+
+def _program(module: ir.Module, handle: Any) -> Graph:
+    graph = _EntryReader(module, handle).read()
+    graph.meshes = _used(graph) or graph.meshes
+    for op in graph.walk():
+        if op.name == "sdy.constant":  # what import makes of StableHLO's, to be copied freely
+            said = op.signature
+            op.signature = Signature("stablehlo.constant", said.attributes, said.operands, said.results)
+    sizes = {mesh.size: mesh for mesh in graph.meshes.values() if mesh.axes}
+    if len(sizes) > 1:
+        raise ShardingError(
+            f"function @{symbol_of(handle)} uses meshes of different size",
+            op="func.func",
+            cause="devices: " + ", ".join(f"@{mesh.name} of {size}" for size, mesh in sizes.items()),
+            remedy="use one set of devices within a program",
+        )
+    return graph
+
+
+def _used(graph: Graph) -> dict[str, Mesh]:
+    """The meshes that shardings of a graph refer to."""
+    said = [*graph.shardings, *graph.main.result_shardings]
+    names = {sharding.mesh.name for sharding in set(said) if sharding is not None}
+    for op in graph.walk():
+        if op.name in ("sdy.manual_computation", "sdy.named_computation"):
+            names.update(name for _, text in op.signature.attributes for name in _SYMBOL.findall(text))
+    return {name: mesh for name, mesh in graph.meshes.items() if name in names and mesh.axes}
+
+
+class _EntryReader(Reader):
+    """Reads one function of a module that may hold others, and meshes that it does not use."""
+
+    def __init__(self, module: ir.Module, handle: Any) -> None:
+        super().__init__(module, Readers(parse_mesh, parse_shardings, parse_carrier), "-")
+        self.handle = handle
+
+    def _entry(self) -> Any:
+        return self.handle
+
+    def _check_meshes(self) -> None:
+        """Left to `_program`, which knows the meshes in use."""
+
+
+def _replace(handle: Any, graph: Graph, shardings: bool) -> None:
+    written = write(graph, shardings=shardings)
+    (function,) = [view for view in written.body.operations if view.operation.name == "func.func"]
+    if "sym_visibility" in handle.attributes:
+        function.operation.attributes["sym_visibility"] = handle.attributes["sym_visibility"]
+    else:
+        del function.operation.attributes["sym_visibility"]
+    function.operation.move_before(handle)
+    handle.erase()
+
+
+def _called(module: ir.Module) -> set[str]:
+    return {callee_of(op) for op in operations(module) if op.name == "func.call"}
+
+
+def _erase_uncalled(module: ir.Module, before: set[str]) -> None:
+    """Erase the private functions that were called `before` and are no more, and then what only those called."""
+    while True:
+        dead = before - _called(module)
+        gone = [f for f in functions(module) if symbol_of(f) in dead and "sym_visibility" in f.attributes]
+        for function in gone:
+            function.erase()
+        if not gone:
+            return

@@ -1,0 +1,81 @@
+"""Propagation by strategy: `sdy-basic-propagate` and those built on it.
+
+Every function is propagated, regions included. Results of the functions that a program enters by are kept equal to what
+these return; calls let nothing through.
+
+Source: the propagation passes of OpenXLA's Shardy.
+"""
+
+from __future__ import annotations
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir
+from shardwright.passes.drop_sharding_rules import drop_sharding_rules
+from shardwright.passes.populate_op_sharding_rules import CONSERVATIVE, populate_rules, populate_rules_of
+from shardwright.passes.registry import Option, Options, register
+from shardwright.passes.save_module import save_module
+from shardwright.passes.side_by_side import read_side_by_side
+from shardwright.passes.written import write_back
+from shardwright.propagation import FACTORS, propagate_only
+
+__all__: list[str] = []
+
+_COMMON = (
+    CONSERVATIVE,
+    Option("debug-propagation-edge-sharding", False, "Whether to leave `sdy.propagation_edges` on ops and results."),
+    Option("debug-sharding-origins", False, "Whether to leave `sdy.sharding_origins` on arguments, results and ops."),
+    Option("keep-sharding-rules", False, "Whether the rules of ops stay, as `sdy.sharding_rule`."),
+    Option("module-dump-directory", "", "Where to save the propagated module; nothing is saved where it is empty."),
+)
+_FACTORS = Option(
+    "propagation-strategy", "aggressive", "How conflicts between the loops of an op are settled.", tuple(FACTORS)
+)
+_BY_OP = Option("run-op-priority-propagation", True, "Whether ops that cost nothing to split come before others.")
+
+
+def _declare(strategy: str, doc: str, more: tuple[Option, ...]) -> None:
+    options = tuple(sorted((*_COMMON, *more), key=lambda option: option.name))
+
+    @register(f"sdy-{strategy}-propagate", doc, options=options)
+    def apply(module: ir.Module, options: Options) -> None:
+        _propagate(module, _without_op_priority(strategy, options), options)
+        dump = options["module-dump-directory"]
+        if dump:
+            name = f"propagation_after_{strategy.replace('-', '_')}"
+            save_module(module, {"dump-directory": dump, "file-name": name, "dump-index": 0})
+
+
+def _without_op_priority(strategy: str, options: Options) -> str:
+    if options.get(_BY_OP.name, True):
+        return strategy
+    if strategy == "op-priority":
+        return "aggressive"
+    raise ShardingError(
+        f"{_BY_OP.name}=false is not supported with user priorities",
+        remedy="run sdy-aggressive-propagate where no priorities are given, or leave the option out",
+    )
+
+
+def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
+    read = read_side_by_side(module)
+    if options["keep-sharding-rules"]:
+        populate_rules(read, conservative=options[CONSERVATIVE.name])
+    made = propagate_only(
+        read.graph,
+        strategy=strategy,
+        factors=options.get(_FACTORS.name, "aggressive"),
+        conservative=options[CONSERVATIVE.name],
+        debug_sharding_origins=options["debug-sharding-origins"],
+        debug_propagation_edge_sharding=options["debug-propagation-edge-sharding"],
+    )
+    added = write_back(read, made)
+    if options["keep-sharding-rules"]:
+        populate_rules_of(added)
+    else:
+        drop_sharding_rules(module, {})
+
+
+_declare("basic", "Propagates shardings along the axes that all tensors of an op agree on.", ())
+_declare("aggressive", "Propagates shardings, each tensor of an op taking what it can.", (_FACTORS,))
+_declare("op-priority", "Propagates shardings, through ops that cost nothing to split first.", (_FACTORS, _BY_OP))
+_declare("user-priority", "Propagates shardings in the order of the priorities given.", (_FACTORS, _BY_OP))

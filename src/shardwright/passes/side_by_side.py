@@ -1,0 +1,147 @@
+"""A module as one graph, its functions side by side.
+
+Functions share no values, so a worklist over all of them, one after another, does what it would do over the module.
+Calls stay ops. `written.py` puts what was found back into the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shardwright.ir.context import context, ir
+from shardwright.ir.graph import Block, Function, Graph, Op
+from shardwright.ir.read import CALLS, Reader, Readers
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize, uncollected
+from shardwright.notation.carriers import parse_carrier
+from shardwright.notation.sdy import parse_mesh, parse_shardings
+from shardwright.passes.attached import functions, meshes_of
+from shardwright.passes.entry import entries
+
+__all__ = ["Part", "SideBySide", "read_side_by_side"]
+
+_KEEP = "sdy.return"
+"""Stands for a reader of what nobody reads; it has an effect, and no rule."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One function among the others.
+
+    Attributes:
+        handle: The `func.func`.
+        arguments: Where its arguments stand among those of the graph.
+        results: Where its results stand among those of the graph; nowhere, for a function that others call.
+        ops: Its ops with their handles, an op before those in its regions.
+    """
+
+    handle: Any
+    arguments: range
+    results: range
+    ops: tuple[tuple[Any, Op], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideBySide:
+    """The functions of a module that have a body, and the graph of all of them together.
+
+    The graph's arguments and results are those of one function after those of another; results only of the functions
+    that a program enters by.
+    """
+
+    graph: Graph
+    parts: tuple[Part, ...]
+
+
+@uncollected
+def read_side_by_side(module: ir.Module) -> SideBySide:
+    """Read all functions of a module; nothing is changed.
+
+    Raises:
+        ShardingError: what a graph cannot hold: dynamic shapes, tuples, regions of several blocks.
+    """
+    reader = _FunctionReader(module, Readers(parse_mesh, parse_shardings, parse_carrier), "-")
+    reader.meshes.update(meshes_of(module))
+    entered = set(entries(module))
+    combined = Function("side by side", Block((), []), [], [], [], [], [])
+    returned: tuple[int, ...] = ()
+    parts: list[Part] = []
+    for handle in functions(module):
+        if not handle.regions[0].blocks:
+            continue
+        function = reader.function(handle)
+        block = function.block
+        arguments = range(len(combined.block.arguments), len(combined.block.arguments) + len(block.arguments))
+        results = range(0)
+        ops = tuple(_with_handles(handle.regions[0].blocks[0], block))
+        _keep_unread(block, ops, reader.types)
+        combined.block.arguments += block.arguments
+        combined.argument_attributes += function.argument_attributes
+        if handle in entered:
+            results = range(len(returned), len(returned) + len(block.terminator.operands))
+            returned += block.terminator.operands
+            combined.result_attributes += function.result_attributes
+            combined.result_shardings += function.result_shardings
+            combined.block.ops += block.ops[:-1]
+        else:
+            combined.block.ops += block.ops
+        parts.append(Part(handle, arguments, results, ops))
+    types = tuple(reader.types[value] for value in returned)
+    combined.block.ops.append(Op(Signature("func.return", (), types, ()), returned, ()))
+    graph = Graph(reader.types, reader.shardings, combined, reader.meshes, reader.locations)
+    return SideBySide(graph, tuple(parts))
+
+
+def _with_handles(block: Any, read: Block) -> Iterator[tuple[Any, Op]]:
+    for view, op in zip(block.operations, read.ops, strict=True):
+        handle = view.operation
+        yield handle, op
+        for region, inner in zip(handle.regions, op.regions, strict=False):
+            yield from _with_handles(region.blocks[0], inner)
+
+
+def _keep_unread(part: Block, handles: tuple[tuple[Any, Op], ...], types: list[TensorType]) -> None:
+    """Let something read what calls and ops of unknown dialects compute for nobody: they may have effects."""
+    read = {value for _, op in handles for value in op.operands}
+    unread = {
+        op: Op(Signature(_KEEP, (), tuple([types[value] for value in op.results]), ()), op.results, ())
+        for handle, op in handles
+        if op.results and read.isdisjoint(op.results) and _may_have_effects(handle.name)
+    }
+    if unread:
+        _insert_after(part, unread)
+
+
+def _insert_after(block: Block, readers: dict[Op, Op]) -> None:
+    ops: list[Op] = []
+    for op in block.ops:
+        for region in op.regions:
+            _insert_after(region, readers)
+        ops.append(op)
+        if op in readers:
+            ops.append(readers[op])
+    block.ops = ops
+
+
+@memoize
+def _may_have_effects(name: str) -> bool:
+    return name in CALLS or not context().is_registered_operation(name)
+
+
+class _FunctionReader(Reader):
+    """Reads functions one by one; a call is an op like any other."""
+
+    def function(self, handle: Any) -> Function:
+        """One function, its values numbered after those of the functions before it."""
+        return self._function(handle)
+
+    def _call(self, op: Any, name: str, into: list[Op], ids: dict[Any, int]) -> None:
+        operands = tuple([ids[value] for value in op.operands])
+        attributes = dict(op.attributes.items())
+        signature = self._signature(op, name, attributes, operands)
+        results = tuple([self._value(value, ids, op.location) for value in op.results])
+        self._read_shardings(op, name, attributes, results)
+        into.append(Op(signature, operands, results, (), self._location(op.location)))

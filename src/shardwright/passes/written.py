@@ -1,0 +1,189 @@
+"""What was found for functions side by side, back into their module: only what changed is touched.
+
+Shardings become `sdy.sharding` and its like, other attributes of the `sdy` dialect are set as they are, constraints
+that were added stand behind the values they are of, and ops that are gone are erased.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
+from shardwright.ir.context import context, ir
+from shardwright.ir.graph import Graph, Op
+from shardwright.ir.opaque import attribute
+from shardwright.ir.read import SHARDING_ATTRIBUTES
+from shardwright.ir.types import TensorType
+from shardwright.notation.carriers import carrier_text, needs_carrier
+from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, per_value, rows_of, set_rows, single
+from shardwright.passes.side_by_side import Part, SideBySide
+from shardwright.sharding import TensorSharding
+
+__all__ = ["write_back"]
+
+_PLACE = re.compile(r'"(input|output): (\d+)"')
+_Row = dict[str, Any]
+_Said = tuple[TensorSharding | None, ...]
+
+
+def write_back(read: SideBySide, made: Graph) -> tuple[tuple[Any, Op], ...]:
+    """Change the module that was read to what was made of its graph; values keep their numbers in that.
+
+    Ops may have been taken out, and their handles must not be used any more; constraints may have been added.
+
+    Returns:
+        The constraints added, with their handles.
+    """
+    return _Writing(read, made).run()
+
+
+class _Writing:
+    def __init__(self, read: SideBySide, made: Graph) -> None:
+        self.read = read
+        self.made = made
+        self.makers = {op.results[0]: op for op in made.walk() if op.results}
+        self.attributes: dict[object, tuple[tuple[str, Any], ...]] = {}
+
+    def run(self) -> tuple[tuple[Any, Op], ...]:
+        """All parts; a part's dead ops last, readers before what they read."""
+        count = len(self.read.graph.types)
+        new = [op for op in self.made.walk() if op.results and op.results[0] >= count]
+        added = self._constraints(new) if new else ()
+        for part in self.read.parts:
+            self._boundary(part)
+            dead: list[Any] = []
+            for handle, op in part.ops:
+                if not op.results:
+                    continue
+                maker = self.makers.get(op.results[0])
+                if maker is None:
+                    dead.append(handle)
+                else:
+                    self._op(part, handle, op, maker)
+            for handle in reversed(dead):
+                handle.erase()
+        return added
+
+    def _constraints(self, new: Sequence[Op]) -> tuple[tuple[Any, Op], ...]:
+        """Put constraints behind what they are of, for all its users to read."""
+        values: dict[int, Any] = {}
+        for part in self.read.parts:
+            arguments = self.read.graph.main.block.arguments
+            values.update(zip((arguments[index] for index in part.arguments), _block(part).arguments, strict=True))
+            for handle, op in part.ops:
+                values.update(zip(op.results, handle.results, strict=True))
+                for region, inner in zip(handle.regions, op.regions, strict=False):
+                    values.update(zip(inner.arguments, region.blocks[0].arguments, strict=True))
+        return tuple([(self._constraint(op, values[op.operands[0]]), op) for op in reversed(new)])
+
+    def _constraint(self, op: Op, value: Any) -> Any:
+        said = self.made.shardings[op.results[0]]
+        assert said is not None, "a constraint has a sharding"
+        is_argument = isinstance(value, ir.BlockArgument)
+        first = value.owner.operations[0] if is_argument else value.owner
+        made = ir.Operation.create(
+            "sdy.sharding_constraint",
+            results=[value.type],
+            operands=[value],
+            attributes={"sharding": single(said)},
+            loc=value.location if is_argument else first.location,
+            ip=ir.InsertionPoint(first) if is_argument else ir.InsertionPoint.after(first),
+        )
+        value.replace_all_uses_except(made.results[0], made)
+        return made
+
+    # Functions
+
+    def _boundary(self, part: Part) -> None:
+        old, new = self.read.graph, self.made
+        arguments = old.main.block.arguments
+        before = [old.shardings[arguments[index]] for index in part.arguments]
+        after = [new.shardings[arguments[index]] for index in part.arguments]
+        texts = old.main.argument_attributes, new.main.argument_attributes
+        types = [old.types[arguments[index]] for index in part.arguments]
+        self._rows(part, ARGUMENTS, (before, after), [(texts[0][i], texts[1][i]) for i in part.arguments], types)
+        before = [old.main.result_shardings[index] for index in part.results]
+        after = [new.main.result_shardings[index] for index in part.results]
+        texts = old.main.result_attributes, new.main.result_attributes
+        types = [old.types[old.main.block.terminator.operands[index]] for index in part.results]
+        self._rows(part, RESULTS, (before, after), [(texts[0][i], texts[1][i]) for i in part.results], types)
+
+    def _rows(
+        self,
+        part: Part,
+        which: str,
+        said: tuple[Sequence[TensorSharding | None], Sequence[TensorSharding | None]],
+        texts: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
+        types: Sequence[TensorType],
+    ) -> None:
+        changed = False
+        rows = rows_of(part.handle, which)
+        for row, before, after, (old, new), type in zip(rows, *said, texts, types, strict=False):
+            if after is not None and after != before:
+                _set_row(row, after, type)
+                changed = True
+            for name in new.keys() - old.keys():
+                row[name] = attribute(_renumbered(new[name], part))
+                changed = True
+        if changed:
+            set_rows(part.handle, which, rows)
+
+    # Ops
+
+    def _op(self, part: Part, handle: Any, old: Op, new: Op) -> None:
+        before = tuple([self.read.graph.shardings[value] for value in old.results])
+        after = tuple([self.made.shardings[value] for value in old.results])
+        if before != after:
+            key = (handle.name, after)
+            found = self.attributes.get(key)
+            if found is None:
+                types = [self.read.graph.types[value] for value in old.results]
+                found = self.attributes[key] = _attributes(handle.name, after, types)
+            for name, value in found:
+                handle.attributes[name] = value
+        if new.signature is not old.signature:
+            known = dict(old.signature.attributes)
+            for name, text in new.signature.attributes:
+                if known.get(name) != text:
+                    handle.attributes[name] = attribute(_renumbered(text, part))
+
+
+def _block(part: Part) -> Any:
+    return part.handle.regions[0].blocks[0]
+
+
+def _set_row(row: _Row, sharding: TensorSharding, type: TensorType) -> None:
+    row.pop(SHARDING, None)
+    row.pop(CARRIED_SHARDING, None)
+    if needs_carrier(sharding):
+        row[CARRIED_SHARDING] = ir.StringAttr.get(carrier_text(sharding, type.dims), context=context())
+    else:
+        row[SHARDING] = single(sharding)
+
+
+def _attributes(name: str, said: _Said, types: Sequence[TensorType]) -> tuple[tuple[str, Any], ...]:
+    """The attributes in which an op says the shardings of its results; one that says nothing is open."""
+    first = next(sharding for sharding in said if sharding is not None)
+    shardings = [
+        sharding or TensorSharding.of(first.mesh, [()] * type.rank, open=type.is_tensor)
+        for sharding, type in zip(said, types, strict=True)
+    ]
+    if name == CARRIED_CONSTRAINT:
+        return (("sharding", ir.StringAttr.get(carrier_text(first, types[0].dims), context=context())),)
+    if name in SHARDING_ATTRIBUTES:
+        return ((SHARDING_ATTRIBUTES[name], single(first)),)
+    if not any(map(needs_carrier, shardings)):
+        return ((SHARDING, per_value(shardings)),)
+    texts = [carrier_text(sharding, type.dims) for sharding, type in zip(shardings, types, strict=True)]
+    listed = [ir.StringAttr.get(text, context=context()) for text in texts]
+    return ((CARRIED_SHARDINGS, ir.ArrayAttr.get(listed, context=context())),)
+
+
+def _renumbered(text: str, part: Part) -> str:
+    """Debug attributes name arguments and results by number: that in their function."""
+    starts = {"input": part.arguments.start, "output": part.results.start}
+    if not any(starts.values()):
+        return text
+    return _PLACE.sub(lambda found: f'"{found[1]}: {int(found[2]) - starts[found[1]]}"', text)

@@ -1,0 +1,267 @@
+"""Sharding rules in one line: the dimensions of every operand and result by name.
+
+    b i k, b k j -> b i j       a batched matrix product
+    (h d), d -> h               a dimension of two factors, major first
+    i _ -> i _                  dimensions that correspond to nothing
+
+A name is a factor; it stands at most once in a tensor, and dimensions of the same name have one size. Factors that
+no result has are summed over. A scalar is nothing: `i j, -> i j`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from shardwright.errors import ShardingError
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.rules.rule import ShardingRule, TensorMapping
+
+__all__ = ["Einsum", "parse_einsum"]
+
+_TOKEN = re.compile(r"\s*(?P<token>->|[A-Za-z][A-Za-z0-9_]*|[_,()]|\S|$)")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+_Dim = tuple[str, ...]
+"""The factors of a dimension, major to minor; none for one that corresponds to nothing."""
+
+_Tensor = tuple[_Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Einsum:
+    """A rule whose sizes are not known yet.
+
+    Attributes:
+        text: As it was written.
+        operands: The dimensions of every operand; one scalar may also be no operand at all.
+        results: And of every result.
+        reduction: Factors whose parts are summed.
+        need_replication: Factors that the op cannot be computed in parts of.
+        permutation: Factors that need data of neighbouring shards.
+        blocked: Factors along which propagation must not flow.
+    """
+
+    text: str
+    operands: tuple[_Tensor, ...]
+    results: tuple[_Tensor, ...]
+    reduction: frozenset[str]
+    need_replication: frozenset[str]
+    permutation: frozenset[str]
+    blocked: frozenset[str]
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The names: those of results in order, then the others."""
+        return _names((*self.results, *self.operands))
+
+    def rule(self, signature: Signature) -> ShardingRule:
+        """The rule of an op.
+
+        Raises:
+            ShardingError: it has other operands, results, ranks or sizes than the text says.
+        """
+        operands = self._of(self.operands, signature.operands, "operand", signature)
+        results = self._of(self.results, signature.results, "result", signature)
+        pairs = [
+            (dim, size, f"dimension {number} of {what}")
+            for what, tensor, type in (*operands, *results)
+            for number, (dim, size) in enumerate(zip(tensor, type.dims, strict=True))
+        ]
+        sizes = self._sizes(pairs, signature)
+        numbers = {name: number for number, name in enumerate(self.factors)}
+        known = [sizes[name] for name in self.factors]
+
+        def mapping(tensor: _Tensor) -> TensorMapping:
+            dims = []
+            for dim in tensor:
+                if not dim:
+                    known.append(1)
+                dims.append(tuple(numbers[name] for name in dim) if dim else (len(known) - 1,))
+            return tuple(dims)
+
+        def those(names: frozenset[str]) -> frozenset[int]:
+            return frozenset(numbers[name] for name in names)
+
+        left = tuple(mapping(tensor) for _, tensor, _ in operands)
+        right = tuple(mapping(tensor) for _, tensor, _ in results)
+        return ShardingRule(
+            tuple(known),
+            left,
+            right,
+            reduction=those(self.reduction),
+            need_replication=those(self.need_replication),
+            permutation=those(self.permutation),
+            blocked=those(self.blocked),
+            custom=True,
+        )
+
+    def _of(
+        self, tensors: tuple[_Tensor, ...], types: tuple[TensorType, ...], what: str, signature: Signature
+    ) -> list[tuple[str, _Tensor, TensorType]]:
+        """Every tensor of one side with its name and its type."""
+        if tensors == ((),) and not types:
+            return []
+        if len(tensors) != len(types):
+            self._unfit(signature, f"the rule has {len(tensors)} {what}s, the op {len(types)}")
+        for number, (tensor, type) in enumerate(zip(tensors, types, strict=True)):
+            if len(tensor) != type.rank:
+                said = f"the rule has {len(tensor)} dimensions for {what} {number}"
+                self._unfit(signature, f"{said}, its type is {type}")
+        return [(f"{what} {number}", *pair) for number, pair in enumerate(zip(tensors, types, strict=True))]
+
+    def _sizes(self, pairs: list[tuple[_Dim, int, str]], signature: Signature) -> dict[str, int]:
+        """The size of every factor: first those that are a dimension, then what is left in a dimension of several."""
+        sizes: dict[str, int] = {}
+        pending = [pair for pair in pairs if pair[0]]
+        while pending:
+            rest = []
+            for dim, size, where in pending:
+                unknown = [name for name in dim if name not in sizes]
+                known = math.prod(sizes[name] for name in dim if name in sizes)
+                if len(unknown) > 1:
+                    rest.append((dim, size, where))
+                elif not unknown and known != size:
+                    self._unfit(signature, f"{' × '.join(dim)} is {known}, {where} has {size} elements")
+                elif unknown and (known == 0 or size % known):
+                    self._unfit(signature, f"{where} has {size} elements, which {known} does not divide")
+                elif unknown:
+                    sizes[unknown[0]] = size // known
+            if len(rest) == len(pending):
+                self._unfit(signature, f"the sizes of {', '.join(rest[0][0])} do not follow from the types")
+            pending = rest
+        return sizes
+
+    def _unfit(self, signature: Signature, cause: str) -> NoReturn:
+        raise ShardingError(
+            f"the rule {self.text!r} does not fit the op",
+            op=signature.label,
+            cause=cause,
+            remedy="name every dimension of every operand and result of the op in its rule",
+        )
+
+
+def parse_einsum(
+    text: str,
+    *,
+    reduction: bool = True,
+    need_replication: Iterable[str] = (),
+    permutation: Iterable[str] = (),
+    blocked: Iterable[str] = (),
+) -> Einsum:
+    """Read a rule.
+
+    Arguments:
+        text: As above.
+        reduction: Whether factors that no result has are summed over; they need to be whole otherwise.
+        need_replication: Names of factors that the op cannot be computed in parts of.
+        permutation: Names of factors that need data of neighbouring shards.
+        blocked: Names of factors along which propagation must not flow.
+
+    Raises:
+        ShardingError: malformed text, at its column; a factor twice in one tensor; a name that is no factor, or one
+            said to be of two kinds.
+    """
+    operands, results = _Parser(text).sides()
+    inner = frozenset(_names(operands)) - frozenset(_names(results))
+    whole, shifted = frozenset(need_replication), frozenset(permutation)
+    names = frozenset(_names((*operands, *results)))
+    for what, given in (("need_replication", whole), ("permutation", shifted), ("blocked", frozenset(blocked))):
+        if given - names:
+            _refuse(text, f"{what} names {min(given - names)!r}, which is no factor", f"its factors: {_listed(names)}")
+    if whole & shifted:
+        _refuse(text, f"{min(whole & shifted)!r} is in need_replication and in permutation", "a factor is of one kind")
+    summed = inner - whole - shifted
+    if not reduction:
+        whole |= summed
+    return Einsum(text, operands, results, summed if reduction else frozenset(), whole, shifted, frozenset(blocked))
+
+
+def _names(tensors: tuple[_Tensor, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for tensor in tensors for dim in tensor for name in dim))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _refuse(text: str, message: str, cause: str) -> NoReturn:
+    raise ShardingError(
+        f"not a sharding rule: {text[:200]!r}: {message}",
+        cause=cause,
+        remedy="name the dimensions of operands and results: 'b i k, b k j -> b i j'",
+    )
+
+
+class _Parser:
+    """Reads the text of a rule, and knows the column."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = self._tokens()
+        self.token, self.column = next(self.tokens)
+
+    def sides(self) -> tuple[tuple[_Tensor, ...], tuple[_Tensor, ...]]:
+        operands = self._side()
+        if self.token != "->":
+            self._unexpected("expected ->")
+        self._advance()
+        results = self._side()
+        if self.token:
+            self._unexpected("expected the end")
+        return operands, results
+
+    def _tokens(self) -> Iterator[tuple[str, int]]:
+        at = 0
+        while True:
+            match = _TOKEN.match(self.text, at)
+            assert match is not None, "any text has a token"
+            yield match["token"], match.start("token") + 1
+            at = match.end()
+
+    def _advance(self) -> None:
+        self.token, self.column = next(self.tokens)
+
+    def _unexpected(self, wanted: str) -> NoReturn:
+        _refuse(self.text, f"column {self.column}", f"{wanted}, got {self.token or 'the end'!r}")
+
+    def _side(self) -> tuple[_Tensor, ...]:
+        tensors = [self._tensor()]
+        while self.token == ",":
+            self._advance()
+            tensors.append(self._tensor())
+        return tuple(tensors)
+
+    def _tensor(self) -> _Tensor:
+        dims: list[_Dim] = []
+        seen: set[str] = set()
+        while self.token not in (",", "->", ""):
+            dims.append(self._dim(seen))
+        return tuple(dims)
+
+    def _dim(self, seen: set[str]) -> _Dim:
+        if self.token == "_":
+            self._advance()
+            return ()
+        if self.token != "(":
+            return (self._factor(seen),)
+        self._advance()
+        factors = [self._factor(seen)]
+        while self.token != ")":
+            factors.append(self._factor(seen))
+        self._advance()
+        return tuple(factors)
+
+    def _factor(self, seen: set[str]) -> str:
+        name = self.token
+        if not _NAME.fullmatch(name):
+            self._unexpected("expected the name of a factor")
+        if name in seen:
+            _refuse(self.text, f"column {self.column}", f"{name!r} stands twice in one tensor")
+        seen.add(name)
+        self._advance()
+        return name

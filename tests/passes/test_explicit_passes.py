@@ -1,0 +1,140 @@
+"""The passes that make communication explicit and go local: what our stages do, in place, for every program."""
+
+from __future__ import annotations
+
+import pytest
+
+import shardwright.passes.all  # noqa: F401  (registers the passes)
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir, load_module, module_text
+from shardwright.notation.modules import read, write
+from shardwright.partition import check, localize, materialize
+from shardwright.passes.pipeline import run_step, steps_of
+from shardwright.propagation import propagate
+from tests.oracles.shardy import ShardyFailure, run_batch
+from tests.propagation.programs import random_program
+
+_PROGRAM = """
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func private @g(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = stablehlo.add %a, %a : tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>},
+    %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
+  %0 = stablehlo.dot %a, %b : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %1 = call @g(%0) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+}
+"""
+_PROPAGATED = "sdy-propagation-pipeline"
+_Named = tuple[str, dict[str, bool]]
+_FULL: _Named = ("sdy-insert-explicit-reshards", {"enable-full-version": True})
+_COLLECTIVES: _Named = ("sdy-reshard-to-collectives", {})
+_LOCAL: _Named = ("sdy-convert-global-to-local", {})
+
+
+def _module(text: str, *passes: _Named) -> ir.Module:
+    module = load_module(text)
+    for name, options in passes:
+        for step in steps_of(name, options):
+            run_step(module, step)
+    assert module.operation.verify()
+    return module
+
+
+def _body(module: ir.Module) -> str:
+    """A module's `@main` as text."""
+    text = module_text(module).replace("func.func public", "func.func")
+    return text[text.index("func.func @main") :]
+
+
+def test_a_program_is_made_explicit_as_by_the_partitioner() -> None:
+    propagated = propagate(read(load_module(_PROGRAM)))
+    made = _module(module_text(write(propagated)), _FULL)
+    assert _body(made).count("sdy.all_reduce") == 1
+    assert _body(made) == _body(write(materialize(propagated).graph))
+    check(read(made))
+
+
+def test_what_is_explicit_stays() -> None:
+    once = _module(_PROGRAM, (_PROPAGATED, {}), _FULL)
+    assert _body(_module(module_text(once), _COLLECTIVES)) == _body(once)
+
+
+def test_called_functions_are_gone_and_meshes_stay() -> None:
+    text = module_text(_module(_PROGRAM, (_PROPAGATED, {}), _COLLECTIVES))
+    assert "@g" not in text
+    assert 'sdy.mesh @mesh = <["x"=2, "y"=4]>' in text
+
+
+def test_the_default_leaves_reshards_to_the_partitioner() -> None:
+    before = _module(_PROGRAM, (_PROPAGATED, {}))
+    after = _module(module_text(before), ("sdy-insert-explicit-reshards", {}))
+    assert module_text(after) == module_text(before)
+
+
+def test_a_local_program_is_that_of_the_partitioner() -> None:
+    propagated = propagate(read(load_module(_PROGRAM)))
+    made = _module(module_text(write(propagated)), _LOCAL)
+    assert "tensor<4x4xf32>, %arg1: tensor<4x8xf32>) -> tensor<4x8xf32>" in _body(made)
+    local = write(localize(materialize(propagated).graph), shardings=False)
+    assert _body(made) == _body(local)
+
+
+def test_explicit_first_or_not_the_local_program_is_the_same() -> None:
+    at_once = _module(_PROGRAM, (_PROPAGATED, {}), _LOCAL)
+    in_steps = _module(_PROGRAM, (_PROPAGATED, {}), _FULL, _COLLECTIVES, _LOCAL)
+    assert _body(at_once) == _body(in_steps)
+
+
+_SEVERAL = """
+sdy.mesh @mesh = <["x"=2]>
+sdy.mesh @three = <["x"=3]>
+func.func @first(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func @second(%a: tensor<9xf32> {sdy.sharding = #sdy.sharding<@three, [{"x"}]>})
+    -> (tensor<9xf32> {sdy.sharding = #sdy.sharding<@three, [{"x"}]>}) {
+  %0 = stablehlo.tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@three, [{"x"}]>]>} : tensor<9xf32>
+  return %0 : tensor<9xf32>
+}
+"""
+
+
+def test_every_function_that_is_entered_is_a_program_of_its_own() -> None:
+    text = module_text(_module(_SEVERAL, _LOCAL))
+    assert "@first(%arg0: tensor<4xf32>) -> tensor<4xf32>" in text
+    assert "@second(%arg0: tensor<3xf32>) -> tensor<3xf32>" in text
+
+
+def test_meshes_of_different_size_in_one_program_are_refused_and_nothing_is_changed() -> None:
+    text = _SEVERAL.replace(
+        "tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@three",
+        "tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh",
+        1,
+    )
+    module = load_module(text)
+    before = module_text(module)
+    (step,) = steps_of(*_LOCAL)
+    with pytest.raises(ShardingError, match="function @second uses meshes of different size"):
+        run_step(module, step)
+    assert module_text(module) == before
+
+
+def test_a_module_without_a_mesh_stays() -> None:
+    text = "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}"
+    assert module_text(_module(text, _FULL, _COLLECTIVES, _LOCAL)) == module_text(load_module(text))
+
+
+@pytest.mark.oracle
+def test_the_pipeline_is_that_of_shardy_up_to_its_few_reshards() -> None:
+    texts = [random_program(seed) for seed in range(40)]
+    same = 0
+    for text, theirs in zip(
+        texts, run_batch([(text, f"builtin.module({_PROPAGATED})") for text in texts]), strict=True
+    ):
+        assert not isinstance(theirs, ShardyFailure)
+        same += module_text(_module(text, (_PROPAGATED, {}))) == theirs
+    assert same >= 30

@@ -1,0 +1,198 @@
+"""The propagation passes against the C++ passes of the same names. `SHARDWRIGHT_FUZZ=N` takes N random programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+import shardwright.passes.all  # noqa: F401  (registers the passes)
+from shardwright.errors import ShardingError
+from shardwright.ir.context import load_module, module_text
+from shardwright.passes.registry import Pass, pass_named
+from tests.passes.differential import Job, Value, assert_same, ours, prepared
+from tests.propagation.programs import random_program
+
+_COUNT = int(os.environ.get("SHARDWRIGHT_FUZZ", "12"))
+_NAMES = tuple(f"sdy-{strategy}-propagate" for strategy in ("basic", "aggressive", "op-priority", "user-priority"))
+_RULES = "sdy-populate-op-sharding-rules"
+_IMPORT = (
+    "symbol-dce,sdy-lift-inlined-meshes,sdy-remove-size-one-axes,sdy-constant-or-scalar-splitter,symbol-dce,"
+    "sdy-manual-axes-cleanup,sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import"
+)
+
+_FUNCTIONS = """
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+sdy.mesh @three = <["x"=3]>
+sdy.mesh @one = <[], device_ids=[3]>
+func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {?}]>, jax.x = 1 : i32},
+    %b: tensor<16x4xf32>) -> (tensor<8x4xf32>, tensor<8x16xf32>) attributes {k} {
+  %0 = stablehlo.add %a, %a : tensor<8x16xf32>
+  %dead = stablehlo.tanh %a : tensor<8x16xf32>
+  %1 = stablehlo.dot %0, %b {
+    sdy.sharding_rule = #sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, j=4, k=16}, custom>
+  } : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %2:2 = stablehlo.custom_call @unknown(%1) : (tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>)
+  return %1, %0 : tensor<8x4xf32>, tensor<8x16xf32>
+}
+func.func private @g(%a: tensor<9x9xf32> {sdy.sharding = #sdy.sharding<@three, [{"x"}, {}]>}) -> tensor<9x9xf32> {
+  %c = stablehlo.constant dense<1.0> : tensor<9x9xf32>
+  %0 = stablehlo.add %a, %c {
+    sdy.sharding_rule = #sdy.op_sharding_rule<([i, j], [i, j])->([i, j]) {i=9, j=9}>} : tensor<9x9xf32>
+  return %0 : tensor<9x9xf32>
+}
+func.func private @h(%a: tensor<9x9xf32>, %i: tensor<i32> {sdy.sharding = #sdy.sharding<@one, []>}) -> tensor<9x9xf32> {
+  %0 = func.call @g(%a) {sdy.sharding = #sdy.sharding_per_value<[<@three, [{}, {"x"}]>]>}
+    : (tensor<9x9xf32>) -> tensor<9x9xf32>
+  %unread = func.call @g(%0) : (tensor<9x9xf32>) -> tensor<9x9xf32>
+  %1:2 = stablehlo.custom_call @unknown(%0) : (tensor<9x9xf32>) -> (tensor<9x9xf32>, tensor<4xf32>)
+  %2 = stablehlo.negate %1#0 {mine = "kept"} : tensor<9x9xf32>
+  %3:2 = "stablehlo.sort"(%2, %0) ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>, %z: tensor<f32>, %w: tensor<f32>):
+      %p = stablehlo.compare GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+  }) {dimension = 0 : i64} : (tensor<9x9xf32>, tensor<9x9xf32>) -> (tensor<9x9xf32>, tensor<9x9xf32>)
+  return %3#1 : tensor<9x9xf32>
+}
+"""
+_PRIORITIES = """
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p0, {"y", ?}p2]>},
+    %b: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}p1, {?}]>}) -> tensor<8x8xf32> {
+  %0 = stablehlo.add %a, %b : tensor<8x8xf32>
+  %1 = sdy.sharding_constraint %0 <@mesh, [{?}, {"y", ?}p1]> : tensor<8x8xf32>
+  %2 = stablehlo.dot %1, %0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %2 : tensor<8x8xf32>
+}
+"""
+
+
+def _imported(first: int, count: int) -> list[str]:
+    return prepared([random_program(seed) for seed in range(first, first + count)], _IMPORT)
+
+
+def _options(number: int, name: str) -> dict[str, Value]:
+    options: dict[str, Value] = {}
+    if number % 2:
+        options["conservative-propagation"] = True
+    if name == _RULES:
+        return options
+    if number % 3 == 0:
+        options["keep-sharding-rules"] = True
+    if name != _NAMES[0] and number % 4:
+        options["propagation-strategy"] = ("basic", "aggressive", "basic-then-aggressive")[number % 3]
+    if name == "sdy-op-priority-propagate" and number % 5 == 0:
+        options["run-op-priority-propagation"] = False
+    return options
+
+
+def _compare(first: int, count: int) -> int:
+    texts = [_FUNCTIONS, _PRIORITIES, *_imported(first, count)]
+    return assert_same(
+        [Job(text, name, _options(number, name)) for number, text in enumerate(texts) for name in (*_NAMES, _RULES)]
+    )
+
+
+@pytest.mark.oracle
+def test_modules_are_propagated_as_the_passes_of_these_names_do(record_property: Callable[[str, object], None]) -> None:
+    compared = _compare(0, _COUNT)
+    assert compared > 4 * _COUNT
+    record_property("summary", f"{compared} modules after propagation and rules, byte for byte")
+
+
+@pytest.mark.oracle
+@pytest.mark.long
+def test_many_modules_are_propagated_as_the_passes_of_these_names_do() -> None:
+    assert _compare(5000, 300) > 1200
+
+
+@pytest.mark.oracle
+def test_debug_attributes_are_those_of_the_passes() -> None:
+    options: dict[str, Value] = {"debug-sharding-origins": True, "debug-propagation-edge-sharding": True}
+    texts = [_PRIORITIES, *_imported(100, _COUNT)]
+    jobs = [Job(text, name, options) for text in texts for name in (_NAMES[0], _NAMES[3])]
+    named = [job for job in jobs if "annotation_" not in ours(job)]  # the C++ has no names for those of ops
+    assert assert_same(named) > 0
+
+
+def _propagated(text: str, name: str = "sdy-user-priority-propagate", **options: Value) -> str:
+    return ours(Job(text, name, {key.replace("_", "-"): value for key, value in options.items()}))
+
+
+_TWO = """
+sdy.mesh @mesh = <["x"=2]>
+func.func @first(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func @second(%a: tensor<8xf32>) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.tanh %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func private @declared(tensor<8xf32>) -> tensor<8xf32>
+"""
+
+
+def test_without_a_main_all_functions_that_are_entered_are_programs() -> None:
+    text = _propagated(_TWO)
+    assert text.count('stablehlo.tanh %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x", ?}]>]>}') == 2
+    assert text.count('-> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"') == 2
+    assert '(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}]>}' in text
+    assert "func.func private @declared(tensor<8xf32>) -> tensor<8xf32>" in text
+
+
+def test_debug_attributes_count_the_arguments_of_each_function() -> None:
+    text = _propagated(_TWO, debug_sharding_origins=True)
+    assert 'stablehlo.tanh %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x", ?}]>]>, ' in text
+    assert text.count('sdy.sharding_origins = [{x = "input: 0"}]') == 1
+    assert text.count('sdy.sharding_origins = [{x = "output: 0"}]') == 1
+
+
+def test_ops_that_may_have_effects_stay_though_nobody_reads_them() -> None:
+    text = _propagated("""
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %a : tensor<8xf32>
+  %1 = "my.print"(%0) : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = stablehlo.negate %a : tensor<8xf32>
+  return %a : tensor<8xf32>
+}""")
+    assert '"my.print"' in text
+    assert "stablehlo.tanh" in text
+    assert "stablehlo.negate" not in text
+
+
+def test_carriers_are_propagated_as_carriers() -> None:
+    text = _propagated("""
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<8x8xf32> {shardwright.sharding = "#sdy.sharding<@mesh, [{\\22x\\22}, {?}], unreduced=max{\\22y\\22}>"})
+    -> tensor<8x8xf32> {
+  %0 = stablehlo.tanh %a : tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}""")
+    assert '[<@mesh, [{"x", ?}, {?}]>]' in text
+    assert r'unreduced=max{\22y\22}>"' in text
+
+
+def test_a_module_that_is_dumped_is_the_propagated_one(tmp_path: os.PathLike[str]) -> None:
+    text = ours(Job(_PRIORITIES, "sdy-basic-propagate", {"module-dump-directory": str(tmp_path)}))
+    with open(os.path.join(tmp_path, "00.propagation_after_basic.mlir"), encoding="utf-8") as file:
+        assert module_text(load_module(file.read())) == module_text(load_module(text))
+
+
+def test_user_priorities_need_op_priorities() -> None:
+    declared = pass_named("sdy-user-priority-propagate")
+    assert isinstance(declared, Pass)
+    options = {**declared.defaults(), "run-op-priority-propagation": False}
+    with pytest.raises(ShardingError, match="run-op-priority-propagation=false is not supported"):
+        declared.apply(load_module(_PRIORITIES), options)
+
+
+def test_dynamic_shapes_are_refused_at_their_place() -> None:
+    declared = pass_named("sdy-basic-propagate")
+    assert isinstance(declared, Pass)
+    text = "func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {\n  return %a : tensor<?xf32>\n}"
+    with pytest.raises(ShardingError, match="is not a tensor of static shape") as caught:
+        declared.apply(load_module(text), declared.defaults())
+    assert caught.value.diagnostic.location == "-:1"

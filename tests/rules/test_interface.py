@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+
+import shardwright.rules.families  # noqa: F401  (registers the rules)
+from shardwright.ir.context import load_module
+from shardwright.notation.modules import read
+from shardwright.rules.registry import rule_for
+from shardwright.rules.text import format_rule
+
+
+def _rule(maps: list[str], iterators: str, operands: list[str], results: list[str], name: str = "my.op") -> str | None:
+    """The rule of an op as MLIR parses and prints it."""
+    arguments = [f"%a{number}: tensor<{type}>" for number, type in enumerate(operands)]
+    types = [", ".join(f"tensor<{type}>" for type in side) for side in (operands, results)]
+    listed = ", ".join(f"affine_map<{map}>" for map in maps)
+    values = ", ".join(f"%a{number}" for number in range(len(operands)))
+    op = f'%r:{len(results)} = "{name}"({values}) {{indexing_maps = [{listed}], iterator_types = {iterators}}}'
+    returned = ", ".join(f"%r#{number}" for number in range(len(results)))
+    text = f"func.func @main({', '.join(arguments)}) -> ({types[1]}) {{\n{op} : ({types[0]}) -> ({types[1]})\n"
+    (op_read, _) = read(load_module(f"{text}return {returned} : {types[1]}\n}}")).main.block.ops
+    found = rule_for(op_read.signature)
+    return None if found is None else format_rule(found).removeprefix("#sdy.op_sharding_rule<").removesuffix(">")
+
+
+_MATMUL = ["(i, j, k) -> (i, k)", "(i, j, k) -> (k, j)", "(i, j, k) -> (i, j)"]
+
+
+@pytest.mark.parametrize(
+    "iterators",
+    [
+        '["parallel", "parallel", "reduction"]',
+        '["parallel", "parallel", "reduction_sum"]',
+        '["parallel", "parallel", "sum"]',
+    ],
+)
+def test_a_matrix_product_has_three_loops(iterators: str) -> None:
+    found = _rule(_MATMUL, iterators, ["4x8xf32", "8x16xf32"], ["4x16xf32"])
+    kind = "need_replication" if '"sum"' in iterators else "reduction"
+    assert found == f"([i, k], [k, j])->([i, j]) {{i=4, j=16, k=8}} {kind}={{k}}"
+
+
+@pytest.mark.parametrize("kind", ["window", "invalid", "reduction_max"])
+def test_loops_of_other_kinds_are_whole(kind: str) -> None:
+    maps = ["(i, j) -> (i, j)", "(i, j) -> (i)"]
+    found = _rule(maps, f'["parallel", "{kind}"]', ["4x8xf32"], ["4xf32"])
+    assert found == "([i, j])->([i]) {i=4, j=8} need_replication={j}"
+
+
+def test_a_transposed_and_broadcast_operand() -> None:
+    maps = ["(i, j, k) -> (j, i)", "(i, j, k) -> ()", "(i, j, k) -> (i, k, j)"]
+    found = _rule(maps, '["parallel", "parallel", "parallel"]', ["8x4xf32", "f32"], ["4x5x8xf32"])
+    assert found == "([j, i], [])->([i, k, j]) {i=4, j=8, k=5}"
+
+
+def test_a_window_needs_neighbours() -> None:
+    maps = ["(i, w) -> (i + w)", "(i, w) -> (w)", "(i, w) -> (i)"]
+    found = _rule(maps, '["parallel", "reduction"]', ["10xf32", "3xf32"], ["8xf32"])
+    assert found == "([i], [j])->([i]) {i=8, j=3} need_replication={j} permutation={i}"
+
+
+def test_a_strided_dimension_is_local_where_it_is_covered() -> None:
+    maps = ["(i, j) -> (i * 2, j)", "(i, j) -> (j, i)"]
+    parallel = '["parallel", "parallel"]'
+    assert (
+        _rule(maps, parallel, ["16x4xf32"], ["4x8xf32"]) == "([ik, j])->([j, i]) {i=8, j=4, k=2} need_replication={k}"
+    )
+    assert _rule(maps, parallel, ["17x4xf32"], ["4x8xf32"]) == "([i, j])->([j, i]) {i=8, j=4} permutation={i}"
+
+
+def test_a_loop_at_an_offset_needs_neighbours() -> None:
+    maps = ["(i) -> (i + 1)", "(i) -> (i)"]
+    assert _rule(maps, '["parallel"]', ["9xf32"], ["8xf32"]) == "([i])->([i]) {i=8} permutation={i}"
+
+
+def test_indices_that_are_no_sums_leave_all_loops_whole() -> None:
+    maps = ["(i, j) -> (i floordiv 2)", "(i, j) -> (j, i)"]
+    found = _rule(maps, '["parallel", "parallel"]', ["4xf32"], ["4x8xf32"])
+    assert found == "([k])->([j, i]) {i=8, j=4, k=1} need_replication={i, j}"
+
+
+@pytest.mark.parametrize(
+    ("maps", "iterators", "operands", "results"),
+    [
+        (["(i) -> (i)"], '["parallel"]', ["4xf32"], ["4xf32"]),
+        (["(i) -> (i)", "(i) -> (i, i)"], '["parallel"]', ["4xf32"], ["4x4xf32"]),
+        (["(i) -> (i)", "(i) -> (i * 2)"], '["parallel"]', ["4xf32"], ["8xf32"]),
+        (["(i) -> (i)", "(i) -> (i)"], '["parallel"]', ["4xf32"], ["5xf32"]),
+        (["(i) -> (i)", "(i) -> (i)"], '["parallel"]', ["4x4xf32"], ["4xf32"]),
+        (["(i, j) -> (j)", "(i, j) -> (j)"], '["parallel"]', ["4xf32"], ["4xf32"]),
+        (["(i) -> (i)", "(i) -> (i)"], "[]", ["4xf32"], ["4xf32"]),
+        (["(i) -> (i)", "(i) -> (i)"], "17", ["4xf32"], ["4xf32"]),
+    ],
+)
+def test_descriptions_that_do_not_fit_give_no_rule(
+    maps: list[str], iterators: str, operands: list[str], results: list[str]
+) -> None:
+    assert _rule(maps, iterators, operands, results) is None
+
+
+def test_ops_without_a_description_have_no_rule() -> None:
+    text = 'func.func @main(%a: tensor<4xf32>) { "my.op"(%a) {a} : (tensor<4xf32>) -> ()\nreturn }'
+    assert rule_for(read(load_module(text)).main.block.ops[0].signature) is None
