@@ -15,7 +15,7 @@ from shardwright.ir.context import ir, load_module, module_text
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
 from shardwright.notation.conversion import open_module
-from shardwright.notation.sdy import parse_mesh, parse_shardings
+from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
 from shardwright.propagation import propagate
 from shardwright.sharding import TensorSharding
 from tests.oracles.shardy import ShardyFailure, run_batch

@@ -13,7 +13,7 @@ from shardwright.ir.fragments_write import write_text
 from shardwright.ir.graph import Graph
 from shardwright.ir.names import ARGUMENT, Scope, wished
 from shardwright.notation import modules
-from shardwright.notation.sdy import print_mesh
+from shardwright.notation.sdy.sharding import print_mesh
 from shardwright.partition import localize, materialize
 from shardwright.propagation import propagate
 from tests.ir.test_fragments import LAYERS

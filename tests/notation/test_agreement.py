@@ -16,7 +16,7 @@ import shardwright.notation.all  # noqa: F401
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.registry import Shape, notation
-from shardwright.notation.shard import print_sharding as print_shard
+from shardwright.notation.shard.sharding import print_sharding as print_shard
 from shardwright.sharding import TensorSharding
 from tests.notation.test_hlo_xla import DEVICES, ask_xla, held
 from tests.notation.test_pairs import SEED, random_case

@@ -16,9 +16,9 @@ from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, to_generic
 from shardwright.notation.registry import parse_text
-from shardwright.notation.rfc_modules import import_module, looks_like
-from shardwright.notation.rfc_options import Loops, loops_of
-from shardwright.notation.rfc_reading import ops_of
+from shardwright.notation.rfc.modules import import_module, looks_like
+from shardwright.notation.rfc.options import Loops, loops_of
+from shardwright.notation.rfc.reading import ops_of
 from tests.notation.snippets import Snippet
 from tests.notation.snippets_forum import FORUM
 from tests.notation.snippets_slides import SLIDES

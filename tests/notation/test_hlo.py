@@ -10,7 +10,7 @@ import pytest
 import shardwright.notation.hlo
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.hlo import from_hlo, named_hlo, parse_hlo, parse_sharding, print_sharding, to_hlo
+from shardwright.notation.hlo.sharding import from_hlo, named_hlo, parse_hlo, parse_sharding, print_sharding, to_hlo
 from shardwright.notation.registry import notation, parse_text, print_text
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 

@@ -15,9 +15,9 @@ from shardwright.frontends.load import Source
 from shardwright.ir.context import load_module, module_text
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.notation.hlo import parse_hlo, parse_sharding, print_sharding
-from shardwright.notation.hlo_mesh import derive_mesh
-from shardwright.notation.hlo_modules import export_module, import_module
+from shardwright.notation.hlo.mesh import derive_mesh
+from shardwright.notation.hlo.modules import export_module, import_module
+from shardwright.notation.hlo.sharding import parse_hlo, parse_sharding, print_sharding
 from shardwright.program import Program
 from shardwright.sharding import TensorSharding
 from tests.notation.test_hlo_properties import modelled

@@ -15,8 +15,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.notation import modules
-from shardwright.notation.hlo_modules import export_module, import_module
-from shardwright.notation.sdy import parse_shardings
+from shardwright.notation.hlo.modules import export_module, import_module
+from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.sharding import TensorSharding
 from tests.notation.test_hlo_modules import exported, imported
 from tests.notation.test_hlo_properties import modelled

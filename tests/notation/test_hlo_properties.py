@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.hlo import from_hlo, named_hlo, parse_hlo, parse_sharding, print_sharding
+from shardwright.notation.hlo.sharding import from_hlo, named_hlo, parse_hlo, parse_sharding, print_sharding
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 FEW = settings(derandomize=True, deadline=None, database=None, max_examples=600)

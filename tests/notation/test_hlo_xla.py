@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from shardwright.mesh import Mesh
-from shardwright.notation.hlo import named_hlo, parse_hlo, print_sharding
+from shardwright.notation.hlo.sharding import named_hlo, parse_hlo, print_sharding
 from shardwright.sharding import TensorSharding
 from tests.notation.test_hlo_properties import random_sharding
 

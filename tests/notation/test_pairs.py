@@ -19,7 +19,7 @@ import pytest
 import shardwright.notation.all  # noqa: F401
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.hlo import named_hlo
+from shardwright.notation.hlo.sharding import named_hlo
 from shardwright.notation.registry import Shape, notation, notations, parse_text
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 

@@ -7,7 +7,7 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.ir.context import parse_attribute
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.sdy import (
+from shardwright.notation.sdy.sharding import (
     parse_axes,
     parse_axis_lists,
     parse_mesh,

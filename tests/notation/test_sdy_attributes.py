@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Axes, AxisRef, Mesh
-from shardwright.notation import sdy
-from shardwright.notation.sdy_attributes import (
+from shardwright.notation.sdy import sharding as sdy
+from shardwright.notation.sdy.attributes import (
     factor_symbol,
     parse_manual_axes,
     parse_mesh_axis,
@@ -29,8 +29,8 @@ from shardwright.notation.sdy_attributes import (
     print_sub_axis,
     print_tensor_mapping,
 )
-from shardwright.notation.sdy_edges import EdgeValue, Flow, Step, parse_edges, print_edges
-from shardwright.notation.sdy_names import quoted, symbol, symbol_name, unquoted
+from shardwright.notation.sdy.edges import EdgeValue, Flow, Step, parse_edges, print_edges
+from shardwright.notation.sdy.names import quoted, symbol, symbol_name, unquoted
 from shardwright.sharding import DimSharding, TensorSharding
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)

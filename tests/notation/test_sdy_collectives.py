@@ -7,8 +7,8 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import parse_source
 from shardwright.ir.context import load_module
-from shardwright.notation.sdy_newer import prepare
-from shardwright.notation.sdy_verify import verify
+from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.verify import verify
 from tests.notation.test_sdy_verify import LINE, SHARDINGS, check, line, program, refused
 
 GATHERED = '[{"a", "b"}, {}, {}]'

@@ -12,9 +12,9 @@ import pytest
 from shardwright.ir.context import load_module, module_text
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.notation.sdy_meshes import lift_inlined_meshes
-from shardwright.notation.sdy_newer import prepare
-from shardwright.notation.sdy_verify import verify
+from shardwright.notation.sdy.meshes import lift_inlined_meshes
+from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.verify import verify
 from shardwright.sharding import TensorSharding
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

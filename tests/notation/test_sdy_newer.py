@@ -14,8 +14,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
-from shardwright.notation.sdy_newer import prepare
-from shardwright.notation.sdy_verify import verify
+from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.verify import verify
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MESH = 'sdy.mesh @m = <["a"=2, "b"=2, "c"=4]>\n'

@@ -15,8 +15,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
-from shardwright.notation import sdy
 from shardwright.notation.registry import parse_text
+from shardwright.notation.sdy import sharding as sdy
 
 MESH = Mesh([("x", 2), ("y", 4), ("z", 8), ("", 2), ("a b", 2), ('"\\', 2), ("é", 2)])
 NAMES = ["m", "mesh", "m_1$.b", "a b", "a-b", "1", 'q"\\', "é", "\n"]

@@ -10,8 +10,8 @@ from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.diagnose import explain
 from shardwright.ir.context import context, load_module
 from shardwright.notation import modules
-from shardwright.notation.sdy_newer import prepare
-from shardwright.notation.sdy_verify import verify
+from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.verify import verify
 
 MESHES = (
     'sdy.mesh @m = <["a"=2, "b"=2, "c"=4, "d"=2]>\n'

@@ -8,7 +8,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom
-from shardwright.notation.shard_modules import export_module
+from shardwright.notation.shard.modules import export_module
 from tests.notation.shard_texts import ANNOTATED, STRUCTURED, exported, imported, in_module
 
 

@@ -11,7 +11,7 @@ import tests.rules.corpus_more  # noqa: F401  (registers makers)
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.sdy import print_mesh, print_sharding
+from shardwright.notation.sdy.sharding import print_mesh, print_sharding
 from shardwright.runtime.execute import Execution, try_jobs
 from shardwright.sharding import TensorSharding
 from tests.partition.compare import Case, assert_equal, make_case

@@ -9,7 +9,7 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.notation.modules import read
-from shardwright.notation.sdy import parse_shardings
+from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.propagation.boundary import divisible
 from shardwright.sharding import TensorSharding
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy import parse_mesh
+from shardwright.notation.sdy.sharding import parse_mesh
 
 __all__ = ["argument_names", "close_names", "explain", "mesh_position"]
 

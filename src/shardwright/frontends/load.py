@@ -22,7 +22,7 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.notation.conversion import notation_of, open_module
-from shardwright.notation.sdy_meshes import lift_inlined_meshes
+from shardwright.notation.sdy.meshes import lift_inlined_meshes
 from shardwright.partition.processes import grids
 
 __all__ = ["Source", "content_of", "guarded", "load_source", "parse_source"]

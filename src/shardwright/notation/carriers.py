@@ -18,9 +18,10 @@ from dataclasses import replace
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session
 from shardwright.mesh import Mesh
-from shardwright.notation import sdy, shard
 from shardwright.notation.registry import Shape, parse_text
-from shardwright.notation.sdy_names import STRING, symbol_name
+from shardwright.notation.sdy import sharding as sdy
+from shardwright.notation.sdy.names import STRING, symbol_name
+from shardwright.notation.shard import sharding as shard
 from shardwright.sharding import TensorSharding
 
 __all__ = ["carrier_text", "needs_carrier", "parse_carrier"]

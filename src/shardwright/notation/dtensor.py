@@ -24,7 +24,7 @@ from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, axes_size
 from shardwright.notation.registry import Notation, Shape, register
 from shardwright.notation.scan import Scanner
-from shardwright.notation.shard import ceil_cuts
+from shardwright.notation.shard.sharding import ceil_cuts
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["parse", "print_sharding"]

@@ -11,7 +11,7 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.read import Readers, read_module
 from shardwright.ir.write import Printers, write_module
 from shardwright.notation.carriers import carrier_text, needs_carrier, parse_carrier
-from shardwright.notation.sdy import parse_mesh, parse_shardings, print_mesh, print_sharding, print_shardings
+from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_mesh, print_sharding, print_shardings
 
 __all__ = ["LARGE", "PRINTERS", "READERS", "located_text", "read", "read_large", "text_of", "write"]
 

@@ -10,7 +10,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import AxisRef
-from shardwright.notation.sdy import parse_shardings
+from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
 from shardwright.partition.emit import SDY_COLLECTIVES, step_of
 from shardwright.partition.splits import linear_operands, splits_of

@@ -9,7 +9,7 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Axes, Mesh
-from shardwright.notation.sdy import parse_axes, parse_axis_lists, parse_moves, print_axes, print_axis_lists
+from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves, print_axes, print_axis_lists
 from shardwright.reshard.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
 from shardwright.sharding import TensorSharding
 

@@ -11,7 +11,7 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.notation.sdy import print_axes, print_shardings
+from shardwright.notation.sdy.sharding import print_axes, print_shardings
 from shardwright.partition.assign import Assignment
 from shardwright.partition.emit import collective
 from shardwright.partition.localize import (

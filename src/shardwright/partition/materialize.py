@@ -17,7 +17,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy import parse_axes, parse_shardings
+from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
 from shardwright.partition.assign import Assignment, assign
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check, is_explicit

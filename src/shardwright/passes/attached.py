@@ -16,8 +16,8 @@ from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.locations import read_location
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import carrier_text, parse_carrier
-from shardwright.notation.sdy import parse_mesh, parse_shardings, print_sharding, print_shardings
-from shardwright.notation.sdy_attributes import parse_manual_axes
+from shardwright.notation.sdy.attributes import parse_manual_axes
+from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_sharding, print_shardings
 from shardwright.propagation.dataflow import without_manual_axes
 from shardwright.sharding import TensorSharding
 

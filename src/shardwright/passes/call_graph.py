@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.notation.sdy_names import symbol
+from shardwright.notation.sdy.names import symbol
 from shardwright.passes.attached import error_at, functions, operations, symbol_of
 
 __all__ = ["ORIGINAL_NAME", "CallGraph", "Copier", "Symbols", "callee_of", "calls_in", "original_name", "retarget"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.mesh import AxisRef
-from shardwright.notation.sdy import print_axis
+from shardwright.notation.sdy.sharding import print_axis
 from shardwright.passes.attached import (
     ARGUMENTS,
     EDGE,

@@ -6,7 +6,7 @@ import re
 
 from shardwright.ir.carriers import CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
-from shardwright.notation.sdy_names import STRING, SYMBOL, symbol_name
+from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name
 from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, operations, rows_of, set_rows, symbol_of
 from shardwright.passes.registry import Options, register
 

@@ -17,7 +17,7 @@ from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier
 from shardwright.notation.modules import write
-from shardwright.notation.sdy import parse_mesh, parse_shardings
+from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
 from shardwright.passes.attached import functions, operations, symbol_of
 from shardwright.passes.call_graph import callee_of
 from shardwright.passes.entry import entries

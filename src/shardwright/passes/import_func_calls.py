@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from shardwright.ir.context import context, ir
-from shardwright.notation.sdy_names import SYMBOL, symbol, symbol_name
+from shardwright.notation.sdy.names import SYMBOL, symbol, symbol_name
 from shardwright.passes.add_data_flow_edges import add_edges
 from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, error_at, operations, per_value
 from shardwright.passes.call_graph import CallGraph, Symbols, callee_of, original_name

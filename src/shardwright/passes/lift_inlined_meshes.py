@@ -12,8 +12,8 @@ from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy import print_mesh
-from shardwright.notation.sdy_names import quoted, symbol
+from shardwright.notation.sdy.names import quoted, symbol
+from shardwright.notation.sdy.sharding import print_mesh
 from shardwright.passes.attached import Shardings, operations
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.mesh_references import has_carriers, mesh_in_groups, with_mesh_in_groups, with_meshes

@@ -12,7 +12,7 @@ from typing import Any
 
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy_names import STRING, quoted, unquoted
+from shardwright.notation.sdy.names import STRING, quoted, unquoted
 from shardwright.passes.attached import Shardings, error_at, operations, per_value
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding

@@ -9,8 +9,8 @@ from typing import Any
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy import print_sharding, print_shardings
-from shardwright.notation.sdy_names import STRING, SYMBOL, symbol_name, unquoted
+from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name, unquoted
+from shardwright.notation.sdy.sharding import print_sharding, print_shardings
 from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, Shardings, operations, rows_of, set_rows
 from shardwright.sharding import TensorSharding
 

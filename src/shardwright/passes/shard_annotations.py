@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute, parse_type
-from shardwright.notation.shard_read import read_grid
+from shardwright.notation.shard.read import read_grid
 from shardwright.passes.attached import error_at, operations
 
 __all__ = ["Annotations", "Split", "grid_shapes"]

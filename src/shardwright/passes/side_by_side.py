@@ -17,7 +17,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.notation.carriers import parse_carrier
-from shardwright.notation.sdy import parse_mesh, parse_shardings
+from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
 from shardwright.passes.attached import functions, meshes_of
 from shardwright.passes.entry import entries
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardwright.ir.context import context, ir
-from shardwright.notation.sdy_attributes import parse_manual_axes
+from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.passes.attached import (
     COMPUTATIONS,
     EDGE,

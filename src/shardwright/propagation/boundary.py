@@ -14,7 +14,7 @@ from shardwright.ir.graph import Block, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, Mesh
-from shardwright.notation.sdy import print_shardings
+from shardwright.notation.sdy.sharding import print_shardings
 from shardwright.propagation.dataflow import manual_axes, with_manual_axes
 from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, Edge, Working
 from shardwright.sharding import TensorSharding, replicated

@@ -21,7 +21,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, AxisRef, Mesh
-from shardwright.notation.sdy import parse_shardings
+from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
 from shardwright.sharding import DimSharding, TensorSharding
 

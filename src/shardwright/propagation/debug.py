@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.sdy import print_axis
+from shardwright.notation.sdy.sharding import print_axis
 from shardwright.propagation.origins import Origins
 from shardwright.propagation.reasons import Recording, Step
 from shardwright.propagation.sources import Node, new_axes

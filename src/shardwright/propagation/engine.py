@@ -88,8 +88,15 @@ class StepTable(dict[Key, Changes]):
         return tuple(shardings)
 
     def __missing__(self, key: Key) -> Changes:
-        changes = self[key] = self._step(key) if any(key) else ()
+        changes = self[key] = () if self._is_idle(key) else self._step(key)
         return changes
+
+    def _is_idle(self, key: Key) -> bool:
+        """Whether nothing is said, or the same of all tensors, which the rule treats alike."""
+        if key.count(key[0]) < len(key) or self.before is not None:
+            return False
+        mappings = self.rule.operands + self.rule.results
+        return not key[0] or mappings.count(mappings[0]) == len(mappings)
 
     def _step(self, key: Key) -> Changes:
         updates = step(self.rule, self.seen(key), self.directions, self.elementwise, self.strategy, self.conservative)

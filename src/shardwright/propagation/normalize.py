@@ -13,7 +13,7 @@ from typing import Any
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy import parse_shardings, print_shardings
+from shardwright.notation.sdy.sharding import parse_shardings, print_shardings
 from shardwright.propagation.boundary import without_size_one_axes
 from shardwright.propagation.dataflow import manual_axes
 from shardwright.propagation.working import MANUAL, NAMED, Working

@@ -4,7 +4,7 @@
     %1 = mesh.annotate %0 {as_result = false, required = true, sharding = [[], [0]]} : tensor<2x8xf32>
     %2 = mesh.all_gather %1 {mesh_axis = [[], [0]]} : tensor<2x8xf32, #mesh.shard<[[], [0]]>> -> tensor<2x8xf32>
 
-Upstream's older dialect has the same name and other ops; `notation.rfc_modules.looks_like` tells the two apart.
+Upstream's older dialect has the same name and other ops; `notation.rfc.modules.looks_like` tells the two apart.
 
 Source: the mesh RFC on LLVM's forum, its slides "Sharding Framework Design for Device Mesh", and the tests of ByteIR.
 """
@@ -18,8 +18,8 @@ from shardwright.errors import ShardingError
 from shardwright.notation.forms.cursor import Cursor
 from shardwright.notation.forms.form import Attribute, Dialect, Kind, Operand, OpForm, OpText, Symbols
 from shardwright.notation.forms.kinds import BOOL, I64, I64_LISTS, INDEX, STRING, SYMBOL
-from shardwright.notation.rfc_collectives import Collective, check
-from shardwright.notation.rfc_layouts import (
+from shardwright.notation.rfc.collectives import Collective, check
+from shardwright.notation.rfc.layouts import (
     ENCODED,
     Layout,
     Lists,

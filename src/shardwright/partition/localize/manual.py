@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
-from shardwright.notation.sdy import parse_shardings
+from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings
 from shardwright.sharding import TensorSharding

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes
-from shardwright.notation.sdy import parse_axes, parse_axis_lists, parse_moves
+from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves
 from shardwright.partition.localize.checks import require_axes
 from shardwright.partition.localize.collectives import (
     local_all_gather,

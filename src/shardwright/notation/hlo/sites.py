@@ -1,0 +1,206 @@
+"""Where a module says `mhlo.sharding`: ops, arguments and results, and the one mesh that serves them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir
+from shardwright.ir.locations import LocationTable
+from shardwright.mesh import Mesh
+from shardwright.notation.hlo.mesh import Clash, common_mesh
+from shardwright.notation.hlo.model import HloSharding
+from shardwright.notation.hlo.text import parse_hlo
+from shardwright.notation.sdy.sharding import parse_mesh
+
+__all__ = ["METADATA", "SHARDING", "Fail", "Row", "Sites", "dictionary", "shortened", "symbol_of"]
+
+SHARDING = "mhlo.sharding"
+METADATA = "shardwright.metadata"
+"""Where the `metadata={…}` of a sharding waits for the way back."""
+
+Fail = Callable[..., ShardingError]
+"""Makes an error that stands at an op from message, cause and remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The sharding of one argument or result of a function, which has this type."""
+
+    function: Any
+    kind: str
+    index: int
+    type: Any
+    attribute: Any
+
+
+class Sites:
+    """All that is said in one module.
+
+    Attributes:
+        ops: Ops that say something, with the attribute.
+        rows: Arguments and results of functions that do.
+        texts: What each distinct attribute says, in canonical form.
+    """
+
+    def __init__(self, module: ir.Module, name: str) -> None:
+        """Find and read what `module`, read from the file `name`, says.
+
+        Raises:
+            ShardingError: malformed text, at its op or argument.
+        """
+        self.module = module
+        self.locations = LocationTable(name)
+        self.ops: list[tuple[Any, Any]] = []
+        self.rows: list[Row] = []
+        self.texts: dict[Any, HloSharding] = {}
+        self._collect()
+        for op, attribute in self.ops:
+            self._parse(attribute, partial(self.fail_at, op))
+        for row in self.rows:
+            self._parse(row.attribute, partial(self.fail_at_row, row))
+
+    def _collect(self) -> None:
+        found = self.ops
+
+        def visit(op: Any) -> Any:
+            attribute = op.attributes.get(SHARDING)
+            if attribute is not None:
+                found.append((op, attribute))
+            return ir.WalkResult.ADVANCE
+
+        self.module.operation.walk(visit)
+        for view in self.module.body.operations:
+            if view.operation.name == "func.func":
+                self.rows += _rows(view.operation)
+
+    def fail_at(self, op: Any) -> Fail:
+        """Makes errors that stand at `op`."""
+        name, where = op.name, str(self.locations[self.locations.add(op.location)])
+
+        def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:
+            return ShardingError(message, op=name, location=where, cause=cause, remedy=remedy)
+
+        return error
+
+    def fail_at_row(self, row: Row) -> Fail:
+        """Makes errors that stand at an argument or result."""
+        location = row.function.location
+        if row.kind == "argument" and row.function.regions[0].blocks:
+            location = row.function.regions[0].blocks[0].arguments[row.index].location
+        where = str(self.locations[self.locations.add(location)])
+        called = f"{row.kind} {row.index} of @{symbol_of(row.function)}"
+
+        def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:
+            return ShardingError(f"{called}: {message}", op="func.func", location=where, cause=cause, remedy=remedy)
+
+        return error
+
+    def _parse(self, attribute: Any, fail: Callable[[], Fail]) -> None:
+        if attribute in self.texts:
+            return
+        text = attribute.value if isinstance(attribute, ir.StringAttr) else None
+        if text is None or not text.lstrip().startswith("{"):
+            raise fail()(
+                "mhlo.sharding is not a text",
+                cause=f"it is {str(attribute)[:80]}; serialized protocol buffers are not read",
+                remedy='write it as text: mhlo.sharding = "{devices=[2,1]<=[2]}"',
+            )
+        try:
+            self.texts[attribute] = parse_hlo(text).canonical()
+        except ShardingError as error:
+            said = error.diagnostic
+            cause = "; ".join(part for part in (said.location, said.cause) if part)
+            raise fail()(said.message, cause=cause, remedy=said.remedy) from None
+
+    def mesh(self) -> Mesh:
+        """The mesh that serves all shardings.
+
+        Raises:
+            ShardingError: two that none serves both, with the ops or arguments that have them.
+        """
+        elements: list[HloSharding] = []
+        owners: list[Any] = []
+        for attribute, hlo in self.texts.items():
+            for element in hlo.elements if hlo.kind == "tuple" else (hlo,):
+                elements.append(element)
+                owners.append(attribute)
+        symbols = {symbol_of(view.operation) for view in self.module.body.operations}
+        name = next(name for name in _names("mesh") if name not in symbols)
+        found = common_mesh(elements, self._partitions(), name, self._own_mesh())
+        if isinstance(found, Clash):
+            raise self._clash(found, elements, owners)
+        return found
+
+    def _partitions(self) -> int | None:
+        attribute = self.module.operation.attributes.get("mhlo.num_partitions")
+        return attribute.value if isinstance(attribute, ir.IntegerAttr) else None
+
+    def _own_mesh(self) -> Mesh | None:
+        """The mesh that the module has in the `sdy` dialect."""
+        for view in self.module.body.operations:
+            op = view.operation
+            if op.name == "sdy.mesh":
+                mesh = parse_mesh(str(op.attributes["mesh"]), symbol_of(op))
+                if mesh.axes:
+                    return mesh
+        return None
+
+    def _clash(self, clash: Clash, elements: Sequence[HloSharding], owners: Sequence[Any]) -> ShardingError:
+        error, first = self._owner(owners[clash.first])
+        shown = f"{first} has {shortened(elements[clash.first])}"
+        if clash.second is None:
+            return error(f"no mesh serves this sharding: {shown}", cause=clash.cause, remedy=clash.remedy)
+        _, second = self._owner(owners[clash.second])
+        shown += f", {second} has {shortened(elements[clash.second])}"
+        return error(f"two shardings have no common mesh: {shown}", cause=clash.cause, remedy=clash.remedy)
+
+    def _owner(self, attribute: Any) -> tuple[Fail, str]:
+        """Who said it first: an error maker, and its name with its line."""
+        row = next((row for row in self.rows if row.attribute == attribute), None)
+        if row is not None:
+            error = self.fail_at_row(row)
+            return error, f"{row.kind} {row.index} of @{symbol_of(row.function)} ({error('').diagnostic.location})"
+        op = next(op for op, found in self.ops if found == attribute)
+        error = self.fail_at(op)
+        return error, f"{op.name} ({error('').diagnostic.location})"
+
+
+def _rows(function: Any) -> Iterator[Row]:
+    signature: Any = ir.TypeAttr(function.attributes["function_type"]).value
+    for kind, key in (("argument", "arg_attrs"), ("result", "res_attrs")):
+        if key in function.attributes:
+            types = signature.inputs if kind == "argument" else signature.results
+            for index, (entry, type) in enumerate(zip(ir.ArrayAttr(function.attributes[key]), types, strict=True)):
+                attributes = ir.DictAttr(entry)
+                if SHARDING in attributes:
+                    yield Row(function, kind, index, type, attributes[SHARDING])
+
+
+def _names(stem: str) -> Iterator[str]:
+    yield stem
+    number = 0
+    while True:
+        yield f"{stem}_{number}"
+        number += 1
+
+
+def symbol_of(op: Any) -> str:
+    """The name of a function or mesh, else nothing."""
+    name = op.attributes.get("sym_name")
+    return name.value if isinstance(name, ir.StringAttr) else ""
+
+
+def shortened(hlo: HloSharding) -> str:
+    """Its text, cut where it is long."""
+    text = str(hlo)
+    return text if len(text) <= 120 else text[:120] + "…"
+
+
+def dictionary(attribute: Any) -> dict[str, Any]:
+    """The entries of a dictionary attribute."""
+    entries: Any = ir.DictAttr(attribute)
+    return {named.name: named.attr for named in entries}

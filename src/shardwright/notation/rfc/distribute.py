@@ -1,0 +1,224 @@
+"""Export of explicit programs: every tensor's type becomes that of a distributed tensor, sdy collectives the RFC's.
+
+    sdy.all_gather [{"axis_0"}, {}] %0 out_sharding=<@m, [{}, {}]> : tensor<4x8xf32>
+    mesh.all_gather %0 {mesh_axis = [[0]]} : tensor<4x8xf32, #mesh.shard<[[0]]>> -> tensor<4x8xf32>
+
+Source: the mesh RFC on LLVM's forum, MeshShardingAttr and the collectives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir, parse_attribute, parse_type
+from shardwright.ir.locations import read_location
+from shardwright.mesh import Axes, Mesh
+from shardwright.notation.forms.rfc_dialect import RFC
+from shardwright.notation.rfc.collectives import Collective, Move, spelled
+from shardwright.notation.rfc.layouts import Layout
+from shardwright.notation.rfc.mesh import line_of
+from shardwright.notation.rfc.options import EXPLICIT, LISTS
+from shardwright.notation.rfc.reading import located
+from shardwright.notation.scan import positions
+from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves
+from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:
+    from shardwright.notation.rfc.exporter import Exporter
+
+__all__ = ["distribute", "verified"]
+
+_CONSTANTS = frozenset({"stablehlo.constant", "mhlo.constant", "arith.constant"})
+_LOOPS = frozenset({"stablehlo.while", "mhlo.while"})
+
+
+def distribute(exporter: Exporter, function: Any, ops: list[tuple[str, Any]]) -> None:
+    """Rewrite one function of an explicit program.
+
+    Raises:
+        ShardingError: what a distributed tensor's type cannot say, at its op.
+    """
+    _Distributing(exporter, function).run(ops)
+
+
+class _Distributing:
+    def __init__(self, exporter: Exporter, function: Any) -> None:
+        self.exporter = exporter
+        self.function = function
+        self.known: dict[Any, Layout] = {}
+        self._types: dict[tuple[Any, Layout], Any] = {}
+
+    def run(self, ops: list[tuple[str, Any]]) -> None:
+        exporter, function = self.exporter, self.function
+        where = line_of(function, exporter.name)
+        arguments, results = exporter.boundary(function)
+        blocks = function.regions[0].blocks
+        values = list(blocks[0].arguments) if len(blocks) else []
+        with located("func.func", where):
+            for index, sharding in arguments.items():
+                if index < len(values):
+                    self._set(values[index], self._layout(sharding))
+            declared = {index: self._layout(sharding) for index, sharding in results.items()}
+        for name, op in ops:
+            with located(name, line_of(op, exporter.name)):
+                self._op(name, op)
+        type: Any = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        if not values and arguments:
+            with located("func.func", where):
+                inputs = [
+                    self._type(t, self._layout(arguments[i])) if i in arguments else t
+                    for i, t in enumerate(type.inputs)
+                ]
+        else:
+            inputs = [value.type for value in values] if len(blocks) else list(type.inputs)
+        outputs = [self._type(t, declared[i]) if i in declared else t for i, t in enumerate(type.results)]
+        if len(blocks):
+            outputs = self._returned(list(blocks[0].operations)[-1].operation, declared)
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
+
+    def _layout(self, sharding: TensorSharding) -> Layout:
+        if any(dim.open for dim in sharding.dims):
+            raise ShardingError(
+                "the RFC cannot express open dimensions in an explicit program",
+                cause=f"sharding {sharding!r}: a distributed tensor's type says how it lies, not how it may",
+                remedy="close its dimensions",
+            )
+        return self.exporter.layout(sharding)
+
+    def _type(self, type: Any, layout: Layout) -> Any:
+        """The type of a distributed tensor; one that is whole everywhere keeps its standard type."""
+        if not layout.axes:
+            return type
+        key = (type, layout)
+        found = self._types.get(key)
+        if found is None:
+            said = self.exporter.spelled(layout, "#mesh.shard<{}>")
+            found = self._types[key] = parse_type(f"{str(type)[:-1]}, {said}>")
+        return found
+
+    def _set(self, value: Any, layout: Layout) -> None:
+        if isinstance(value.type, ir.RankedTensorType):
+            self.known[value] = layout
+            value.set_type(self._type(value.type, layout))
+
+    def _op(self, name: str, op: Any) -> None:
+        if name in EXPLICIT:
+            self._collective(name, op)
+            return
+        if "sdy.sharding" not in op.attributes:
+            return
+        shardings = self.exporter.shardings(op.attributes["sdy.sharding"])
+        del op.attributes["sdy.sharding"]
+        layouts = [
+            self._layout(sharding) if isinstance(value.type, ir.RankedTensorType) else None
+            for value, sharding in zip(op.results, shardings, strict=True)
+        ]
+        carried = [op.results, *(region.blocks[0].arguments for region in op.regions if name in _LOOPS)]
+        for values in carried:
+            for value, layout in zip(values, layouts, strict=True):
+                if layout is not None:
+                    self._set(value, layout)
+        if name in _CONSTANTS and layouts[0] is not None and layouts[0].axes:
+            said = self.exporter.spelled(layouts[0], "#mesh.shard<{}>")
+            op.attributes["value"] = parse_attribute(f"{str(op.attributes['value'])[:-1]}, {said}>")
+
+    def _collective(self, name: str, op: Any) -> None:
+        target = self.exporter.shardings(op.attributes["out_sharding"])[0]
+        layout = self._layout(target)
+        value, old = op.operands[0], op.results[0]
+        source = self.known.get(value) or Layout(layout.symbol, ((),) * len(layout.dims))
+        plain = old.type
+        for move in _moves(name[4:], op, target.mesh, source, layout):
+            for said in spelled(source, move):
+                value = self._created(op, value, said, self._type(plain, said.target))
+            source = move.target
+        self.known[value] = layout
+        old.replace_all_uses_with(value)
+        op.erase()
+
+    def _created(self, op: Any, value: Any, said: Collective, type: Any) -> Any:
+        form = RFC.forms[f"mesh.{said.name}"]
+        attributes = {
+            entry.name: self.exporter.attribute(entry.kind.generic(said.attributes[entry.name]))
+            for entry in form.attributes
+            if entry.name in said.attributes
+        }
+        created = ir.Operation.create(
+            form.name,
+            results=[type],
+            operands=[value],
+            attributes=attributes,
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        )
+        return created.result
+
+    def _returned(self, op: Any, declared: dict[int, Layout]) -> list[Any]:
+        for index, layout in declared.items():
+            value = op.operands[index]
+            found = self.known.get(value) or Layout(layout.symbol, ((),) * len(layout.dims))
+            if found != layout:
+                raise ShardingError(
+                    f"result {index} is said to be {layout.text}, and what is returned is {found.text}",
+                    op="func.return",
+                    location=line_of(op, self.exporter.name),
+                    cause="a result's type is that of the value that is returned",
+                    remedy="reshard the value before it is returned",
+                )
+        return [value.type for value in op.operands]
+
+
+def _moves(name: str, op: Any, mesh: Mesh, source: Layout, target: Layout) -> list[Move]:
+    """The sdy op as single moves: an all_to_all may hold several."""
+    if name in LISTS:
+        lists = _whole(parse_axis_lists(str(op.attributes[LISTS[name]]), mesh), mesh)
+        return [Move(name, target, lists)]
+    if name == "all_reduce":
+        axes = parse_axes(str(op.attributes["reduction_axes"]), mesh)
+        return [Move(name, target, partial=_whole((axes,), mesh)[0])]
+    if name == "collective_permute":
+        return [Move(name, target)]
+    found: list[Move] = []
+    dims = list(source.dims)
+    for axes, start, end in parse_moves(str(op.attributes["params"]), mesh):
+        moved = _whole((axes,), mesh)[0]
+        dims[start] = dims[start][: len(dims[start]) - len(moved)]
+        dims[end] = dims[end] + moved
+        found.append(Move(name, Layout(target.symbol, tuple(dims), target.partial), (moved,), between=(start, end)))
+    return found
+
+
+def _whole(lists: tuple[Axes, ...], mesh: Mesh) -> tuple[tuple[int, ...], ...]:
+    """Axes as positions.
+
+    Raises:
+        ShardingError: a part of an axis.
+    """
+    for axis in (axis for axes in lists for axis in axes):
+        if not mesh.is_full(axis):
+            raise ShardingError(
+                "the RFC cannot express parts of a mesh axis",
+                cause=f"{axis.name!r}:({axis.pre}){axis.size} is a part of {mesh!r}",
+                remedy="give the mesh an axis for each part",
+            )
+    return tuple(tuple(axes) for axes in positions(lists, mesh))
+
+
+def verified(module: Any, name: str) -> None:
+    """Check that MLIR takes the types.
+
+    Raises:
+        ShardingError: it does not: values that an op wants alike are distributed differently.
+    """
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        first = error.error_diagnostics[0]
+        found = read_location(str(first.location))
+        raise ShardingError(
+            "the RFC cannot express this explicit program",
+            location=f"{name if found.file in ('', '-') else found.file}:{found.line}",
+            cause=first.message.partition("\n")[0],
+            remedy="let the values that the op wants alike be sharded alike, or write the module as sdy",
+        ) from None

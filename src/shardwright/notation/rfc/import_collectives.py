@@ -1,0 +1,103 @@
+"""Import of the mesh RFC's collectives: each becomes the sdy collectives that it is.
+
+Source: the mesh RFC on LLVM's forum, AllGatherOp to ReduceScatterOp; the sdy dialect reference for their counterparts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import ir
+from shardwright.mesh import axes_size
+from shardwright.notation.forms.rfc_dialect import RFC
+from shardwright.notation.rfc.collectives import Collective, Move, check, moves
+from shardwright.notation.rfc.layouts import Layout
+from shardwright.notation.rfc.mesh import line_of
+from shardwright.notation.rfc.options import LISTS
+from shardwright.notation.rfc.reading import Function, Reading, Said, located
+from shardwright.notation.scan import axes_at
+from shardwright.notation.sdy.sharding import print_axes, print_axis_lists
+
+__all__ = ["import_collective"]
+
+
+def import_collective(
+    reading: Reading, function: Function, op: Any, source: Layout | None, target: Layout | None
+) -> None:
+    """Put sdy collectives in the place of one of the RFC; its types said `source` and `target` before.
+
+    Raises:
+        ShardingError: attributes and types that do not agree, or a communication that the model cannot hold.
+    """
+    name, where = op.name, line_of(op, reading.name)
+    rank = reading.type(op.results[0].type).rank or 0
+    known = next((layout.symbol for layout in (source, target) if layout and layout.symbol), function.symbol)
+    whole = Layout(known, ((),) * rank)
+    with located(name, where):
+        said = Collective(
+            name[5:], (source or whole).on(function.symbol), (target or whole).on(function.symbol), _attributes(op)
+        )
+        for side in (said.source, said.target):
+            _ = reading.statement(side).sharding  # refuses a mesh or an axis that there is not
+        if said.source.symbol != said.target.symbol and name != "mesh.collective_permute":
+            raise ShardingError(
+                f"{name} leads from @{said.source.symbol} to @{said.target.symbol}",
+                cause="its groups are those of one mesh",
+                remedy="name one mesh",
+            )
+        check(said)
+        chain = moves(said)
+        value = op.operands[0]
+        for before, move in zip((said.source, *(move.target for move in chain)), chain, strict=False):
+            value = _moved(reading, op, value, before, move)
+    old = op.results[0]
+    reading.said.pop(old, None)
+    reading.said[value] = Said(reading.statement(said.target), op.location)
+    old.replace_all_uses_with(value)
+    op.erase()
+
+
+def _attributes(op: Any) -> dict[str, Any]:
+    """Values of a collective's attributes, as its form reads them."""
+    found: dict[str, Any] = {}
+    for attribute in RFC.forms[op.name].attributes:
+        if attribute.name in op.attributes:
+            found[attribute.name] = attribute.kind.decode(str(op.attributes[attribute.name]))
+        elif not attribute.optional:
+            raise ShardingError(f"{op.name} lacks its attribute {attribute.name}", remedy="give it")
+    return found
+
+
+def _moved(reading: Reading, op: Any, value: Any, before: Layout, move: Move) -> Any:
+    """The value after one sdy collective."""
+    target = reading.statement(move.target).sharding
+    mesh = target.mesh
+    if move.name == "collective_permute":
+        source = reading.statement(before).sharding
+        if list(map(axes_size, source.axes)) != list(map(axes_size, target.axes)) or source.partial != target.partial:
+            raise ShardingError(
+                f"a permutation does not lead from {before.text} to {move.target.text}",
+                cause="each device sends its whole shard to one other, so all dimensions keep their number of shards",
+                remedy="gather, split or reduce as well",
+            )
+    attributes = {"out_sharding": reading.statement(move.target).attribute}
+    if move.name in LISTS:
+        text = print_axis_lists(axes_at(move.axes, mesh), mesh)
+        attributes[LISTS[move.name]] = reading.attribute(f"#sdy<list_of_axis_ref_lists{text}>")
+    elif move.name == "all_reduce":
+        axes = mesh.in_order(axes_at([move.partial], mesh)[0])
+        attributes["reduction_axes"] = reading.attribute(f"#sdy<axis_ref_list{print_axes(axes, mesh)}>")
+    elif move.name == "all_to_all":
+        axes, (start, end) = axes_at(move.axes, mesh)[0], move.between
+        text = f"#sdy<all_to_all_param_list[{print_axes(axes, mesh)}: {start}->{end}]>"
+        attributes["params"] = reading.attribute(text)
+    created = ir.Operation.create(
+        f"sdy.{move.name}",
+        results=[value.type],
+        operands=[value],
+        attributes=attributes,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    return created.result

@@ -1,0 +1,166 @@
+"""How far shardings came along which edges: `#sdy.propagation_edges<…>` as plain data, text both ways.
+
+    >>> text = '#sdy.propagation_edges<[{step-2 = [{"y" = operand-1 -> [operand-0, result-0]}]}]>'
+    >>> (step,) = parse_edges(text)
+    >>> step.number, str(step.flows[0].source), print_edges([step]) == text
+    (2, 'operand-1', True)
+
+Source: the sdy dialect reference (PropagationEdgesAttr, PropagationOneStepAttr, AxisToPropagationDetailsAttr,
+EdgeValueRefAttr, EdgeNodeType).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NoReturn, TypeVar, cast
+
+from shardwright.errors import ShardingError
+from shardwright.notation.sdy.names import STRING, quoted, unquoted
+
+__all__ = ["EdgeValue", "Flow", "Step", "parse_edges", "print_edges"]
+
+_TOKEN = re.compile(rf"\s*({STRING}|#sdy\.propagation_edges|->|[a-z]+-[0-9]{{1,18}}|[0-9]{{1,18}}|\S)")
+_HEAD = "#sdy.propagation_edges"
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeValue:
+    """An operand or result of an op, by its number."""
+
+    type: Literal["operand", "result"]
+    index: int
+
+    def __str__(self) -> str:
+        """`operand-0`."""
+        return f"{self.type}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """That an axis came from one value to others; `part` is `(pre-size, size)` of a part of the axis."""
+
+    axis: str
+    part: tuple[int, int] | None
+    source: EdgeValue
+    targets: tuple[EdgeValue, ...]
+
+    def __str__(self) -> str:
+        """`"y" = operand-1 -> [operand-0, result-0]`."""
+        part = f":({self.part[0]}){self.part[1]}" if self.part else ""
+        return f"{quoted(self.axis)}{part} = {self.source} -> [{', '.join(map(str, self.targets))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of propagation did at an op."""
+
+    number: int
+    flows: tuple[Flow, ...]
+
+    def __str__(self) -> str:
+        """`{step-2 = [{"y" = operand-1 -> [result-0]}]}`."""
+        return f"{{step-{self.number} = [{', '.join(f'{{{flow}}}' for flow in self.flows)}]}}"
+
+
+def print_edges(steps: Iterable[Step]) -> str:
+    """The steps as one attribute."""
+    return f"{_HEAD}<[{', '.join(map(str, steps))}]>"
+
+
+def parse_edges(text: str) -> tuple[Step, ...]:
+    """The steps that an attribute lists.
+
+    Raises:
+        ShardingError: malformed text.
+    """
+    parser = _Parser(text)
+    for token in (_HEAD, "<", "["):
+        parser.take(token)
+    steps = parser.listed(parser.step)
+    parser.take(">")
+    if parser.peek():
+        parser.refuse("the end")
+    return steps
+
+
+class _Parser:
+    """Recursive descent over the tokens of one attribute."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [match[1] for match in _TOKEN.finditer(text)]
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def refuse(self, expected: str) -> NoReturn:
+        raise ShardingError(
+            f"malformed propagation edges {self.text[:200]!r}", cause=f"expected {expected}, got {self.peek()[:40]!r}"
+        )
+
+    def take(self, expected: str) -> None:
+        if self.peek() != expected:
+            self.refuse(repr(expected))
+        self.at += 1
+
+    def listed(self, entry: Callable[[], _Entry]) -> tuple[_Entry, ...]:
+        """Entries up to `]`, which is taken."""
+        found: list[_Entry] = []
+        while self.peek() != "]":
+            if found:
+                self.take(",")
+            found.append(entry())
+        self.at += 1
+        return tuple(found)
+
+    def step(self) -> Step:
+        self.take("{")
+        number = self.numbered("step")[1]
+        for token in ("=", "["):
+            self.take(token)
+        flows = self.listed(self.flow)
+        self.take("}")
+        return Step(number, flows)
+
+    def flow(self) -> Flow:
+        self.take("{")
+        if not self.peek().startswith('"'):
+            self.refuse("the name of an axis")
+        axis = unquoted(self.peek())
+        self.at += 1
+        part = self.part() if self.peek() == ":" else None
+        self.take("=")
+        source = self.value()
+        for token in ("->", "["):
+            self.take(token)
+        targets = self.listed(self.value)
+        self.take("}")
+        return Flow(axis, part, source, targets)
+
+    def part(self) -> tuple[int, int]:
+        for token in (":", "("):
+            self.take(token)
+        pre = self.number()
+        self.take(")")
+        return pre, self.number()
+
+    def value(self) -> EdgeValue:
+        type, index = self.numbered("operand", "result")
+        return EdgeValue(cast(Literal["operand", "result"], type), index)
+
+    def number(self) -> int:
+        if not self.peek().isdecimal():
+            self.refuse("a number")
+        self.at += 1
+        return int(self.tokens[self.at - 1])
+
+    def numbered(self, *types: str) -> tuple[str, int]:
+        type, _, index = self.peek().partition("-")
+        if type not in types or not index.isdecimal():
+            self.refuse(" or ".join(f"{type}-0" for type in types))
+        self.at += 1
+        return type, int(index)

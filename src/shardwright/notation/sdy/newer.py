@@ -1,0 +1,253 @@
+"""What the sdy dialect has and the installed jaxlib's parser does not know, rewritten on the level of the text.
+
+Kinds of reduction (`unreduced=max{"x"}`, `sdy.all_reduce max {"x"}`) travel as carriers (`shardwright.ir.carriers`):
+
+- `sdy.sharding = #sdy.sharding<…>` becomes `shardwright.sharding = "…"`, the per-value form `shardwright.shardings`;
+- a constraint, a reshard or a collective into such a sharding becomes `"shardwright.constraint"(%x) {sharding = "…"}`;
+- a collective out of one becomes an `sdy.reshard`, as every collective leaves the value that all devices together hold
+  as it is; which collective it was stands in `shardwright.collective`, for the checks of `sdy_verify`.
+
+Dimensions without a factor (`*`) get one of size 1, which says the same; attributes spelt `#sdy.axis_ref_list<…>` are
+spelt `#sdy<axis_ref_list …>`. Lines stay where they are.
+
+Source: the sdy dialect reference (TensorShardingAttr, AllReduceOp, DimMappingAttr).
+"""
+
+from __future__ import annotations
+
+import re
+
+from shardwright.errors import ShardingError
+from shardwright.notation.sdy.attributes import factor_symbol
+from shardwright.notation.sdy.names import STRING
+from shardwright.notation.sdy.text import Statement, Unclosed, closing, line_of, outside_strings, properties, statement
+from shardwright.sharding import REDUCTION_KINDS
+
+__all__ = ["COLLECTIVE", "prepare"]
+
+COLLECTIVE = "shardwright.collective"
+"""The attribute that says which collective an op stands for: `all_reduce max {"x"}`."""
+
+_FORMS = (
+    "all_to_all_param",
+    "all_to_all_param_list",
+    "axis_ref",
+    "axis_ref_list",
+    "dimension_sharding",
+    "list_of_axis_ref_lists",
+    "manual_axes",
+    "mesh_axis",
+    "sub_axis_info",
+    "tensor_mapping",
+)
+"""Attributes that jaxlib reads as `#sdy<name…>` and not as `#sdy.name<…>`."""
+
+_SHARDED = ("sharding_constraint", "reshard", "data_flow_edge")
+_COLLECTIVES = ("all_gather", "all_reduce", "all_slice", "all_to_all", "collective_permute", "reduce_scatter")
+_OPS = "|".join((*_SHARDED, *_COLLECTIVES))
+_KIND = re.compile(r"unreduced\s*=\s*([A-Za-z_]\w*)")
+_REDUCTION = re.compile(r"(?:sdy\.all_reduce|sdy\.reduce_scatter)\s+([A-Za-z_]\w*)\s*(?=[{\[])")
+_REDUCTIONS = [re.compile(rf"{op}\s+[A-Za-z_]") for op in (r"sdy\.all_reduce", r"sdy\.reduce_scatter")]
+_SITE = re.compile(
+    rf'"(?P<generic>sdy\.(?:{_OPS}))"(?=\s*\()'
+    rf"|{STRING}|//[^\n]*"
+    rf"|\bsdy\.sharding\s*=\s*(?P<attribute>#sdy\.sharding(?:_per_value)?)(?=<)"
+    rf"|\b(?P<op>sdy\.(?:{_OPS}))\b"
+)
+_WORD = re.compile(rf"{STRING}|//[^\n]*|{_KIND.pattern}|{_REDUCTION.pattern}")
+_ALIAS = re.compile(r"^(#[A-Za-z_][\w$.]*)[ \t]*=[ \t]*(?=#sdy\.sharding(?:_per_value)?<)", re.MULTILINE)
+_RULE = r"op_sharding_rule<\s*\([^()]*\)\s*->\s*\([^()]*\)(?:\s*\{[^{}]*\})?"
+_AXES = re.compile(r"#sdy<\w+?\s*(?=[\[{])")
+
+
+def prepare(text: str, name: str = "-") -> str:
+    """The text of a module as jaxlib can parse it; text without anything of the kind comes back as it is.
+
+    Raises:
+        ShardingError: an unknown kind of reduction, or a kind where no carrier can hold it, at its line in `name`.
+    """
+    if "sdy" not in text:
+        return text
+    forms = [form for form in _FORMS if f"#sdy.{form}<" in text]
+    if forms:
+        text = outside_strings(rf"#sdy\.({'|'.join(forms)})<", lambda match: f"#sdy<{match[2]} ", text)
+    if "op_sharding_rule<" in text and "*" in text:
+        text = outside_strings(_RULE, lambda match: _mapped(match[0]), text)
+    if not _has_kinds(text):
+        return text
+    text = outside_strings(
+        r"(?:unreduced\s*=\s*|sdy\.(?:all_reduce|reduce_scatter)\s+)sum\b(?=\s*[{\[])", _summed, text
+    )
+    return _Carrying(text, name).run() if _has_kinds(text) else text
+
+
+def _has_kinds(text: str) -> bool:
+    return any(pattern.search(text) is not None for pattern in (_KIND, *_REDUCTIONS))
+
+
+def _summed(match: re.Match[str]) -> str:
+    return match[0][:-3] + "   "
+
+
+def _mapped(rule: str) -> str:
+    """The beginning of a sharding rule with a factor of size 1 for every dimension without one."""
+    if "*" not in rule:
+        return rule
+    closed = rule.rstrip().endswith("}")
+    head, _, sizes = rule.rpartition("{") if closed else (rule, "", "")
+    entries = [entry for entry in sizes.rstrip().rstrip("}").split(",") if entry.strip()]
+    while "*" in head:
+        symbol = factor_symbol(len(entries))
+        head = head.replace("*", symbol, 1)
+        entries.append(f" {symbol}=1" if entries else f"{symbol}=1")
+    return f"{head.rstrip()} {{{','.join(entries)}}}"
+
+
+class _Carrying:
+    """One text whose kinds of reduction become carriers."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        self.text = text
+
+    def run(self) -> str:
+        self._check_kinds()
+        try:
+            self._inline_aliases()
+            written = self._rewritten()
+        except Unclosed:
+            return self.text
+        self._check_rest(written)
+        return written
+
+    def _rewritten(self) -> str:
+        text = self.text
+        pieces: list[str] = []
+        done = at = 0
+        while (site := _SITE.search(text, at)) is not None:
+            at = site.end()
+            found = self._site(site)
+            if found is None:
+                continue
+            written, at = found
+            lost = text.count("\n", site.start(), at) - written.count("\n")
+            pieces += (text[done : site.start()], written, "\n" * lost)
+            done = at
+        return "".join(pieces) + text[done:]
+
+    def _site(self, site: re.Match[str]) -> tuple[str, int] | None:
+        """What stands for the site, and where it ends; `None` where it has no kind of reduction."""
+        if site["attribute"]:
+            end = closing(self.text, site.end())
+            return (_attribute(site["attribute"], self.text[site.end() : end]), end) if self._kind(site, end) else None
+        if site["op"]:
+            found = statement(self.text, site.end())
+            return (_custom(site["op"], found), found.end) if found and self._kind(site, found.end) else None
+        if site["generic"]:
+            found = properties(self.text, site.end())
+            return (_generic(site["generic"], found), found.end) if found and self._kind(site, found.end) else None
+        return None
+
+    def _kind(self, site: re.Match[str], end: int) -> bool:
+        inside = self.text[site.start() : end]
+        return _KIND.search(inside) is not None or _REDUCTION.search(inside) is not None
+
+    def _inline_aliases(self) -> None:
+        """Aliases of shardings with kinds are spelt out where they are used: a carrier is not an attribute of sdy."""
+        spelt: dict[str, str] = {}
+        for match in list(_ALIAS.finditer(self.text)):
+            end = closing(self.text, self.text.index("<", match.end()))
+            definition = self.text[match.end() : end]
+            if _KIND.search(definition):
+                spelt[match[1]] = " ".join(definition.split())
+                blank = re.sub(r"[^\n]", " ", self.text[match.start() : end])
+                self.text = self.text[: match.start()] + blank + self.text[end:]
+        if spelt:
+            names = "|".join(map(re.escape, sorted(spelt, key=len, reverse=True)))
+            self.text = outside_strings(rf"(?:{names})(?![\w$.])", lambda match: spelt[match[0]], self.text)
+
+    def _check_kinds(self) -> None:
+        for match in _WORD.finditer(self.text):
+            kind = match[1] or match[2]
+            if kind is not None and kind not in REDUCTION_KINDS:
+                raise ShardingError(
+                    f"unknown kind of reduction {kind!r}",
+                    location=f"{self.name}:{line_of(self.text, match.start())}",
+                    cause="devices hold contributions that a kind combines; it stands before the axes",
+                    remedy=f"one of {', '.join(REDUCTION_KINDS)}; a sum needs no word",
+                )
+
+    def _check_rest(self, written: str) -> None:
+        for match in re.finditer(rf"{STRING}|//[^\n]*|(?P<kind>{_KIND.pattern})", written):
+            if match["kind"]:
+                raise _not_held(match[2], written, match.start(), self.name)
+
+
+def _not_held(kind: str, text: str, at: int, name: str) -> ShardingError:
+    """The refusal of a kind of reduction that no carrier takes, at position `at` of the text."""
+    ops = re.findall(r"\bsdy\.(?:manual|named)_computation\b", text[:at])
+    side_at, side = max((text.rfind(side, 0, at), side) for side in ("in_shardings", "out_shardings"))
+    inside = side_at >= 0 and re.search(r"%|manual_axes", text[side_at:at]) is None
+    if not ops or not inside:
+        cause = f"'unreduced={kind}' belongs to the shardings of a value, a constraint or a collective"
+        remedy = "state it on the value, or on a constraint after it"
+    else:
+        cause = (
+            f"the {side} of an {ops[-1]} are an attribute of sdy, which jaxlib reads itself and knows without "
+            f"kinds, and which propagation writes anew: 'unreduced={kind}' has no place in it"
+        )
+        remedy = (
+            f"reduce the operand by an sdy.all_reduce {kind} before the computation"
+            if side == "in_shardings"
+            else f"reduce the result inside the computation, by a stablehlo.all_reduce whose body is a {kind}"
+        )
+    return ShardingError(
+        f"the kind of reduction {kind!r} stands where it cannot be held",
+        op=ops[-1] if ops else "",
+        location=f"{name}:{line_of(text, at)}",
+        cause=cause,
+        remedy=remedy,
+    )
+
+
+def _string(text: str) -> str:
+    """One sharding as the string that carries it."""
+    spelt = "#sdy.sharding" + " ".join(text.split())
+    return '"' + spelt.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _attribute(kind: str, text: str) -> str:
+    if kind == "#sdy.sharding":
+        return f"shardwright.sharding = {_string(text)}"
+    texts: list[str] = []
+    at = 1
+    while (start := text.find("<", at)) >= 0:
+        at = closing(text, start)
+        texts.append(_string(text[start:at]))
+    return f"shardwright.shardings = [{', '.join(texts)}]"
+
+
+def _custom(op: str, found: Statement) -> str:
+    return _op(op, found, " ".join(found.parameters.split())) + f" {found.tail}"
+
+
+def _generic(op: str, found: Statement) -> str:
+    spelt = _AXES.search(found.parameters)
+    parameters = found.parameters[spelt.end() : closing(found.parameters, spelt.end())] if spelt else ""
+    return _op(op, found, " ".join(parameters.split()))
+
+
+def _op(op: str, found: Statement, parameters: str) -> str:
+    short = op.removeprefix("sdy.")
+    extra = [found.extra] if found.extra else []
+    if short == "data_flow_edge":
+        entries = ", ".join([f"shardwright.shardings = [{_string(found.sharding)}]", *extra])
+        return f'"{op}"({found.operand}) {{{entries}}}'
+    if short in _COLLECTIVES:
+        what = f"{short} {parameters}".strip().replace("\\", "\\\\").replace('"', '\\"')
+        extra.append(f'{COLLECTIVE} = "{what}"')
+    if _KIND.search(found.sharding):
+        entries = ", ".join([f"sharding = {_string(found.sharding)}", *extra])
+        return f'"shardwright.constraint"({found.operand}) {{{entries}}}'
+    sharding = " ".join(found.sharding.split())
+    return f'"sdy.reshard"({found.operand}) <{{sharding = #sdy.sharding{sharding}}}> {{{", ".join(extra)}}}'

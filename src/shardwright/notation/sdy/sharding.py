@@ -1,0 +1,215 @@
+"""The `sdy` dialect's attributes: text ↔ model.
+
+Source: the sdy dialect reference (MeshAttr, TensorShardingAttr, TensorShardingPerValueAttr, AxisRefListAttr, …).
+Open dimensions carry `?`, priorities `p1`, sub-axes `"x":(1)2`; the kind of unreduced axes is a sum unless said.
+A mesh that a sharding spells out instead of naming it is a `Mesh` without a name, and printed spelt out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from shardwright.errors import ShardingError
+from shardwright.memo import current_session, memoize
+from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.sdy.names import SYMBOL, quoted, symbol, symbol_name
+from shardwright.notation.sdy.parser import Parser
+from shardwright.sharding import DimSharding, TensorSharding
+
+__all__ = [
+    "parse_axes",
+    "parse_axis",
+    "parse_axis_lists",
+    "parse_dimension",
+    "parse_mesh",
+    "parse_move",
+    "parse_moves",
+    "parse_sharding",
+    "parse_shardings",
+    "print_axes",
+    "print_axis",
+    "print_axis_lists",
+    "print_dimension",
+    "print_mesh",
+    "print_sharding",
+    "print_shardings",
+]
+
+_NAMED = re.compile(rf"(?:#sdy\.sharding)?<[ \t\r\n]*({SYMBOL})")
+"""The beginning of a sharding that refers to its mesh."""
+
+
+def parse_mesh(text: str, name: str = "mesh") -> Mesh:
+    """`#sdy.mesh<["x"=2, "y"=4], device_ids=[…]>` (or without the prefix) as a `Mesh` called `name`.
+
+    Raises:
+        ShardingError: malformed text, at its column, or axes and ids that make no mesh.
+    """
+    return Parser(text, {}).whole_mesh(name)
+
+
+@memoize
+def print_mesh(mesh: Mesh) -> str:
+    """`#sdy.mesh<["x"=2, "y"=4]>`."""
+    axes = ", ".join(f"{quoted(axis)}={size}" for axis, size in mesh.axes)
+    ids = f", device_ids={list(mesh.device_ids)}" if mesh.device_ids is not None else ""
+    return f"#sdy.mesh<[{axes}]{ids}>"
+
+
+def parse_sharding(text: str, meshes: Mapping[str, Mesh]) -> TensorSharding:
+    """`#sdy.sharding<@mesh, [{"x", ?}p1, {}], replicated={…}, unreduced={…}>`, with or without prefix.
+
+    Raises:
+        ShardingError: malformed text, an unknown mesh or axis.
+    """
+    found = parse_shardings(text, meshes)
+    if len(found) != 1:
+        raise ShardingError(f"expected one sharding, got {len(found)}: {text!r}")
+    return found[0]
+
+
+def parse_shardings(text: str, meshes: Mapping[str, Mesh]) -> tuple[TensorSharding, ...]:
+    """One sharding or a `#sdy.sharding_per_value<[<…>, <…>]>`, in order."""
+    session = current_session()
+    table = session.table(__name__ + ".shardings")
+    key = (text, *meshes.values())
+    found: tuple[TensorSharding, ...] | None = table.get(key)
+    if found is None:
+        if len(table) >= session.limit:
+            table.clear()
+        found = table[key] = tuple(Parser(text, meshes).shardings())
+    return found
+
+
+def parse_axes(text: str, mesh: Mesh) -> Axes:
+    """`{"x", "y":(1)2}`, or `#sdy<manual_axes{"x"}>`, as a list of axes."""
+    parser = Parser(text, {}, "{")
+    axes = parser.axes(mesh)
+    parser.enclosed_end()
+    return axes
+
+
+def parse_axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
+    """`[{"x"}, {}]`, or `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`, as axes per dimension."""
+    parser = Parser(text, {}, "[")
+    lists = parser.listed("[", "]", lambda: parser.axes(mesh))
+    parser.enclosed_end()
+    return tuple(lists)
+
+
+def parse_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]:
+    """`[{"x"}: 0->1]`, or `#sdy<all_to_all_param_list[…]>`, as `(axes, source, target)` triples."""
+    parser = Parser(text, {}, "[")
+    moves = parser.listed("[", "]", lambda: parser.move(mesh))
+    parser.enclosed_end()
+    return tuple(moves)
+
+
+def parse_move(text: str, mesh: Mesh) -> tuple[Axes, int, int]:
+    """`#sdy<all_to_all_param{"x"}: 0->1>`, or what is within, as `(axes, source, target)`."""
+    parser = Parser(text, {}, "{")
+    move = parser.move(mesh)
+    parser.enclosed_end()
+    return move
+
+
+def parse_axis(text: str, mesh: Mesh) -> AxisRef:
+    """`#sdy<axis_ref"x":(1)2>`, or what is within."""
+    parser = Parser(text, {}, '"')
+    axis = parser.axis(mesh)
+    parser.enclosed_end()
+    return axis
+
+
+def parse_dimension(text: str, mesh: Mesh) -> DimSharding:
+    """`#sdy<dimension_sharding{"x", ?}p1>`, or what is within."""
+    parser = Parser(text, {}, "{")
+    dimension = parser.dimension(mesh)
+    parser.enclosed_end()
+    return dimension
+
+
+def print_axis(axis: AxisRef, mesh: Mesh) -> str:
+    """`"x"` or `"x":(1)2`."""
+    name = quoted(axis.name)
+    return name if mesh.is_full(axis) else f"{name}:({axis.pre}){axis.size}"
+
+
+def print_axes(axes: Iterable[AxisRef], mesh: Mesh) -> str:
+    """`{"x", "y":(1)2}`."""
+    return "{" + ", ".join(print_axis(axis, mesh) for axis in axes) + "}"
+
+
+def print_axis_lists(lists: Iterable[Iterable[AxisRef]], mesh: Mesh) -> str:
+    """`[{"x"}, {}]`."""
+    return "[" + ", ".join(print_axes(axes, mesh) for axes in lists) + "]"
+
+
+def print_sharding(sharding: TensorSharding) -> str:
+    """`#sdy.sharding<@mesh, [{"x"}, {?}]>`.
+
+    Raises:
+        ShardingError: offsets, halos, or a reduction kind other than sum, which this dialect's parser does not know.
+    """
+    return "#sdy.sharding" + _inner(sharding)
+
+
+def print_shardings(shardings: Sequence[TensorSharding]) -> str:
+    """`#sdy.sharding_per_value<[<@mesh, [{"x"}]>, …]>`."""
+    return f"#sdy.sharding_per_value<[{', '.join(map(_inner, shardings))}]>"
+
+
+@memoize
+def _inner(sharding: TensorSharding) -> str:
+    if sharding.offsets or sharding.halos:
+        raise ShardingError("sdy cannot express offsets or halos", cause=f"sharding {sharding!r}")
+    mesh = sharding.mesh
+    where = symbol(mesh.name) if mesh.name else print_mesh(mesh).removeprefix("#sdy.")
+    text = f"<{where}, [{', '.join(print_dimension(dim, mesh) for dim in sharding.dims)}]"
+    if sharding.replicated:
+        text += f", replicated={print_axes(sharding.replicated, mesh)}"
+    for kind in dict.fromkeys(p.kind for p in sharding.partial):
+        if kind != "sum":
+            raise ShardingError(
+                f"this version of sdy cannot express a tensor partial by {kind}", cause=f"sharding {sharding!r}"
+            )
+        axes = [p.axis for p in sharding.partial if p.kind == kind]
+        text += f", unreduced={print_axes(axes, mesh)}"
+    return text + ">"
+
+
+def print_dimension(dim: DimSharding, mesh: Mesh) -> str:
+    """`{"x", ?}p1`."""
+    inner = [print_axis(axis, mesh) for axis in dim.axes] + (["?"] if dim.open else [])
+    priority = f"p{dim.priority}" if dim.priority is not None else ""
+    return "{" + ", ".join(inner) + "}" + priority
+
+
+def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
+    """One attribute; a mesh that it refers to by name is the one given, whatever its name."""
+    found = _NAMED.match(text)
+    if found is None:
+        spelt = parse_sharding(text, {})
+        return replace(spelt, mesh=Mesh(spelt.mesh.axes, device_ids=spelt.mesh.device_ids))
+    name = symbol_name(found[1])
+    if mesh is None:
+        raise ShardingError(
+            f"the mesh @{name[:200]} is not known",
+            cause=f"column {found.start(1) + 1} of the sharding {text[:200]!r} refers to it",
+            remedy="give the mesh",
+        )
+    return parse_sharding(text, {name: Mesh(mesh.axes, device_ids=mesh.device_ids, name=name)})
+
+
+register(
+    Notation(
+        "sdy",
+        'OpenXLA Shardy, `#sdy.sharding<@mesh, [{"x"}, {?}]>`',
+        lambda text: text.startswith(("#sdy.sharding<", "<@", "<mesh<")),
+        _parse,
+        lambda sharding, shape: print_sharding(sharding),
+    )
+)

@@ -1,0 +1,286 @@
+"""Constraints of the `sdy` dialect that jaxlib's verifier does not check.
+
+- A collective leaves the unreduced axes of its operand as they are, but for those that an all_reduce or
+  reduce_scatter combines.
+- The axes of a manual computation are different ones.
+- A dimension of size 0 is not sharded.
+- All meshes have the same number of devices, those that shardings spell out too; a mesh of one device, or of none,
+  stands apart.
+- What a collective with a kind of reduction does to shardings (see `sdy_newer`), and that the kind is that of its
+  operand: these the verifier never sees.
+- The factors of a sharding rule have sizes, not negative ones.
+
+Source: the sdy dialect reference (the constraints of each op, TensorShardingAttr, MeshOp, OpShardingRuleAttr).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from shardwright.errors import ShardingError
+from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
+from shardwright.ir.context import ir
+from shardwright.ir.locations import LocationTable
+from shardwright.ir.read import SHARDING_ATTRIBUTES
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.notation.carriers import parse_carrier
+from shardwright.notation.sdy.attributes import parse_manual_axes
+from shardwright.notation.sdy.collectives import COLLECTIVES, check_collective, check_partial, reduced_axes
+from shardwright.notation.sdy.names import STRING
+from shardwright.notation.sdy.newer import COLLECTIVE
+from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
+from shardwright.sharding import TensorSharding
+
+__all__ = ["verify"]
+
+_LOOPS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+"""Ops of StableHLO whose regions may hold any op; those of all others compute on scalars."""
+
+_COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
+_WORDS = (
+    *(name.removeprefix("sdy.") for name in COLLECTIVES),
+    "manual_computation",
+    COLLECTIVE,
+    CARRIED_SHARDING + " ",
+)
+_EMPTY = re.compile(r"tensor<(?:\d+x)*0x")
+_NEGATIVE = re.compile(r"=\s*-\s*[0-9]")
+_SPELT = re.compile(
+    rf"{STRING}|(?<!\.)\bmesh(<\s*\[(?:{STRING}|[^\]\"])*\](?:\s*,\s*device_ids\s*=\s*\[[\d,\s]*\])?\s*>)"
+)
+
+
+def verify(module: ir.Module, name: str = "-", content: str | bytes | None = None) -> None:
+    """Check a module that jaxlib has parsed and verified; diagnostics call it `name`.
+
+    `content` is the text or bytecode that it was parsed from: one in which none of this occurs is not walked, and in
+    bytecode the sizes of dimensions and factors are not looked at.
+
+    Raises:
+        ShardingError: a constraint that does not hold, with op, line, cause and remedy.
+    """
+    text = content if isinstance(content, str) else None
+    empty = content is None or (text is not None and _EMPTY.search(text) is not None)
+    rules = content is None or (text is not None and "op_sharding_rule<" in text and _NEGATIVE.search(text) is not None)
+    misplaced = text is not None and CARRIED_SHARDING + " " in text
+    checker = _Checker(module, name, empty, rules or misplaced)
+    if text is not None and "mesh<" in text:
+        checker.check_meshes(_spelt_meshes(text))
+    if content is None or empty or rules or misplaced or _mentions(content):
+        checker.check()
+
+
+def _mentions(content: str | bytes) -> bool:
+    if isinstance(content, str):
+        return any(word in content for word in _WORDS)
+    return any(word.encode() in content for word in _WORDS)
+
+
+def _spelt_meshes(text: str) -> Iterator[tuple[Mesh, int]]:
+    """The meshes that shardings spell out, each with its line; equal texts once."""
+    seen: set[str] = set()
+    for match in _SPELT.finditer(text):
+        if match[1] is not None and match[1] not in seen:
+            seen.add(match[1])
+            yield parse_mesh(match[1]), text.count("\n", 0, match.start()) + 1
+
+
+class _Checker:
+    """One module; `empty` and `attributes`: whether ops may have dimensions of size 0, or attributes to check."""
+
+    def __init__(self, module: ir.Module, name: str, empty: bool, attributes: bool) -> None:
+        self.module = module
+        self.name = name
+        self.empty = empty
+        self.attributes = attributes
+        self.locations = LocationTable(name)
+        self.meshes: dict[str, Mesh] = {}
+        for view in module.body.operations:
+            if view.operation.name == "sdy.mesh":
+                self._mesh(view.operation)
+
+    def _mesh(self, op: Any) -> None:
+        symbol = ir.StringAttr(op.attributes["sym_name"]).value
+        try:
+            self.meshes[symbol] = parse_mesh(str(op.attributes["mesh"]), symbol)
+        except ShardingError as error:
+            said = error.diagnostic
+            self._refuse(op, said.message, said.cause, said.remedy)
+
+    def check_meshes(self, spelt: Iterator[tuple[Mesh, int]]) -> None:
+        first = next((mesh for mesh in self.meshes.values() if mesh.axes), None)
+        for mesh, line in spelt:
+            if not mesh.axes:
+                continue
+            first = first or mesh
+            if mesh.size != first.size:
+                raise ShardingError(
+                    "the module has meshes of different size",
+                    op="sdy.mesh",
+                    location=f"{self.name}:{line}",
+                    cause=f"{mesh!r} has {mesh.size} devices, {first!r} has {first.size}",
+                    remedy="use one set of devices for the whole module",
+                )
+
+    def check(self) -> None:
+        for op in self.module.body.operations:
+            if op.operation.name == "func.func":
+                self._function(op.operation)
+
+    def _function(self, op: Any) -> None:
+        if not op.regions[0].blocks:
+            return
+        body = op.regions[0].blocks[0]
+        if self.empty:
+            for number, argument in enumerate(body.arguments):
+                said = self._argument(op, "arg_attrs", number)
+                self._check_empty(op, argument.type, said, f"argument {number} of func.func")
+            results = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
+            for number, type in enumerate(results):
+                self._check_empty(op, type, self._argument(op, "res_attrs", number), f"result {number} of func.func")
+        self._block(body)
+
+    def _block(self, block: Any) -> None:
+        others = self.empty or self.attributes
+        for view in block.operations:
+            op = view.operation
+            name = op.name
+            if name[:4] == "sdy." or name == CARRIED_CONSTRAINT:
+                self._sdy(op, name)
+            elif others:
+                self._other(op)
+            if name[:10] != "stablehlo." or name in _LOOPS:
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._block(inner)
+
+    def _other(self, op: Any) -> None:
+        attributes = op.attributes
+        if self.empty and len(op.results):
+            for value, sharding in zip(op.results, self._results(op), strict=False):
+                self._check_empty(op, value.type, sharding)
+        if "sdy.sharding_rule" in attributes and _NEGATIVE.search(str(attributes["sdy.sharding_rule"])):
+            self._refuse(op, "a factor of a sharding rule has a negative size", "a size counts elements", "correct it")
+        if CARRIED_SHARDING in attributes:
+            self._refuse(
+                op,
+                "the sharding of an argument is given to an op",
+                "an op has one sharding for each of its results",
+                "write sdy.sharding = #sdy.sharding_per_value<[<…>]>",
+            )
+
+    def _sdy(self, op: Any, name: str) -> None:
+        if name == "sdy.manual_computation":
+            self._manual(op)
+        if name in COLLECTIVES or COLLECTIVE in op.attributes:
+            self._collective(op, name)
+        if self.empty and len(op.results):
+            for value, sharding in zip(op.results, self._results(op), strict=False):
+                self._check_empty(op, value.type, sharding)
+        if self.empty and name in _COMPUTATIONS and "in_shardings" in op.attributes:
+            for value, sharding in zip(op.operands, self._parse(op.attributes["in_shardings"]), strict=False):
+                self._check_empty(op, value.type, sharding)
+
+    def _collective(self, op: Any, name: str) -> None:
+        spelt = ir.StringAttr(op.attributes[COLLECTIVE]).value if COLLECTIVE in op.attributes else ""
+        short, _, parameters = spelt.partition(" ") if spelt else (name.removeprefix("sdy."), "", "")
+        before, after = self._sharding(op.operands[0]), self._results(op)[0]
+        if before is None or after is None:
+            if not spelt or isinstance(op.operands[0].owner, ir.Block):
+                return  # jaxlib has seen the sharding that it has, if in a loop
+            self._refuse(
+                op,
+                "a collective on an operand without a sharding",
+                "what a collective does is said in terms of the sharding of its operand",
+                "give the operand's definition a sharding",
+                f"sdy.{short}",
+            )
+        try:
+            if spelt:
+                check_collective(short, parameters, before, after)
+            else:
+                key = COLLECTIVES[name]
+                axes = reduced_axes(short, str(op.attributes[key]), before.mesh) if key else ()
+                check_partial(axes, before, after)
+        except ShardingError as error:
+            said = error.diagnostic
+            self._refuse(op, said.message, said.cause, said.remedy, f"sdy.{short}")
+
+    def _manual(self, op: Any) -> None:
+        axes = parse_manual_axes(str(op.attributes["manual_axes"]))
+        twice = next((axis for number, axis in enumerate(axes) if axis in axes[:number]), None)
+        if twice is not None:
+            self._refuse(
+                op,
+                f"manual axis {twice!r} is given twice",
+                "manual_axes lists every axis that the body is local to, once",
+                "take it out of the list",
+            )
+
+    def _check_empty(self, op: Any, type: Any, sharding: TensorSharding | None, subject: str = "") -> None:
+        if sharding is None:
+            return
+        for number, (size, dim) in enumerate(zip(TensorType.parse(str(type)).dims, sharding.dims, strict=False)):
+            if size == 0 and dim.axes:
+                self._refuse(
+                    op,
+                    f"dimension {number} of size 0 is sharded over {', '.join(axis.name for axis in dim.axes)}",
+                    "there is nothing in it to be split",
+                    f"leave dimension {number} without axes",
+                    subject,
+                )
+
+    def _argument(self, op: Any, rows: str, number: int) -> TensorSharding | None:
+        if rows not in op.attributes:
+            return None
+        row: Any = ir.DictAttr(op.attributes[rows][number])
+        if CARRIED_SHARDING in row:
+            shape: tuple[int, ...] = ()
+            if rows == "arg_attrs":
+                shape = TensorType.parse(str(op.regions[0].blocks[0].arguments[number].type)).dims
+            return self._carrier(row[CARRIED_SHARDING], shape) if shape else None
+        return self._parse(row["sdy.sharding"])[0] if "sdy.sharding" in row else None
+
+    def _results(self, op: Any) -> tuple[TensorSharding | None, ...]:
+        attributes = op.attributes
+        key = SHARDING_ATTRIBUTES.get(op.name, "sdy.sharding")
+        carried: list[Any] = [attributes["sharding"]] if op.name == CARRIED_CONSTRAINT else []
+        if CARRIED_SHARDINGS in attributes:
+            carried = list(attributes[CARRIED_SHARDINGS])
+        if carried:
+            types = [TensorType.parse(str(result.type)) for result in op.results]
+            return tuple(self._carrier(text, type.dims) for text, type in zip(carried, types, strict=False))
+        if key in attributes:
+            return self._parse(attributes[key])
+        return (None,) * len(op.results)
+
+    def _sharding(self, value: Any) -> TensorSharding | None:
+        """What is said of a value where it is defined."""
+        owner = value.owner
+        if not isinstance(owner, ir.Block):
+            return self._results(owner.operation)[ir.OpResult(value).result_number]
+        op, number = owner.owner.operation, ir.BlockArgument(value).arg_number
+        if op.name == "func.func":
+            return self._argument(op, "arg_attrs", number)
+        if op.name not in _COMPUTATIONS or "in_shardings" not in op.attributes:
+            return None
+        outside = self._parse(op.attributes["in_shardings"])[number]
+        if op.name == "sdy.named_computation":
+            return outside
+        manual = parse_manual_axes(str(op.attributes["manual_axes"]))
+        dims = [[axis for axis in dim.axes if axis.name not in manual] for dim in outside.dims]
+        partial = tuple(p for p in outside.partial if p.axis.name not in manual)
+        return outside.with_axes([tuple(axes) for axes in dims], partial)
+
+    def _parse(self, attribute: Any) -> tuple[TensorSharding, ...]:
+        return parse_shardings(str(attribute), self.meshes)
+
+    def _carrier(self, attribute: Any, shape: tuple[int, ...]) -> TensorSharding:
+        return parse_carrier(ir.StringAttr(attribute).value, shape, self.meshes)
+
+    def _refuse(self, op: Any, message: str, cause: str, remedy: str, name: str = "") -> NoReturn:
+        where = str(self.locations[self.locations.add(op.location)])
+        raise ShardingError(message, op=name or op.name, location=where, cause=cause, remedy=remedy)
