@@ -16,6 +16,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.calls import Said, computation, constrained, is_annotated_call, is_annotated_function, said_of_call
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import ir
+from shardwright.ir.devices import check_meshes
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.handles import attributes_of, body_of, entries_of, result_name, unique_names, visibility_of
 from shardwright.ir.inlining import CallSites, Inlined
@@ -106,7 +107,6 @@ class Reader:
         self.calls: list[str] = []
         self.caller = 0
         self._annotated: dict[str, bool] = {}
-        self._mesh_attributes: dict[str, dict[str, str]] = {}
         self._types: dict[Any, TensorType] = {}
         self._signatures: dict[Any, Signature] = {}
         self._interned: dict[Signature, Signature] = {}
@@ -115,35 +115,25 @@ class Reader:
 
     def read(self) -> Graph:
         """The graph."""
+        said: dict[str, dict[str, str]] = {}
         for op in self.module.body.operations:
             name = op.operation.name
             if name == "sdy.mesh":
                 symbol = ir.StringAttr(op.attributes["sym_name"]).value
                 self.meshes[symbol] = self.readers.mesh(str(op.attributes["mesh"]), symbol)
-                self._mesh_attributes[symbol] = {
-                    key: str(value) for key, value in op.attributes.items() if key not in ("sym_name", "mesh")
-                }
+                row = {key: str(value) for key, value in op.attributes.items() if key not in ("sym_name", "mesh")}
+                said |= {symbol: row} if row else {}
             elif name == "func.func":
                 self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op.operation
         self._check_meshes()
-        entry = self._entry()
-        main = self._function(entry)
+        main = self._function(self._entry())
         attributes = {key: str(value) for key, value in self.module.operation.attributes.items() if key != "sym_name"}
         named = "sym_name" in self.module.operation.attributes
         name = ir.StringAttr(self.module.operation.attributes["sym_name"]).value if named else ""
-        said = {symbol: row for symbol, row in self._mesh_attributes.items() if row}
         return Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name, said)
 
     def _check_meshes(self) -> None:
-        sizes = {mesh.size: mesh for mesh in self.meshes.values() if mesh.axes}
-        if len(sizes) > 1:
-            said = ", ".join(f"@{mesh.name} of {size}" for size, mesh in sizes.items())
-            raise ShardingError(
-                "the module has meshes of different size",
-                op="sdy.mesh",
-                cause=f"devices: {said}",
-                remedy="use one set of devices for the whole module",
-            )
+        check_meshes(self.meshes)
 
     def _entry(self) -> Any:
         if "main" in self.functions:
@@ -196,8 +186,8 @@ class Reader:
         return rows
 
     def _value(self, value: Any, ids: dict[Any, int], location: Any) -> int:
-        number = ids[value] = self.new_value(self._type_of(value, location))
-        return number
+        ids[value] = self.new_value(self._type_of(value, location))
+        return ids[value]
 
     def _type_of(self, value: Any, location: Any) -> TensorType:
         handle = value.type
@@ -261,8 +251,8 @@ class Reader:
             regions = len(op.regions)
             signature = signatures.get(key) if not regions else None
             if signature is None:
-                signature = self._signature(op, name, attributes, operands)
-                signature = self._interned.setdefault(signature, signature)
+                found = self._signature(op, name, attributes, operands)
+                signature = self._interned.setdefault(found, found)
                 if not regions:
                     signatures[key] = signature
             results = tuple(range(len(types), len(types) + len(made)))
@@ -271,7 +261,7 @@ class Reader:
             ids.update(zip(values, results, strict=True))
             if carried or CARRIED_SHARDINGS in attributes:
                 self._read_carriers(op, attributes, results)
-            else:
+            elif attributes:
                 self._read_shardings(op, name, attributes, results)
             blocks: tuple[Block, ...] = ()
             if regions and name not in BODY_OPS:
@@ -291,9 +281,8 @@ class Reader:
 
     def _read_shardings(self, op: Any, name: str, attributes: Any, results: tuple[int, ...]) -> None:
         attribute = SHARDING_ATTRIBUTES.get(name, _SHARDING)
-        if attribute not in attributes:
-            return
-        self._say(results, self._parse(str(attributes[attribute]), op.location))
+        if attribute in attributes:
+            self._say(results, self._parse(str(attributes[attribute]), op.location))
 
     def _say(self, values: tuple[int, ...], said: tuple[TensorSharding, ...]) -> None:
         for value, sharding in zip(values, said, strict=False):
