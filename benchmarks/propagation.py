@@ -22,11 +22,13 @@ SMALL, LARGE = 8, 128
 
 def ours(text: str) -> Run:
     from shardwright.ir.context import context, load_module
+    from shardwright.memo import uncollected
     from shardwright.notation import modules
     from shardwright.propagation import propagate
 
     context()
 
+    @uncollected  # as the command runs it
     def run() -> str:
         large = modules.read_large(text)
         return modules.text_of(propagate(large[0] if large else modules.read(load_module(text))))

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from shardwright.errors import ShardingError
+from shardwright.memo import uncollected
 
 __all__ = ["cli", "main"]
 
@@ -101,6 +102,7 @@ def cli() -> None:
     """The command and its subcommands."""
 
 
+@uncollected
 def main() -> None:
     """The entry point of the `shardwright` command."""
     for stream in (sys.stdout, sys.stderr):

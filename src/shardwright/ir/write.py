@@ -42,15 +42,23 @@ class Printers:
 
 
 @uncollected
-def write_module(graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None) -> ir.Module:
-    """The module of `graph`; with no printers, without any shardings. Not verified: see `Module.operation.verify`."""
+def write_module(
+    graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None, locations: bool = True
+) -> ir.Module:
+    """The module of `graph`; with no printers, without any shardings. Not verified: see `Module.operation.verify`.
+
+    Without `locations` none is made for ops, for a module that is printed without them.
+    """
     with context(), ir.Location.unknown():
-        return _Writer(graph, print_mesh, printers).write()
+        return _Writer(graph, print_mesh, printers, locations).write()
 
 
 class _Writer:
-    def __init__(self, graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None) -> None:
+    def __init__(
+        self, graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None, locations: bool
+    ) -> None:
         self.graph = graph
+        self.locations = locations
         self.print_mesh = print_mesh
         self.printers = printers
         self.values: list[Any] = [None] * len(graph.types)
@@ -130,7 +138,7 @@ class _Writer:
             operands=[values[number] for number in op.operands],
             attributes=attributes,
             regions=len(op.regions) + len(op.signature.bodies),
-            loc=self.graph.locations.handle(op.location),
+            loc=self.graph.locations.handle(op.location) if self.locations else None,
         )
         for number, value in zip(op.results, created.results, strict=True):
             values[number] = value

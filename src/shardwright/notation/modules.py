@@ -54,7 +54,9 @@ def text_of(graph: Graph, *, shardings: bool = True, locations: bool = False) ->
     """The text of the module that `write` makes, with locations where asked for; sooner where it is large."""
     printers = PRINTERS if shardings else None
     found = write_text(graph, print_mesh, printers, locations) if len(graph.types) > _MANY else None
-    return module_text(write(graph, shardings=shardings), locations) if found is None else found
+    if found is not None:
+        return found
+    return module_text(write_module(graph, print_mesh, printers, locations), locations)
 
 
 def located_text(graph: Graph) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 import shardwright.passes.all  # noqa: F401  # makes the passes known
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import read_file
+from shardwright.memo import uncollected
 from shardwright.opt.diagnostics import Said, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
@@ -25,6 +26,7 @@ from shardwright.passes.pipeline import PARSER, Step, parse_pipeline, pipeline_t
 __all__ = ["main", "run"]
 
 
+@uncollected
 def main() -> None:
     """The entry point of the `shardwright-opt` command."""
     for stream in (sys.stdout, sys.stderr):
