@@ -11,16 +11,15 @@ import re
 
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
+from shardwright.notation.sdy.factors import FACTOR, factor_symbol, factors_of
 from shardwright.rules.rule import ShardingRule, TensorMapping
 
-__all__ = ["ATTRIBUTE", "factor_symbol", "format_rule", "parse_rule"]
+__all__ = ["ATTRIBUTE", "format_rule", "parse_rule"]
 
 ATTRIBUTE = "sdy.sharding_rule"
 """The attribute by which a program gives an op's rule itself."""
 
 _HEAD = "#sdy.op_sharding_rule<"
-_LETTERS = "ijklmnopqrstuvwxyz"
-_SYMBOL = r"(?:z_\d+|[i-z])"
 _SETS = {
     "reduction": "reduction",
     "need_replication": "need_replication",
@@ -33,12 +32,6 @@ _RULE = re.compile(
     re.DOTALL,
 )
 _SET = re.compile(r"\s*(?P<name>[a-z_]+)\s*=\s*\{(?P<factors>[^{}]*)\}")
-
-
-def factor_symbol(factor: int) -> str:
-    """`i` for factor 0, `z` for 17, `z_1` for 18."""
-    last = len(_LETTERS) - 1
-    return _LETTERS[factor] if factor <= last else f"z_{factor - last}"
 
 
 def format_rule(rule: ShardingRule) -> str:
@@ -90,24 +83,14 @@ def _dim(factors: tuple[int, ...]) -> str:
     return "".join(map(factor_symbol, factors))
 
 
-def _factor(symbol: str) -> int:
-    if symbol.startswith("z_"):
-        return len(_LETTERS) - 1 + int(symbol[2:])
-    return _LETTERS.index(symbol)
-
-
-def _symbols(text: str) -> tuple[int, ...]:
-    return tuple(map(_factor, re.findall(_SYMBOL, text)))
-
-
 def _mappings(text: str) -> tuple[TensorMapping, ...]:
     tensors = re.findall(r"\[([^\[\]]*)\]", text)
-    return tuple(tuple(map(_symbols, tensor.split(","))) if tensor.strip() else () for tensor in tensors)
+    return tuple(tuple(map(factors_of, tensor.split(","))) if tensor.strip() else () for tensor in tensors)
 
 
 def _sizes(text: str, body: str) -> tuple[int, ...]:
-    pairs = re.findall(rf"({_SYMBOL})\s*=\s*(\d+)", body)
-    if [_factor(symbol) for symbol, _ in pairs] != list(range(len(pairs))):
+    pairs = re.findall(rf"({FACTOR})\s*=\s*(\d+)", body)
+    if [factors_of(symbol)[0] for symbol, _ in pairs] != list(range(len(pairs))):
         raise _error(text, "its factors are not i, j, k, … in this order")
     return tuple(int(size) for _, size in pairs)
 
@@ -119,6 +102,6 @@ def _sets(text: str, rest: str) -> dict[str, frozenset[int]]:
         match = _SET.match(rest, at)
         if match is None or match["name"] not in _SETS:
             raise _error(text, f"{rest[at:].strip()!r} is not one of {', '.join(_SETS)}")
-        sets[_SETS[match["name"]]] = frozenset(_symbols(match["factors"]))
+        sets[_SETS[match["name"]]] = frozenset(factors_of(match["factors"]))
         at = match.end()
     return sets

@@ -17,12 +17,12 @@ from collections.abc import Iterable
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.sdy.factors import FACTOR, factor_symbol, factors_of
 from shardwright.notation.sdy.names import STRING, quoted, unquoted
 from shardwright.notation.sdy.sharding import print_axes, print_axis, print_axis_lists, print_dimension
 from shardwright.sharding import DimSharding
 
 __all__ = [
-    "factor_symbol",
     "parse_manual_axes",
     "parse_mesh_axis",
     "parse_sub_axis",
@@ -39,25 +39,17 @@ __all__ = [
     "print_tensor_mapping",
 ]
 
-_LETTERS = "ijklmnopqrstuvwxyz"
 _NUMBER = r"[0-9]{1,18}"
 _SUB_AXIS = re.compile(rf"#sdy[.<]sub_axis_info[\s<]*\(\s*({_NUMBER})\s*\)\s*({_NUMBER})\s*>")
 _MESH_AXIS = re.compile(rf"#sdy[.<]mesh_axis[\s<]*({STRING})\s*=\s*({_NUMBER})\s*>")
 _MANUAL_AXES = re.compile(rf"#sdy[.<]manual_axes[\s<]*\{{\s*((?:{STRING}\s*,?\s*)*)\}}\s*>")
-_SYMBOL = rf"(?:z_{_NUMBER}|[i-z])"
-_DIMENSION = rf"\*|(?:{_SYMBOL})+"
+_DIMENSION = rf"\*|(?:{FACTOR})+"
 _MAPPING = re.compile(
     rf"#sdy[.<]tensor_mapping[\s<]*\[\s*((?:{_DIMENSION})(?:\s*,\s*(?:{_DIMENSION}))*)?\s*\]\s*>",
 )
 
 Move = tuple[Axes, int, int]
 """Axes, and the dimensions from which and to which they go."""
-
-
-def factor_symbol(factor: int) -> str:
-    """`i` for factor 0, `z` for 17, `z_1` for 18."""
-    last = len(_LETTERS) - 1
-    return _LETTERS[factor] if factor <= last else f"z_{factor - last}"
 
 
 def parse_sub_axis(text: str) -> tuple[int, int]:
@@ -112,7 +104,7 @@ def parse_tensor_mapping(text: str) -> tuple[tuple[int, ...], ...]:
         ShardingError: the text is something else.
     """
     match = _match(_MAPPING, text, "#sdy<tensor_mapping[i, jk]>")
-    return tuple(_factors(dim) for dim in match[1].split(",")) if match[1] else ()
+    return tuple(factors_of(dim) for dim in match[1].split(",")) if match[1] else ()
 
 
 def print_tensor_mapping(mapping: Iterable[tuple[int, ...]]) -> str:
@@ -153,12 +145,6 @@ def print_dimension_sharding(dim: DimSharding, mesh: Mesh) -> str:
 def _move(move: Move, mesh: Mesh) -> str:
     axes, source, target = move
     return f"{print_axes(axes, mesh)}: {source}->{target}"
-
-
-def _factors(dim: str) -> tuple[int, ...]:
-    last = len(_LETTERS) - 1
-    symbols = re.findall(_SYMBOL, dim)
-    return tuple(last + int(symbol[2:]) if "_" in symbol else _LETTERS.index(symbol) for symbol in symbols)
 
 
 def _match(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 
 from shardwright.errors import ShardingError
-from shardwright.notation.sdy.attributes import factor_symbol
+from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.names import STRING
 from shardwright.notation.sdy.text import Statement, Unclosed, closing, line_of, outside_strings, properties, statement
 from shardwright.sharding import REDUCTION_KINDS
