@@ -13,7 +13,6 @@ from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.sdy import sharding as sdy
 from shardwright.notation.sdy.attributes import (
-    factor_symbol,
     parse_manual_axes,
     parse_mesh_axis,
     parse_sub_axis,
@@ -30,6 +29,7 @@ from shardwright.notation.sdy.attributes import (
     print_tensor_mapping,
 )
 from shardwright.notation.sdy.edges import EdgeValue, Flow, Step, parse_edges, print_edges
+from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.names import quoted, symbol, symbol_name, unquoted
 from shardwright.sharding import DimSharding, TensorSharding
 

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardwright.errors import ShardingError
+from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.rules.rule import ShardingRule
-from shardwright.rules.text import factor_symbol, format_rule, parse_rule
+from shardwright.rules.text import format_rule, parse_rule
 
 
 @st.composite
