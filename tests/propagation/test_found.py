@@ -209,7 +209,7 @@ func.func @main(%pv1_0: tensor<6xf32>, %pv58_0: tensor<i32>, %pv73_0: tensor<3x0
 
 
 @pytest.mark.oracle
-@pytest.mark.xfail(strict=True, reason="not understood yet: see docs/differences.md, Propagation")
+@pytest.mark.xfail(strict=True, reason="groups hear of edges: see docs/differences.md, Propagation")
 @pytest.mark.parametrize("what", _OPEN)
 def test_what_is_still_otherwise(what: str) -> None:
     (outcome,) = compared([_OPEN[what]])
