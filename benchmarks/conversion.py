@@ -18,7 +18,7 @@ BAR = 2.0
 
 def parse(text: str) -> Run:
     from shardwright.ir.context import context, load_module
-    from shardwright.notation import all as _  # noqa: F401
+    from shardwright.notation import all as _  # noqa: F401  # makes them known
     from shardwright.notation.conversion import as_generic
 
     context()
@@ -29,7 +29,7 @@ def parse(text: str) -> Run:
 def convert(text: str, to: str) -> Run:
     """Everything, parsing and printing included."""
     from shardwright.ir.context import context
-    from shardwright.notation import all as _  # noqa: F401
+    from shardwright.notation import all as _  # noqa: F401  # makes them known
     from shardwright.notation.conversion import convert_module
 
     context()
@@ -39,7 +39,7 @@ def convert(text: str, to: str) -> Run:
 def print_as(text: str, to: str) -> Run:
     """What printing the converted module takes."""
     from shardwright.ir.context import module_text
-    from shardwright.notation import all as _  # noqa: F401
+    from shardwright.notation import all as _  # noqa: F401  # makes them known
     from shardwright.notation.conversion import module_notations, open_module
 
     module = open_module(text).module

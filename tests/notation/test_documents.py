@@ -11,7 +11,7 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, load_module
 from shardwright.mesh import Mesh
-from shardwright.notation import hlo, shard  # noqa: F401
+from shardwright.notation import hlo, shard  # noqa: F401  # makes them known
 from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, to_generic

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-import shardwright.notation.all  # noqa: F401
+import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.registry import Shape, notation, notations, parse_text
@@ -86,13 +86,13 @@ def try_text(text: str, shape: Shape | None, mesh: Mesh | None) -> Counter[str]:
     found: Counter[str] = Counter()
     sharding = judge(lambda: parse_text(text, shape=shape, mesh=mesh), text)
     for entry in notations():
-        judge(lambda read=entry.parse: read(text, shape, mesh), text)  # type: ignore[misc]
+        judge(lambda read=entry.parse: read(text, shape, mesh), text)  # type: ignore[misc]  # no inferring through a default
     if not isinstance(sharding, TensorSharding):
         return Counter(refused=1)
     found["read"] += 1
     sharding.check(shape)
     for name in GRAMMARS:
-        printed = judge(lambda to=name: notation(to).print(sharding, shape), text)  # type: ignore[misc]
+        printed = judge(lambda to=name: notation(to).print(sharding, shape), text)  # type: ignore[misc]  # no inferring through a default
         if isinstance(printed, str):
             back = notation(name).parse(printed, again(shape, sharding), sharding.mesh)
             assert notation(name).print(back, shape) == printed, f"{name}: {printed[:300]!r}"

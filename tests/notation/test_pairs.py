@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import shardwright.notation.all  # noqa: F401
+import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.notation.hlo.sharding import named_hlo

@@ -4,4 +4,4 @@ from shardwright.notation import sdy, hlo, shard, rfc, jax, dtensor  # noqa: F40
 import shardwright.notation.sdy.modules
 import shardwright.notation.rfc.modules
 import shardwright.notation.shard.modules
-import shardwright.notation.hlo.modules  # noqa: F401
+import shardwright.notation.hlo.modules  # noqa: F401  # imported for what they register
