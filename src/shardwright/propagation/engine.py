@@ -136,7 +136,7 @@ class Worklist:
         state: list[int],
         tensors: Sequence[tuple[int, ...]],
         notify: Sequence[Sequence[int]],
-        groups: dict[int, list[int]],
+        groups: dict[int, Sequence[int]],
     ) -> None:
         """Make a worklist.
 
@@ -145,7 +145,7 @@ class Worklist:
             state: For each value, the number of its sharding.
             tensors: For each op, the values of its operands and results.
             notify: For each value, the ops to visit again when it changes, in order.
-            groups: For each value in a sharding group, all values of the group.
+            groups: For each value that tells a sharding group of its changes, all values of the group.
         """
         count = len(tensors)
         self.numbers = numbers

@@ -59,7 +59,7 @@ class Propagator:
             [self.numbers.number(sharding) for sharding in working.shardings],
             self._tensors(),
             self._notify(),
-            {value: group for group in self._held_groups() for value in group},
+            self._groups(),
         )
         self.worklist.on_dead = self._bury
         self._inward = [self.positions[op] for op, edge in self.edges.items() if edge.inward]
@@ -99,8 +99,16 @@ class Propagator:
 
     # Numbering
 
-    def _held_groups(self) -> list[list[int]]:
-        return [[self.working.holder_of(value) for value in group] for group in self.working.groups]
+    def _groups(self) -> dict[int, Sequence[int]]:
+        """Value in a sharding group → what holds the shardings of the group.
+
+        An argument of a loop is told by its group but, as in Shardy, tells it nothing: its sharding is its edge's.
+        """
+        groups: dict[int, Sequence[int]] = {}
+        for group in self.working.groups:
+            held = tuple([self.working.holder_of(value) for value in group])
+            groups.update(dict.fromkeys(group, held))
+        return groups
 
     def _tensors(self) -> list[tuple[int, ...]]:
         holder = self.working.holder

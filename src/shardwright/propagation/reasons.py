@@ -11,7 +11,7 @@ value's number, or `~n` for result `n` of `main`, whose sharding is its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
@@ -210,9 +210,16 @@ class Recording:
         """The sharding that the program gives a result of `main`."""
         return self.sharding(self._initial_results[index])
 
-    def group_of(self, value: int) -> list[int]:
-        """The values that a value is grouped with, itself included."""
+    def group_of(self, value: int) -> Sequence[int]:
+        """The values that change with a value, itself included."""
         return [value] if self._worklist is None else self._worklist.groups.get(value, [value])
+
+    def grouped_with(self, place: int) -> Iterator[int]:
+        """What holds the shardings of values in a sharding group with one whose sharding `place` holds."""
+        for group in self.working.groups:
+            held = [self.working.holder_of(value) for value in group]
+            if place in held:
+                yield from held
 
     @property
     def numbers(self) -> Numbers:

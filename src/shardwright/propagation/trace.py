@@ -127,7 +127,7 @@ def _origin(
         return [(annotation, [link])], []
     if event.why == "group":
         link = Link("group", "sdy.sharding_group", "", "member", "member", spot.axis, spot.dim)
-        for member in history.record.group_of(spot.place):
+        for member in history.record.grouped_with(spot.place):
             if member != spot.place and _axes(history.at(member, change.time), spot.dim):
                 return [], [(_Spot(member, spot.dim, spot.axis, change.time), link)]
     if event.why == "spread":
