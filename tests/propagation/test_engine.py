@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from shardwright.mesh import Mesh
 from shardwright.propagation.compatible import Direction
 from shardwright.propagation.engine import Numbers, StepTable, Worklist
-from shardwright.propagation.step import Strategy
+from shardwright.propagation.step import Strategy, step
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 
@@ -67,3 +72,29 @@ def test_steps_are_remembered_by_their_numbers() -> None:
     table = worklist.tables[0]
     assert table is not None
     assert set(table) == {(1, 0)}
+
+
+@st.composite
+def _shardings(draw: st.DrawFn, rank: int) -> TensorSharding | None:
+    """One of few, so that the tensors of an op often have the same axes."""
+    axes = draw(st.permutations(draw(st.sampled_from([["x"], ["x", "y"], []]))))
+    dims: list[list[str]] = [[] for _ in range(rank)]
+    for axis in axes:
+        dims[draw(st.integers(0, rank - 1))].append(axis)
+    sharding = TensorSharding.of(_MESH, dims, open=draw(st.booleans()))
+    kept = [] if axes else draw(st.sampled_from([["x"], []]))
+    found = replace(sharding, replicated=tuple(map(_MESH.axis, kept)))
+    return draw(st.sampled_from([found, None]))
+
+
+@given(st.data())
+def test_what_is_plain_is_what_a_step_says(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 3))
+    rule = identity_rule((8, 3, 16)[:rank], data.draw(st.integers(1, 3)))
+    said = [data.draw(_shardings(rank)) for _ in (*rule.operands, *rule.results)]
+    ways = (data.draw(st.sampled_from(list(Direction))),) * rank
+    elementwise, strategy = data.draw(st.booleans()), data.draw(st.sampled_from(Strategy))
+    numbers = Numbers()
+    changes = StepTable(numbers, rule, ways, elementwise, strategy)[tuple(map(numbers.number, said))]
+    updates = step(rule, tuple(said), ways, elementwise, strategy)
+    assert {tensor: numbers.shardings[number] for tensor, number in changes} == dict(updates)

@@ -133,7 +133,8 @@ def _clean(block: Block, owners: dict[int, int]) -> None:
 
 
 def _close(working: Working, mesh: Mesh | None) -> None:
-    closed: dict[TensorSharding, TensorSharding] = {}
+    closed: dict[int, TensorSharding] = {}  # by identity, which engines keep apart
+    originals: list[TensorSharding] = []  # kept, so that no other takes over an identity
     shardings, types = working.shardings, working.types
     for value, sharding in enumerate(shardings):
         if sharding is None:
@@ -141,7 +142,8 @@ def _close(working: Working, mesh: Mesh | None) -> None:
             if mesh is not None and type.shape is not None:
                 shardings[value] = replicated(mesh, len(type.shape))
             continue
-        answer = closed.get(sharding)
+        answer = closed.get(id(sharding))
         if answer is None:
-            answer = closed[sharding] = sharding.closed()
+            answer = closed[id(sharding)] = sharding.closed()
+            originals.append(sharding)
         shardings[value] = answer

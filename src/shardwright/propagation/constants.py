@@ -45,7 +45,7 @@ class _Splitter:
         self.expansions: dict[int, Op] = {}
         self.copies: dict[Op, list[Op]] = {}  # op → what to insert before it
         self.counts: dict[int, int] = {}  # uses that constants and expansions keep
-        self.kinds: dict[Signature, int] = {}
+        self.kinds: dict[int, int] = {}  # of signatures, by identity
         self.groups: dict[int, list[Op]] = {}
 
     def run(self) -> None:
@@ -66,9 +66,9 @@ class _Splitter:
         constants, expansions, kinds = self.constants, self.expansions, self.kinds
         for op in block.ops:
             signature = op.signature
-            kind = kinds.get(signature)
+            kind = kinds.get(id(signature))
             if kind is None:
-                kind = kinds[signature] = _kind(signature)
+                kind = kinds[id(signature)] = _kind(signature)
             operands = op.operands
             if signature.name == NAMED:
                 self._split_computation(op)
@@ -189,25 +189,29 @@ def _groups(ops: Iterable[Op]) -> Iterator[Op]:
 
 def merge_constants(working: Working) -> None:
     """Make one of constants, and of broadcasts of one scalar, that are alike and stand in the same region."""
-    replaced: dict[int, int] = {}
-    _merge(working, working.block, replaced)
+    _merge(working, working.block, {}, {})
 
 
-def _merge(working: Working, block: Block, replaced: dict[int, int]) -> None:
+def _merge(working: Working, block: Block, replaced: dict[int, int], merged: dict[int, bool]) -> None:
+    """`replaced`: value → what is read instead; `merged`: signature, by identity → whether such ops are merged."""
     seen: dict[object, int] = {}
     shardings = working.shardings
     kept: list[Op] = []
     for op in block.ops:
         for region in op.regions:
-            _merge(working, region, replaced)
+            _merge(working, region, replaced, merged)
         if replaced:
             for value in op.operands:
                 if value in replaced:
                     op.operands = tuple([replaced.get(value, value) for value in op.operands])
                     break
-        if op.signature.name in _CONSTANTS or is_scalar_expansion(op.signature):
+        signature = op.signature
+        is_merged = merged.get(id(signature))
+        if is_merged is None:
+            is_merged = merged[id(signature)] = signature.name in _CONSTANTS or is_scalar_expansion(signature)
+        if is_merged:
             result = op.results[0]
-            first = seen.setdefault((op.signature, shardings[result], op.operands), result)
+            first = seen.setdefault((signature, shardings[result], op.operands), result)
             if first != result:
                 replaced[result] = first
                 continue

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from shardwright.propagation.compatible import Direction
+from shardwright.propagation.projection import extend_axes
 from shardwright.propagation.step import Shardings, Strategy, step
 from shardwright.rules.rule import ShardingRule
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["Changes", "Key", "Numbers", "StepTable", "Transform", "Worklist"]
 
@@ -39,6 +40,7 @@ class Numbers:
         """Make a table that knows only number 0."""
         self.shardings: list[TensorSharding | None] = [None]
         self._numbers: dict[TensorSharding, int] = {}
+        self._opened: dict[int, int] = {0: 0}
 
     def number(self, sharding: TensorSharding | None) -> int:
         """The number of a sharding."""
@@ -49,6 +51,14 @@ class Numbers:
             number = self._numbers[sharding] = len(self.shardings)
             self.shardings.append(sharding)
         return number
+
+    def opened(self, number: int) -> int:
+        """The number of the sharding that says nothing but the axes of another; 0 where it has none."""
+        answer = self._opened.get(number)
+        if answer is None:
+            sharding = self.shardings[number]
+            answer = self._opened[number] = 0 if sharding is None else self.number(_opened(sharding))
+        return answer
 
 
 class StepTable(dict[Key, Changes]):
@@ -79,6 +89,8 @@ class StepTable(dict[Key, Changes]):
         self.before = before
         self.after = after
         self.conservative = conservative
+        alike = before is None and not conservative and _treats_alike(rule)
+        self._way = directions[0] if alike and directions.count(directions[0]) == len(directions) else Direction.NONE
 
     def seen(self, key: Key) -> Shardings:
         """The shardings that a step sees for a key."""
@@ -88,15 +100,30 @@ class StepTable(dict[Key, Changes]):
         return tuple(shardings)
 
     def __missing__(self, key: Key) -> Changes:
-        changes = self[key] = () if self._is_idle(key) else self._step(key)
+        if not any(key):
+            changes: Changes | None = ()
+        else:
+            changes = self._alike(key) if self._way else None
+        if changes is None:
+            changes = self._step(key)
+        self[key] = changes
         return changes
 
-    def _is_idle(self, key: Key) -> bool:
-        """Whether nothing is said, or the same of all tensors, which the rule treats alike."""
-        if key.count(key[0]) < len(key) or self.before is not None:
-            return False
-        mappings = self.rule.operands + self.rule.results
-        return not key[0] or mappings.count(mappings[0]) == len(mappings)
+    def _alike(self, key: Key) -> Changes | None:
+        """The changes of an op whose tensors are all treated alike: most ops, most of the time.
+
+        Those that have a sharding have the same axes; all others take these. `None` where a step has to tell.
+        """
+        axes = {self.numbers.opened(number) for number in key if number}
+        if len(axes) > 1:
+            return None
+        (number,) = axes
+        if not number or 0 not in key:
+            return ()
+        count = len(self.rule.operands)
+        if self._way is not Direction.BOTH and not any(key[:count] if self._way is Direction.FORWARD else key[count:]):
+            return ()
+        return tuple([(tensor, number) for tensor, now in enumerate(key) if not now])
 
     def _step(self, key: Key) -> Changes:
         updates = step(self.rule, self.seen(key), self.directions, self.elementwise, self.strategy, self.conservative)
@@ -116,6 +143,19 @@ class StepTable(dict[Key, Changes]):
         for tensor, number in changes:
             then[tensor] = number
         return not self[tuple(then)]
+
+
+def _treats_alike(rule: ShardingRule) -> bool:
+    mappings = rule.operands + rule.results
+    return mappings.count(mappings[0]) == len(mappings) and all(len(dim) == 1 for dim in mappings[0])
+
+
+def _opened(sharding: TensorSharding) -> TensorSharding | None:
+    """A sharding with the axes of another, open everywhere; `None` where there are no axes."""
+    if not sharding.used_axes:
+        return None
+    dims = tuple([DimSharding(extend_axes((), dim.axes), True) for dim in sharding.dims])
+    return TensorSharding(sharding.mesh, dims)
 
 
 class Worklist:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
@@ -22,6 +23,18 @@ from shardwright.rules.traits import is_elementwise
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Propagator"]
+
+
+_DEPENDS_ON_USES = frozenset({Flow.PASS_THROUGH, Flow.DYNAMIC_SLICE})
+"""What flows earlier where the operands of an op have no other users."""
+
+
+class _Classes(NamedTuple):
+    """The classes of ops with one signature, made when first asked for."""
+
+    numbers: list[int | None]
+    """Where operands are used elsewhere too, and where they are not."""
+    depends_on_uses: bool
 
 
 class Propagator:
@@ -111,15 +124,15 @@ class Propagator:
         return groups
 
     def _tensors(self) -> list[tuple[int, ...]]:
-        holder = self.working.holder
-        if not holder:
-            return [op.operands + op.results for op in self.ops]
-        tensors = []
-        for op in self.ops:
-            edge = self.edges.get(op)
-            values = op.operands + op.results if edge is None else (*edge.sources, edge.value)
-            tensors.append(tuple([holder.get(value, value) for value in values]))
-        return tensors
+        tensors = [op.operands + op.results for op in self.ops]
+        if not self.working.holder:
+            return tensors
+        for op, edge in self.edges.items():
+            tensors[self.positions[op]] = (*edge.sources, edge.value)
+        holders = list(range(len(self.working.types)))
+        for value, held_by in self.working.holder.items():
+            holders[value] = held_by
+        return [tuple(map(holders.__getitem__, values)) for values in tensors]
 
     def _notify(self) -> list[list[int]]:
         """For each value, the ops to look at when it changes: the one that makes it, then its users, newest first."""
@@ -160,7 +173,7 @@ class Propagator:
 
     def _classify(self) -> list[int]:
         """For each op, its class: ops of one class have the same step table in every round."""
-        by_signature: dict[int, tuple[int, int]] = {}  # by identity: readers give equal ops one signature
+        by_signature: dict[int, _Classes] = {}  # by identity: readers give equal ops one signature
         uses = self.working.uses
         classes = [0] * len(self.ops)
         for number, op in enumerate(self.ops):
@@ -168,13 +181,14 @@ class Propagator:
             if signature.name == EDGE:
                 classes[number] = self._edge_class(self.edges[op])
                 continue
-            pair = by_signature.get(id(signature))
-            if pair is None:
-                pair = by_signature[id(signature)] = self._class_pair(signature)
-            if pair[0] != pair[1] and self._is_single_use(op):
-                classes[number] = pair[1]
-            else:
-                classes[number] = pair[0]
+            known = by_signature.get(id(signature))
+            if known is None:
+                known = by_signature[id(signature)] = self._classes_of(signature)
+            which = known.depends_on_uses and self._is_single_use(op)
+            found = known.numbers[which]
+            if found is None:
+                found = known.numbers[which] = self._class(self._kind(signature, which))
+            classes[number] = found
             results = op.results
             if results and not uses[results[0]] and not any(uses[value] for value in results) and is_pure(op):
                 self.worklist.dead[number] = 1
@@ -184,21 +198,20 @@ class Propagator:
         uses, types = self.working.uses, self.working.types
         return all(len(uses[value]) == 1 or types[value].shape == () for value in op.operands)
 
-    def _class_pair(self, signature: Signature) -> tuple[int, int]:
-        """The classes of ops with a signature: operands used elsewhere too, and not."""
-        flow = priorities.flow_of(signature)
-        rule = self._rule(signature, flow)
+    def _classes_of(self, signature: Signature) -> _Classes:
+        rule = self._rule(signature)
         if rule is None or len(rule.operands) + len(rule.results) < 2:
-            return 0, 0
-        conservative = self.method.conservative and flow not in BARRIERS
-        elementwise = is_elementwise(signature)
-        multiple = self._class(Kind(flow, rule, False, elementwise, conservative))
-        if flow not in (Flow.PASS_THROUGH, Flow.DYNAMIC_SLICE):
-            return multiple, multiple
-        return multiple, self._class(Kind(flow, rule, True, elementwise, conservative))
+            return _Classes([0, 0], False)
+        return _Classes([None, None], priorities.flow_of(signature) in _DEPENDS_ON_USES)
 
-    def _rule(self, signature: Signature, flow: Flow) -> ShardingRule | None:
-        if flow in BARRIERS:
+    def _kind(self, signature: Signature, single_use: bool) -> Kind:
+        flow, rule = priorities.flow_of(signature), self._rule(signature)
+        assert rule is not None, "ops without a rule have no kind"
+        conservative = self.method.conservative and flow not in BARRIERS
+        return Kind(flow, rule, single_use, is_elementwise(signature), conservative)
+
+    def _rule(self, signature: Signature) -> ShardingRule | None:
+        if priorities.flow_of(signature) in BARRIERS:
             return identity_rule(signature.results[0].dims)
         rule = rule_for(signature)
         return conservative_rule(signature, rule) if self.method.conservative and rule is not None else rule
@@ -378,12 +391,13 @@ class Propagator:
         """An op may flow earlier once its operands have no other users."""
         if op.signature.name in DATA_FLOW_OPS or op.signature.name == EDGE or not self._is_single_use(op):
             return
-        pair = self._class_pair(op.signature)
-        number = self.positions[op]
-        if pair[0] == pair[1] or self._classes[number] == pair[1]:
+        if not self._classes_of(op.signature).depends_on_uses:
             return
-        self._classes[number] = pair[1]
-        self.worklist.tables[number] = self._rounds[0][pair[1]]
+        number, found = self.positions[op], self._class(self._kind(op.signature, True))
+        if self._classes[number] == found:
+            return
+        self._classes[number] = found
+        self.worklist.tables[number] = self._rounds[0][found]
         self.worklist.due[number] = 1
 
 

@@ -73,8 +73,10 @@ class RuleBuilder:
     def build(self) -> ShardingRule:
         """The rule."""
         sizes = list(self._sizes)
-        operands = tuple(_mapping(tensor, sizes) for tensor in self._operands)
-        results = tuple(_mapping(tensor, sizes) for tensor in self._results)
+        operands = tuple([_mapping(tensor, sizes) for tensor in self._operands])
+        results = tuple([_mapping(tensor, sizes) for tensor in self._results])
+        if not self._kinds and not self._blocked:
+            return ShardingRule(tuple(sizes), operands, results)
         return ShardingRule(
             tuple(sizes),
             operands,

@@ -6,7 +6,7 @@ A scalar operand (of `clamp` and `select`) stands beside the others without a fa
 from __future__ import annotations
 
 from shardwright.ir.signature import Signature
-from shardwright.rules.builder import RuleBuilder
+from shardwright.memo import memoize
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
@@ -40,7 +40,15 @@ CHLO_ELEMENTWISE = _names(
 @sharding_rule(*STABLEHLO_ELEMENTWISE, "sdy.sharding_constraint")
 def pointwise_rule(signature: Signature) -> ShardingRule:
     """One factor per dimension of the result, in every tensor that is not a scalar."""
-    return RuleBuilder(signature).pointwise(signature.results[0].dims).build()
+    tensors = (*signature.operands, *signature.results)
+    return _pointwise(signature.results[0].dims, len(signature.operands), tuple([type.rank > 0 for type in tensors]))
+
+
+@memoize
+def _pointwise(shape: tuple[int, ...], operands: int, has_dims: tuple[bool, ...]) -> ShardingRule:
+    mapping = tuple([(dim,) for dim in range(len(shape))])
+    mappings = tuple([mapping if has else () for has in has_dims])
+    return ShardingRule(shape, mappings[:operands], mappings[operands:])
 
 
 @sharding_rule(*CHLO_ELEMENTWISE, "stablehlo.map", beyond_shardy=True)
