@@ -9,16 +9,17 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import groupby
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import read_file
 from shardwright.memo import uncollected
 from shardwright.opt.diagnostics import Said, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
-from shardwright.opt.help import dialects_text, help_text, version_text
+from shardwright.opt.help import dialects_text, help_text, passes_text, version_text
 from shardwright.opt.printing import write_output
+from shardwright.opt.reading import read_input
 from shardwright.opt.split import near_misses, split
 from shardwright.opt.timing import Timer
 from shardwright.passes.pipeline import PARSER, Step, parse_pipeline, pipeline_text, steps_of
@@ -29,12 +30,13 @@ __all__ = ["main", "run"]
 @uncollected
 def main() -> None:
     """The entry point of the `shardwright-opt` command."""
+    if sys.stderr is None:  # closed; what is printed there would go to standard output
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # as long as the process
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without × shows ?
     try:
         status = run(sys.argv[1:])
-        sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python flushes into it at its end
         status = 141
@@ -54,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
         settings = parse_arguments(arguments)
         answer = _asked(settings)
         if answer is not None:
-            sys.stdout.write(answer)
+            write_output("-", answer.encode())
             return 0
         return _run_passes(settings, _steps(settings))
     except ShardingError as error:
@@ -81,6 +83,8 @@ def _asked(settings: Settings) -> str | None:
         return help_text()
     if settings.version:
         return version_text()
+    if settings.list_passes:
+        return passes_text()
     return dialects_text() if settings.show_dialects else None
 
 
@@ -92,20 +96,26 @@ def _steps(settings: Settings) -> tuple[Step, ...]:
 
 def _run_passes(settings: Settings, steps: tuple[Step, ...]) -> int:
     if settings.dump_pass_pipeline:
-        print(f"Pass Manager with {len(steps)} passes:\n{pipeline_text(steps)}\n", file=sys.stderr)
-    content = read_file(settings.input)
+        print(f"Pass Manager with {_size(steps)} passes:\n{pipeline_text(steps)}\n", file=sys.stderr)
+    content = read_input(settings.input)
     name = "<stdin>" if settings.input == "-" else settings.input
     _warn_of_near_misses(content, settings.split_input_file, name)
     timer = Timer()
     driver = Driver(settings, steps, name, timer)
     answers = [driver.run(chunk) for chunk in split(content, settings.split_input_file)]
     if settings.mlir_timing:
-        sys.stderr.write(timer.report())
+        sys.stderr.write(timer.report(settings.mlir_timing_display))
     if not all(good for _, good in answers):
         return 1
     marker = f"{settings.output_split_marker}\n" if settings.output_split_marker else ""
     write_output(settings.output, marker.encode().join(printed for printed, _ in answers))
     return 0
+
+
+def _size(steps: Sequence[Step]) -> int:
+    """How many passes MLIR counts: neighbours nested in the same op are one."""
+    nested = groupby(steps, key=lambda step: step.anchors[1:2])
+    return sum(1 if anchors else len(list(group)) for anchors, group in nested)
 
 
 def _warn_of_near_misses(content: bytes, marker: str | None, name: str) -> None:

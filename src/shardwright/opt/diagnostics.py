@@ -6,7 +6,7 @@ Source: MLIR's "Diagnostics Infrastructure", Source Manager Diagnostic Handler.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.locations import read_location
 
-__all__ = ["Said", "Severity", "Text", "caret", "mlir_diagnostics", "said_of_error", "said_of_mlir"]
+__all__ = ["Said", "Severity", "Text", "caret", "mlir_diagnostics", "said_of_error", "said_of_mlir", "without_ops"]
 
 Severity = Literal["error", "warning", "note", "remark"]
 
@@ -98,6 +98,7 @@ def caret(line: str | None, column: int, width: int = 1) -> str:
     """A source line, and below it a caret at `column`; nothing for a line that is not there."""
     if line is None or not column:
         return ""
+    line = line.removesuffix("\r")
     blank = "".join("\t" if char == "\t" else " " for char in line[: column - 1].ljust(column - 1))
     return f"{line}\n{blank}^{'~' * (width - 1)}\n"
 
@@ -118,6 +119,11 @@ def said_of_mlir(diagnostic: Any, text: Text) -> Said:
     if file == text.name:
         column = text.column(line, column)
     return Said(severity, message, file, line, column, notes, optional)
+
+
+def without_ops(said: Said) -> Said:
+    """A diagnostic without the notes that show ops."""
+    return replace(said, notes=tuple(note for note in said.notes if not note.message.startswith(_SEE_OP)))
 
 
 def mlir_diagnostics(error: BaseException | None, text: Text) -> list[Said]:

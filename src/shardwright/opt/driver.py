@@ -10,11 +10,12 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
-from shardwright.opt.diagnostics import Said, Text, mlir_diagnostics, said_of_error, said_of_mlir
+from shardwright.opt.diagnostics import Said, Text, mlir_diagnostics, said_of_error, said_of_mlir, without_ops
 from shardwright.opt.expectations import Expectations
 from shardwright.opt.flags import Settings
 from shardwright.opt.printing import bytecode, text_of
 from shardwright.opt.reading import Generic, decoded, read_module
+from shardwright.opt.roundtrip import verify_roundtrip
 from shardwright.opt.split import Chunk
 from shardwright.opt.timing import Timer
 from shardwright.passes.pipeline import Step, run_step
@@ -35,6 +36,9 @@ _CLASSES = {
     "sdy-resolve-permutation-factors": "ShardyResolvePermutationFactorsPass",
     "sdy-save-module": "SaveModuleOpPass",
 }
+_ON_SYMBOLS = frozenset(("inline", "symbol-dce", "symbol-privatize"))
+"""Passes for any op that holds symbols."""
+
 _INITIALS = {"Qdq": "QDQ", "Cmv1": "CMV1"}
 
 
@@ -87,14 +91,47 @@ class Driver:
         for step in self.steps:
             before = self._run_step(step, module, generic, listener, before)
         with self.timer.time("Output"):
-            return bytecode(module) if self.settings.emit_bytecode else self._shown(module, generic).encode()
+            return self._output(module, generic)
+
+    def _output(self, module: ir.Module, generic: Generic) -> bytes:
+        root = module.operation
+        if generic.is_alone:
+            if not len(module.body.operations):
+                return b""
+            root = module.body.operations[0].detach_from_parent().operation
+        if not self.settings.emit_bytecode:
+            return text_of(root, self.settings, generic.spelling, self.name).encode()
+        try:
+            return bytecode(root, self.settings.emit_bytecode_version)
+        except ValueError:
+            raise _Failed from None
+
+    def _check(self, module: ir.Module, generic: Generic) -> None:
+        """Refuse passes for modules where there is none, and a module that does not survive being printed."""
+        refused = [step for step in self.steps if step.entry.on == "builtin.module" or step.entry.name in _ON_SYMBOLS]
+        if generic.is_alone and refused:
+            (op,) = module.body.operations
+            raise ShardingError(
+                f"can't run 'builtin.module' pass manager on '{op.operation.name}' op",
+                location=str(op.location).removeprefix("loc(").removesuffix(")").replace('"', ""),
+                cause=f"{refused[0].entry.name} works on a module",
+                remedy="leave -no-implicit-module out",
+            )
+        if self.settings.verify_roundtrip:
+            verify_roundtrip(module, generic, self.settings)
 
     def _read(self, listener: _Listener) -> tuple[Generic, ir.Module]:
         listener.drops_errors = True  # of attempts that another one follows
         try:
             generic = Generic(listener.content, self.name)
             listener.text = generic.text
-            return generic, read_module(generic, allow_unregistered=self.settings.allow_unregistered_dialect)
+            module = read_module(
+                generic,
+                allow_unregistered=self.settings.allow_unregistered_dialect,
+                no_implicit_module=self.settings.no_implicit_module,
+            )
+            self._check(module, generic)
+            return generic, module
         except ShardingError as error:
             listener.fail(error, error.__context__)
             raise _Failed from None
@@ -128,11 +165,12 @@ class Driver:
         return after
 
     def _shown(self, module: ir.Module, generic: Generic) -> str:
-        return text_of(module, self.settings, generic.spelling, self.name)
+        return text_of(module.operation, self.settings, generic.spelling, self.name)
 
     def _dump(self, when: str, step: Step, text: str, outcome: str = "") -> None:
         name = step.entry.name
-        head = f"// -----// IR Dump {when} {class_name(name)}{outcome} ({name}) //----- //"
+        scope = " ('builtin.module' operation)" if self.settings.mlir_print_ir_module_scope else ""
+        head = f"// -----// IR Dump {when} {class_name(name)}{outcome} ({name}){scope} //----- //"
         print(f"{head}\n{text}\n", file=sys.stderr, flush=True)
 
 
@@ -144,6 +182,7 @@ class _Listener:
     def __init__(self, settings: Settings, name: str, content: str | bytes) -> None:
         self.content = content
         self.text = Text(name, content if isinstance(content, str) else "")
+        self._shows_ops = settings.mlir_print_op_on_diagnostic
         self._expected: Expectations | None = None
         if settings.verify_diagnostics:
             self._expected = Expectations(self.text, settings.verify_diagnostics == "only-expected")
@@ -172,6 +211,8 @@ class _Listener:
 
     def say(self, said: Said) -> None:
         """Print a diagnostic, or check it."""
+        if not self._shows_ops:
+            said = without_ops(said)
         if self._expected is not None:
             self._expected.take(said)
         else:

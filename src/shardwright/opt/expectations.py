@@ -92,7 +92,7 @@ class Expectations:
         try:
             found.pattern = _pattern(match["text"], bool(match["re"]))
         except re.error as error:
-            self.complaints.append(self._complaint(found, f"invalid regex: {error}"))
+            self.complaints.append(self._complaint(found, str(error)))
             return None
         self._expected.append(found)
         return found
@@ -114,11 +114,12 @@ class Expectations:
             self.complaints.append(unexpected.render(self.text))
         else:
             message = f"'{said.severity}' diagnostic emitted when expecting a '{near.kind}'"
-            self.complaints.append(self._complaint(near, message))
+            self.complaints.append(self._complaint(near, message, width=1))
 
-    def _complaint(self, expected: _Expected, message: str) -> str:
+    def _complaint(self, expected: _Expected, message: str, width: int = 0) -> str:
+        """A complaint that shows as much of the line as MLIR does: as the text is long, unless a width is given."""
         line, column = expected.written
-        shown = caret(self.text.line(line), column, len(expected.text))
+        shown = caret(self.text.line(line), column, width or len(expected.text))
         return f"{self.text.name}:{line}:{column}: error: {message}\n{shown}"
 
 
@@ -136,4 +137,7 @@ def _pattern(text: str, is_regex: bool) -> re.Pattern[str]:
         if not closed:
             raise re.error("found start of regex with no end '}}'")
         parts.append(f"(?:{inner})")
-    return re.compile("".join(parts))
+    try:
+        return re.compile("".join(parts))
+    except re.error as error:
+        raise re.error(f"invalid regex: {error}") from None

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from shardwright.errors import ShardingError
-from shardwright.passes.registry import passes
+from shardwright.passes.registry import Pass, passes
 
 __all__ = ["FLAGS", "MARKER", "Flag", "Settings", "parse_arguments"]
+
+_PASSES = "PASS,…"
 
 MARKER = "// -----"
 """What parts the modules of a file, unless another marker is given."""
@@ -61,12 +63,20 @@ class Settings:
     verify_diagnostics: str | None = None
     verify_each: bool = True
     allow_unregistered_dialect: bool = False
+    no_implicit_module: bool = False
+    verify_roundtrip: bool = False
     emit_bytecode: bool = False
+    emit_bytecode_version: str | None = None
     mlir_print_op_generic: bool = False
     mlir_print_debuginfo: bool = False
     mlir_pretty_debuginfo: bool = False
     mlir_print_local_scope: bool = False
+    mlir_use_nameloc_as_prefix: bool = False
+    mlir_print_skip_regions: bool = False
+    mlir_print_assume_verified: bool = False
+    mlir_print_op_on_diagnostic: bool = True
     mlir_elide_elementsattrs_if_larger: str | None = None
+    mlir_elide_resource_strings_if_larger: str | None = None
     mlir_print_ir_before_all: bool = False
     mlir_print_ir_after_all: bool = False
     mlir_print_ir_before: str = ""
@@ -76,8 +86,10 @@ class Settings:
     mlir_print_ir_module_scope: bool = False
     mlir_disable_threading: bool = False
     mlir_timing: bool = False
+    mlir_timing_display: str = "tree"
     dump_pass_pipeline: bool = False
     show_dialects: bool = False
+    list_passes: bool = False
     help: bool = False
     version: bool = False
 
@@ -97,28 +109,38 @@ FLAGS = (
     ),
     Flag("verify-each", "verify the module after each pass (true)"),
     Flag("allow-unregistered-dialect", "allow operations of dialects that are not known"),
+    Flag("no-implicit-module", "the input is one operation, around which no module is put"),
+    Flag("verify-roundtrip", "check that the module, printed and parsed again, is the same"),
     Flag("emit-bytecode", "write MLIR bytecode"),
+    Flag("emit-bytecode-version", "of this version", "value", "NUMBER"),
     Flag("mlir-print-op-generic", "print operations in the generic form"),
     Flag("mlir-print-debuginfo", "print locations"),
     Flag("mlir-pretty-debuginfo", "print locations in a form for people"),
     Flag("mlir-print-local-scope", "print attributes, types and locations in place, without aliases"),
-    Flag("mlir-elide-elementsattrs-if-larger", "leave out the elements of constants that have more", "value", "COUNT"),
+    Flag("mlir-use-nameloc-as-prefix", "name values as their locations are named"),
+    Flag("mlir-print-skip-regions", "leave out regions"),
+    Flag("mlir-print-assume-verified", "accepted: modules are verified before they are printed"),
+    Flag("mlir-print-op-on-diagnostic", "show the operation that an error of MLIR is about (true)"),
+    Flag("mlir-elide-elementsattrs-if-larger", "leave out the elements of constants that have more", "value", "NUMBER"),
+    Flag("mlir-elide-resource-strings-if-larger", "leave out resources that are longer", "value", "NUMBER"),
     Flag("mlir-print-ir-before-all", "print the module to standard error before each pass"),
     Flag("mlir-print-ir-after-all", "print the module to standard error after each pass"),
-    Flag("mlir-print-ir-before", "print it before these passes", "value", "PASS,…"),
-    Flag("mlir-print-ir-after", "print it after these passes", "value", "PASS,…"),
+    Flag("mlir-print-ir-before", "print it before these passes", "value", _PASSES),
+    Flag("mlir-print-ir-after", "print it after these passes", "value", _PASSES),
     Flag("mlir-print-ir-after-change", "of the prints after passes, only those of a changed module"),
     Flag("mlir-print-ir-after-failure", "print it after a pass that failed"),
-    Flag("mlir-print-ir-module-scope", "print whole modules, which is what happens in any case"),
+    Flag("mlir-print-ir-module-scope", "say that modules are printed, which is what happens in any case"),
     Flag("mlir-disable-threading", "run in one thread, which is what happens in any case"),
     Flag("mlir-timing", "print to standard error what each pass took"),
+    Flag("mlir-timing-display", "in order, or longest first (tree)", "value", "tree|list", choices=("tree", "list")),
     Flag("dump-pass-pipeline", "print the textual pipeline to standard error"),
     Flag("show-dialects", "print the dialects that are known, and stop"),
+    Flag("list-passes", "print the passes and pipelines, and stop"),
     Flag("help", "print this text, and stop"),
     Flag("version", "print the version, and stop"),
 )
 
-_ALIASES = {"h": "help"}
+_ALIASES = dict.fromkeys(("h", "help-hidden", "help-list", "help-list-hidden"), "help")
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
 _WRITTEN = re.compile(r"--?([^=\s]+)(?:=(.*))?", re.DOTALL)
 
@@ -128,6 +150,12 @@ class _Given:
     values: dict[str, Any] = field(default_factory=dict)
     passes: list[tuple[str, str]] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
+
+    def take(self, flag: Flag, value: bool | str) -> None:
+        """Note a value: lists of passes add up, of others the last counts."""
+        if flag.metavar == _PASSES and flag.field in self.values:
+            value = f"{self.values[flag.field]},{value}"
+        self.values[flag.field] = value
 
 
 def parse_arguments(arguments: Sequence[str]) -> Settings:
@@ -148,7 +176,7 @@ def parse_arguments(arguments: Sequence[str]) -> Settings:
         elif written is None:
             given.inputs.append(argument)
         elif (name := _ALIASES.get(written[1], written[1])) in flags:
-            given.values[flags[name].field] = _value(flags[name], written[2], rest)
+            given.take(flags[name], _value(flags[name], written[2], rest))
         elif name in known:
             given.passes.append((name, _unquoted(written[2] or "")))
         else:
@@ -167,6 +195,8 @@ def _settings(given: _Given) -> Settings:
             "'-pass-pipeline' option can't be used with individual pass options",
             remedy=f"put {given.passes[0][0]} into the pipeline",
         )
+    if "emit_bytecode_version" in given.values and not given.values.get("emit_bytecode"):
+        raise ShardingError("bytecode version while not emitting bytecode", remedy="add -emit-bytecode")
     return Settings(input=(given.inputs or ["-"])[0], passes=tuple(given.passes), **given.values)
 
 
@@ -181,9 +211,21 @@ def _value(flag: Flag, said: str | None, rest: Iterator[str]) -> bool | str:
             raise ShardingError(f"-{flag.name} needs a value", remedy=f"write -{flag.name}={flag.metavar}")
     if flag.choices and value not in flag.choices:
         raise ShardingError(f"-{flag.name} is {value!r}", remedy=f"one of {', '.join(flag.choices)}")
-    if flag.metavar == "COUNT" and not re.fullmatch("[0-9]{1,9}", value):
-        raise ShardingError(f"-{flag.name} is {value!r}", cause="it is no number", remedy="give a count of elements")
+    if flag.metavar == "NUMBER" and not re.fullmatch("[0-9]{1,9}", value):
+        raise ShardingError(f"-{flag.name} is {value!r}", cause="it is no number", remedy="give a whole number")
+    if flag.metavar == _PASSES:
+        _check_passes(flag, value.split(","))
     return value
+
+
+def _check_passes(flag: Flag, names: Sequence[str]) -> None:
+    known = {entry.name for entry in passes() if isinstance(entry, Pass)}
+    for name in names:
+        if name not in known:
+            raise ShardingError(
+                f"for the --{flag.name} option: Cannot find option named {name!r}!",
+                remedy="give passes by name, with commas; -help lists them",
+            )
 
 
 def _switch(flag: Flag, said: str | None) -> bool:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from shardwright.ir.context import context, ir
 from shardwright.opt.flags import FLAGS, Flag
 from shardwright.opt.reading import OUR_DIALECTS
-from shardwright.passes.registry import Option, passes
+from shardwright.passes.registry import Option, Pass, Pipeline, passes
 
-__all__ = ["dialects_text", "help_text", "version_text"]
+__all__ = ["dialects_text", "help_text", "passes_text", "version_text"]
 
 _WIDTH = 112
 _COLUMN = 46
@@ -33,11 +33,14 @@ def help_text() -> str:
     lines = [_HEAD.rstrip("\n")]
     for flag in sorted(FLAGS, key=lambda flag: flag.name):
         lines += _entry(f"  -{flag.name}{_value(flag)}", flag.doc)
-    lines += ["", "PASSES AND PIPELINES:"]
-    for entry in passes():
-        lines += _entry(f"  -{entry.name}", entry.doc)
-        for option in entry.options:
-            lines += _entry(f"      {option.name}={_kind(option)}", _default(option))
+    return "\n".join([*lines, "", "PASSES AND PIPELINES:", *_entries(passes())]) + "\n"
+
+
+def passes_text() -> str:
+    """The passes and then the pipelines, each with its options, as mlir-opt lists them."""
+    single = [entry for entry in passes() if isinstance(entry, Pass)]
+    several = [entry for entry in passes() if not isinstance(entry, Pass)]
+    lines = ["Registered Passes:", *_entries(single), "Registered Pass Pipelines:", *_entries(several)]
     return "\n".join(lines) + "\n"
 
 
@@ -60,6 +63,13 @@ def _registered() -> list[str]:
         found = _AVAILABLE.search(notes)
         return re.findall(r"[\w.]+", found[1].replace("(*)", "")) if found else []
     return []
+
+
+def _entries(entries: Iterable[Pass | Pipeline]) -> Iterator[str]:
+    for entry in entries:
+        yield from _entry(f"  -{entry.name}", entry.doc)
+        for option in entry.options:
+            yield from _entry(f"      {option.name}={_kind(option)}", _default(option))
 
 
 def _entry(name: str, doc: str) -> Iterator[str]:

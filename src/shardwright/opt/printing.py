@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -14,33 +16,48 @@ from shardwright.opt.flags import Settings
 
 __all__ = ["bytecode", "text_of", "write_output"]
 
+_PRETTY_LOCATION = re.compile(r"(?<=[ \[])-(?=:\d+:\d+(?:$|[]),]| at ))", re.MULTILINE)
+"""What locations for people call the text that was parsed."""
 
-def text_of(module: ir.Module, settings: Settings, notation: ModuleNotation | None, name: str) -> str:
-    """A module as text that ends with a line break, in `notation` or the one it is seen to be in.
+
+def text_of(op: ir.Operation, settings: Settings, notation: ModuleNotation | None, name: str) -> str:
+    """A module's op as text that ends with a line break, in `notation` or the one it is seen to be in.
 
     Positions in what was parsed get the file's `name`.
     """
-    elided = settings.mlir_elide_elementsattrs_if_larger
     text = str(
-        module.operation.get_asm(
-            enable_debug_info=settings.mlir_print_debuginfo or settings.mlir_pretty_debuginfo,
+        op.get_asm(
+            enable_debug_info=settings.mlir_print_debuginfo,
             pretty_debug_info=settings.mlir_pretty_debuginfo,
             print_generic_op_form=settings.mlir_print_op_generic,
             use_local_scope=settings.mlir_print_local_scope,
-            large_elements_limit=None if elided is None else int(elided),
+            use_name_loc_as_prefix=settings.mlir_use_nameloc_as_prefix,
+            skip_regions=settings.mlir_print_skip_regions,
+            large_elements_limit=_number(settings.mlir_elide_elementsattrs_if_larger),
+            large_resource_limit=_number(settings.mlir_elide_resource_strings_if_larger),
         )
     )
     if not settings.mlir_print_op_generic:
         text = (notation or notation_of(text)).spell(text)
+    if settings.mlir_print_debuginfo and settings.mlir_pretty_debuginfo:
+        text = _PRETTY_LOCATION.sub(lambda _: name, text)
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     return text.replace('loc("-":', f'loc("{quoted}":').rstrip("\n") + "\n"
 
 
-def bytecode(module: ir.Module) -> bytes:
-    """A module as MLIR bytecode."""
+def bytecode(op: ir.Operation, version: str | None = None) -> bytes:
+    """A module's op as MLIR bytecode, of the version asked for.
+
+    Raises:
+        ValueError: a version that MLIR does not write, of which it has said so.
+    """
     buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
+    op.write_bytecode(buffer, desired_version=_number(version))
     return buffer.getvalue()
+
+
+def _number(number: str | None) -> int | None:
+    return None if number is None else int(number)
 
 
 def write_output(path: str, content: bytes) -> None:
@@ -50,8 +67,7 @@ def write_output(path: str, content: bytes) -> None:
         ShardingError: a place that cannot be written.
     """
     if path == "-":
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        _write_standard_output(content)
         return
     try:
         target = Path(os.path.realpath(path))
@@ -64,6 +80,24 @@ def write_output(path: str, content: bytes) -> None:
             f"cannot open output file {path!r}",
             cause=(error.strerror if isinstance(error, OSError) else None) or str(error),
             remedy="give a path in a folder that exists and can be written",
+        ) from None
+
+
+def _write_standard_output(content: bytes) -> None:
+    """A pipe that is closed is no error: who reads it has read enough."""
+    stream = sys.stdout
+    try:
+        if stream is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        stream.buffer.write(content)
+        stream.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ShardingError(
+            "cannot write to standard output",
+            cause=error.strerror or "",
+            remedy="make room, or write to a file with -o FILE",
         ) from None
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
@@ -12,11 +16,12 @@ from shardwright.ir.context import context, ir, load_module
 from shardwright.notation.conversion import ModuleNotation, as_generic, notation_of
 from shardwright.opt.diagnostics import Text
 
-__all__ = ["OUR_DIALECTS", "Generic", "decoded", "read_module"]
+__all__ = ["OUR_DIALECTS", "Generic", "decoded", "read_input", "read_module"]
 
 OUR_DIALECTS = ("mesh", "shard", "shardwright")
 """Dialects that jaxlib has not registered and that our notations and passes know."""
 
+_NOT_ONE = "source must contain a single top-level operation"
 _OURS = re.compile(rf'[#!"](?:{"|".join(OUR_DIALECTS)})\.')
 
 
@@ -28,6 +33,7 @@ class Generic:
         spelling: The notation to print it in; bytecode tells its own only when it is printed.
         content: What MLIR is to parse.
         text: For showing its lines.
+        is_alone: Whether it is read as one op that is no module, and that the module holds for the passes only.
     """
 
     def __init__(self, content: str | bytes, name: str) -> None:
@@ -39,8 +45,29 @@ class Generic:
         self.notation: ModuleNotation = notation_of(content)
         self.spelling = self.notation if isinstance(content, str) else None
         self.content = as_generic(content, name, self.notation)
+        self.is_alone = False
         given = content if isinstance(content, str) else ""
         self.text = Text(name, given, self.content if isinstance(self.content, str) else "")
+
+
+def read_input(path: str) -> bytes:
+    """The bytes of a file; `-` is standard input.
+
+    Raises:
+        ShardingError: a file that cannot be read, in MLIR's words.
+    """
+    try:
+        if path != "-":
+            return Path(path).read_bytes()
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return sys.stdin.buffer.read()
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ShardingError(
+            f"cannot open input file {path!r}: {reason}",
+            remedy="give the path of a readable file, or - for standard input",
+        ) from None
 
 
 def decoded(content: bytes) -> str | bytes:
@@ -51,13 +78,15 @@ def decoded(content: bytes) -> str | bytes:
         return content
 
 
-def read_module(generic: Generic, *, allow_unregistered: bool) -> ir.Module:
+def read_module(generic: Generic, *, allow_unregistered: bool, no_implicit_module: bool = False) -> ir.Module:
     """Parse and verify a module.
 
     Raises:
         ShardingError: what does not parse or verify, or an unknown dialect that is not allowed; `__context__` is MLIR's
             own error where it said it.
     """
+    if no_implicit_module:
+        generic.is_alone = _is_alone(generic)
     module = _parsed(generic, allow_unregistered)
     if generic.notation.name == "sdy":
         generic.notation.read(module, generic.text.name, generic.content)  # checks only: it is in sdy
@@ -77,6 +106,24 @@ def _parsed(generic: Generic, allow_unregistered: bool) -> ir.Module:
     module = load_module(generic.content, name)
     _refuse_unregistered(module)
     return module
+
+
+def _is_alone(generic: Generic) -> bool:
+    """Whether a text, where it parses, is one op that is no module; bytecode is read as a module.
+
+    Raises:
+        ShardingError: several ops, or none.
+    """
+    if isinstance(generic.content, bytes):
+        return False
+    try:
+        op = ir.Operation.parse(generic.content, context=context())
+    except ir.MLIRError as error:
+        message = error.error_diagnostics[0].message
+        if message.startswith(_NOT_ONE):
+            raise ShardingError(message, location=generic.text.name) from None
+        return False
+    return bool(op.operation.name != "builtin.module")
 
 
 @contextmanager

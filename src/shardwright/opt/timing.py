@@ -32,10 +32,16 @@ class Timer:
         finally:
             self._spent[name] = self._spent.get(name, 0.0) + time.perf_counter() - start
 
-    def report(self) -> str:
-        """The table, with what was spent on nothing in particular, and the total."""
+    def report(self, display: str = "tree") -> str:
+        """The table, with what was spent on nothing in particular, and the total.
+
+        In the order of the run; for `list`, longest first.
+        """
         total = time.perf_counter() - self._start
-        rows = [*self._spent.items(), ("Rest", max(total - sum(self._spent.values()), 0.0)), ("Total", total)]
+        spent = list(self._spent.items())
+        if display == "list":
+            spent.sort(key=lambda row: -row[1])
+        rows = [*spent, ("Rest", max(total - sum(self._spent.values()), 0.0)), ("Total", total)]
         lines = [f"  {seconds:8.4f} ({100 * seconds / total:5.1f}%)  {name}\n" for name, seconds in rows]
         head = f"{_RULE}{_TITLE:^79}".rstrip() + f"\n{_RULE}  Total Execution Time: {total:.4f} seconds\n\n"
         return f"{head}  ----Wall Time----  ----Name----\n{''.join(lines)}"
