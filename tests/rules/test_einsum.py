@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,27 @@ def test_a_name_that_is_no_factor_is_refused() -> None:
         parse_einsum("i -> i", permutation={"z"})
     with pytest.raises(ShardingError, match="blocked names 'z', which is no factor"):
         parse_einsum("i -> i", blocked={"z"})
+
+
+def test_names_are_words_of_a_text_or_listed() -> None:
+    for names in ("head k", ["head", "k"], {"k", "head"}):
+        assert parse_einsum("head k -> head", need_replication=names).need_replication == {"head", "k"}
+    with pytest.raises(ShardingError, match="blocked names 'hk', which is no factor"):
+        parse_einsum("h k -> h", blocked="hk")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"text": 17}, "no text"),
+        ({"text": "i -> i", "need_replication": 3}, "need_replication is 3, not names"),
+        ({"text": "i -> i", "blocked": [3]}, "blocked names 3, which is no factor"),
+        ({"text": "i k -> i", "reduction": "k"}, "reduction is 'k', not True or False"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ShardingError, match=message):
+        parse_einsum(**arguments)
 
 
 def test_a_factor_is_of_one_kind() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
+from shardwright import load
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.ir.signature import Signature
@@ -18,7 +21,7 @@ from shardwright.propagation import propagate
 from shardwright.rules.registry import forget_rule, rule, rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
 
-_NAMES = ("my.op", "@my_kernel", "stablehlo.tanh")
+_NAMES = ("my.op", "@my_kernel", "@mhlo.tan", "stablehlo.tanh")
 _MATRIX = TensorType((4, 8), "f32")
 
 
@@ -72,6 +75,11 @@ def test_the_program_comes_before_users_and_these_before_us() -> None:
         ShardingRule((4,), (((0,),),), (((0,),),)),
         ShardingRule((4,), (((0,), (1,)),), (((0,), (1,)),)),
         ShardingRule((4, 8), (((0,), (1,)),), (((0,), (1,)),), frozenset({7})),
+        ShardingRule((4, 8, 2), (((0,), (1,)),), (((0,), (1,)),)),
+        ShardingRule((4, 8), (((0,), (0,)),), (((0,), (1,)),)),
+        ShardingRule((4, 8), (((), (1,)),), (((0,), (1,)),)),
+        ShardingRule((4, 8), (((0,), (1,)),), (((0,), (1,)),), frozenset({0})),
+        ShardingRule((4, 8), (((0,), (1,)),), (((0,), (1,)),), frozenset(), frozenset({0}), frozenset({0})),
         17,
         "i -> i",
     ],
@@ -83,8 +91,34 @@ def test_a_rule_that_does_not_fit_its_op_is_refused(made: ShardingRule) -> None:
     assert caught.value.diagnostic.op == "my.op"
 
 
-@pytest.mark.parametrize("name", ["", "my op", "@a b"])
-def test_a_name_that_no_op_can_have_is_refused(name: str) -> None:
+def test_a_function_that_fails_is_a_diagnostic_of_the_op() -> None:
+    @rule("my.op")
+    def divides(signature: Signature) -> str:
+        return "i j -> i j" * (1 // len(signature.attributes))
+
+    with pytest.raises(ShardingError, match="the function that gives the op's rule failed") as caught:
+        rule_for(_op())
+    assert caught.value.diagnostic.op == "my.op"
+    assert caught.value.diagnostic.cause == "ZeroDivisionError: integer division or modulo by zero"
+
+
+def test_a_diagnostic_of_a_function_is_kept() -> None:
+    rule("my.op")(lambda signature: "i j ->> i j")
+    with pytest.raises(ShardingError, match="column 7"):
+        rule_for(_op())
+
+
+@pytest.mark.parametrize(
+    "kinds", [{"reduction": False}, {"need_replication": "i"}, {"permutation": {"i"}}, {"blocked": ["i"]}]
+)
+def test_kinds_of_factors_need_a_text_that_names_them(kinds: dict[str, Any]) -> None:
+    with pytest.raises(ShardingError, match="without a rule that has factors"):
+        rule("my.op", **kinds)
+    assert rule_for(_op()) is None
+
+
+@pytest.mark.parametrize("name", ["", "my op", "@a b", None, 17])
+def test_a_name_that_no_op_can_have_is_refused(name: Any) -> None:
     with pytest.raises(ShardingError, match="is not the name of an op"):
         rule(name, "i -> i")
 
@@ -110,3 +144,18 @@ def test_a_kernel_with_a_rule_is_propagated_through_and_split() -> None:
 def test_a_kernel_without_a_rule_is_computed_whole() -> None:
     names = [op.name for op in materialize(propagate(read(load_module(_PROGRAM)))).graph.walk()]
     assert names == ["sdy.all_gather", "stablehlo.custom_call", "func.return"]
+
+
+def test_a_call_with_a_rule_is_computed_in_parts(tmp_path: Path) -> None:
+    file = tmp_path / "tan.mlir"
+    file.write_text("""sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func public @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) -> tensor<8x16xf32> {
+  %0 = stablehlo.custom_call @mhlo.tan(%a) {mhlo.attributes = {}, mhlo.version = 1 : i64} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %0 : tensor<8x16xf32>
+}""")
+    whole = load(file).shard().partition()
+    rule("@mhlo.tan", "i j -> i j")
+    parts = load(file).shard().partition()
+    assert whole.traffic.total.static > 0
+    assert parts.traffic.total.static == 0
+    assert parts.verify().ok

@@ -9,13 +9,13 @@ from shardwright.rules.registry import rule_for
 from shardwright.rules.text import format_rule
 
 
-def _rule(maps: list[str], iterators: str, operands: list[str], results: list[str], name: str = "my.op") -> str | None:
-    """The rule of an op as MLIR parses and prints it."""
+def _rule(maps: list[str], iterators: str, operands: list[str], results: list[str], more: str = "") -> str | None:
+    """The rule of an op as MLIR parses and prints it; `more` attributes follow."""
     arguments = [f"%a{number}: tensor<{type}>" for number, type in enumerate(operands)]
     types = [", ".join(f"tensor<{type}>" for type in side) for side in (operands, results)]
     listed = ", ".join(f"affine_map<{map}>" for map in maps)
     values = ", ".join(f"%a{number}" for number in range(len(operands)))
-    op = f'%r:{len(results)} = "{name}"({values}) {{indexing_maps = [{listed}], iterator_types = {iterators}}}'
+    op = f'%r:{len(results)} = "my.op"({values}) {{indexing_maps = [{listed}], iterator_types = {iterators}{more}}}'
     returned = ", ".join(f"%r#{number}" for number in range(len(results)))
     text = f"func.func @main({', '.join(arguments)}) -> ({types[1]}) {{\n{op} : ({types[0]}) -> ({types[1]})\n"
     (op_read, _) = read(load_module(f"{text}return {returned} : {types[1]}\n}}")).main.block.ops
@@ -80,8 +80,49 @@ def test_indices_that_are_no_sums_leave_all_loops_whole() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sum", "size", "rule"),
+    [
+        ("i, i", "4x4xf32", "([i, j])->([i]) {i=4, j=1} need_replication={i}"),
+        ("i * 2, i", "8x4xf32", "([ij, k])->([i]) {i=4, j=2, k=1} need_replication={i, j}"),
+    ],
+)
+def test_a_loop_over_a_diagonal_is_whole(sum: str, size: str, rule: str) -> None:
+    assert _rule([f"(i) -> ({sum})", "(i) -> (i)"], '["parallel"]', [size], ["4xf32"]) == rule
+
+
+@pytest.mark.parametrize("iterator", ["#linalg.iterator_type<parallel>", "#linalg<iterator_type parallel>"])
+def test_iterators_are_attributes_of_a_dialect_too(iterator: str) -> None:
+    assert _rule(["(i) -> (i)", "(i) -> (i)"], f"[{iterator}]", ["4xf32"], ["4xf32"]) == "([i])->([i]) {i=4}"
+
+
+def test_scalars_have_no_loops() -> None:
+    assert _rule(["() -> ()", "() -> ()"], "[]", ["f32"], ["f32"]) == "([])->([])"
+
+
+def test_results_have_the_maps_of_what_they_begin_with() -> None:
+    found = _rule(
+        _MATMUL,
+        '["parallel", "parallel", "reduction"]',
+        ["4x8xf32", "8x16xf32", "4x16xf32"],
+        ["4x16xf32"],
+        ", operandSegmentSizes = array<i32: 2, 1>",
+    )
+    assert found == "([i, k], [k, j], [i, j])->([i, j]) {i=4, j=16, k=8} need_replication={k}"
+
+
+@pytest.mark.parametrize(
+    "more", ["", ", operandSegmentSizes = array<i32: 1, 1>", ", operandSegmentSizes = array<i32: 3, 0>",
+             ", operandSegmentSizes = 17 : i32"]
+)  # fmt: skip
+def test_results_need_maps_where_nothing_says_what_they_begin_with(more: str) -> None:
+    operands = ["4x8xf32", "8x16xf32", "4x16xf32"]
+    assert _rule(_MATMUL, '["parallel", "parallel", "reduction"]', operands, ["4x16xf32"], more) is None
+
+
+@pytest.mark.parametrize(
     ("maps", "iterators", "operands", "results"),
     [
+        (["(i) -> (i)", "(i) -> (i)"], '["parallel", "parallel"]', ["4xf32"], ["4xf32"]),
         (["(i) -> (i)"], '["parallel"]', ["4xf32"], ["4xf32"]),
         (["(i) -> (i)", "(i) -> (i, i)"], '["parallel"]', ["4xf32"], ["4x4xf32"]),
         (["(i) -> (i)", "(i) -> (i * 2)"], '["parallel"]', ["4xf32"], ["8xf32"]),

@@ -15,6 +15,10 @@ TargetRule = Callable[[Signature], ShardingRule | None]
 
 _targets: dict[str, TargetRule] = {}
 
+_MATRIX = 0
+_VECTOR = -1
+"""Ranks below that of a call's matrices."""
+
 
 def known_targets() -> tuple[str, ...]:
     """The custom call targets that have a rule."""
@@ -23,6 +27,7 @@ def known_targets() -> tuple[str, ...]:
 
 @sharding_rule("stablehlo.custom_call")
 def _custom_call(signature: Signature) -> ShardingRule | None:
+    """No rule either for a call whose operands and results are not those that its target has: nobody checks them."""
     rule = _targets.get(signature.get("call_target_name", ""))
     return rule(signature) if rule else None
 
@@ -33,6 +38,13 @@ def _target(*names: str) -> Callable[[TargetRule], TargetRule]:
         return function
 
     return register
+
+
+def _is_of(signature: Signature, operands: tuple[int, ...], results: tuple[int, ...]) -> bool:
+    """Whether the tensors are matrices, or batches of them, and vectors, of which the first operand tells the rank."""
+    rank = signature.operands[0].rank if signature.operands else 0
+    found = [[type.rank - rank for type in side] for side in (signature.operands, signature.results)]
+    return rank >= 2 and found == [list(operands), list(results)]
 
 
 @_target(
@@ -47,12 +59,17 @@ def _target(*names: str) -> Callable[[TargetRule], TargetRule]:
     "X64Combine",
     "X64SplitHigh",
     "X64SplitLow",
+    "_SPMDInternalOp_MultiPad",
+    "_SPMDInternalOp_MultiRotate",
+    "_SPMDInternalOp_MultiSlice",
+    "_SPMDInternalOp_RotateRight",
+    "_SPMDInternalOp_Wrap",
     "annotate_device_placement",
     "mhlo.erf",
 )
 def _same_shape(signature: Signature) -> ShardingRule | None:
     """One factor per dimension of the first result, in every tensor as far as it has dimensions."""
-    if not signature.results:
+    if not signature.operands or not signature.results:
         return None
     builder = RuleBuilder(signature)
     for dim, size in enumerate(signature.results[0].dims):
@@ -63,8 +80,10 @@ def _same_shape(signature: Signature) -> ShardingRule | None:
 
 
 @_target("Eigh")
-def _eigh(signature: Signature) -> ShardingRule:
+def _eigh(signature: Signature) -> ShardingRule | None:
     """Matrices → eigenvectors, eigenvalues (one per column)."""
+    if not _is_of(signature, (_MATRIX,), (_MATRIX, _VECTOR)):
+        return None
     shape = signature.operands[0].dims
     rows, columns = len(shape) - 2, len(shape) - 1
     return (
@@ -77,8 +96,10 @@ def _eigh(signature: Signature) -> ShardingRule:
 
 
 @_target("Qr", "QrDecompositionBlock")
-def _qr(signature: Signature) -> ShardingRule:
+def _qr(signature: Signature) -> ShardingRule | None:
     """Matrices → packed factors, coefficients of the reflectors."""
+    if not _is_of(signature, (_MATRIX,), (_MATRIX, _VECTOR)):
+        return None
     shape = signature.operands[0].dims
     rows, columns = len(shape) - 2, len(shape) - 1
     return (
@@ -92,8 +113,10 @@ def _qr(signature: Signature) -> ShardingRule:
 
 
 @_target("ProductOfElementaryHouseholderReflectors")
-def _householder_product(signature: Signature) -> ShardingRule:
+def _householder_product(signature: Signature) -> ShardingRule | None:
     """Reflectors, their coefficients → matrices."""
+    if not _is_of(signature, (_MATRIX, _VECTOR), (_MATRIX,)):
+        return None
     shape = signature.operands[0].dims
     rows, columns = len(shape) - 2, len(shape) - 1
     return (
@@ -106,9 +129,20 @@ def _householder_product(signature: Signature) -> ShardingRule:
     )
 
 
+def _is_selection(signature: Signature) -> bool:
+    """Whether there are values to select from, and all tensors have their rank, scalar operands apart."""
+    if not signature.operands or not signature.results:
+        return False
+    rank = signature.operands[0].rank
+    sides = [[type.rank for type in side] for side in (signature.operands, signature.results)]
+    return {0, rank} >= {*sides[0]} and {rank} == {*sides[1]}
+
+
 @_target("mhlo.topk")
-def _top_k(signature: Signature) -> ShardingRule:
+def _top_k(signature: Signature) -> ShardingRule | None:
     """Where only some elements are kept, the dimension is whole."""
+    if not _is_selection(signature):
+        return None
     source, target = signature.operands[0].dims, signature.results[0].dims
     builder = RuleBuilder(signature)
     for dim, (size, kept) in enumerate(zip(source, target, strict=True)):
@@ -118,8 +152,10 @@ def _top_k(signature: Signature) -> ShardingRule:
 
 
 @_target("ApproxTopK", "PartialReduce")
-def _approx_top_k(signature: Signature) -> ShardingRule:
+def _approx_top_k(signature: Signature) -> ShardingRule | None:
     """Values, their positions, and scalars → kept values and positions. A cut dimension is not connected."""
+    if not _is_selection(signature):
+        return None
     source, target = signature.operands[0].dims, signature.results[0].dims
     builder = RuleBuilder(signature)
     for dim, (size, kept) in enumerate(zip(source, target, strict=True)):

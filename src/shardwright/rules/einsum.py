@@ -149,36 +149,50 @@ def parse_einsum(
     text: str,
     *,
     reduction: bool = True,
-    need_replication: Iterable[str] = (),
-    permutation: Iterable[str] = (),
-    blocked: Iterable[str] = (),
+    need_replication: str | Iterable[str] = (),
+    permutation: str | Iterable[str] = (),
+    blocked: str | Iterable[str] = (),
 ) -> Einsum:
     """Read a rule.
 
     Arguments:
         text: As above.
         reduction: Whether factors that no result has are summed over; they need to be whole otherwise.
-        need_replication: Names of factors that the op cannot be computed in parts of.
+        need_replication: Names of factors that the op cannot be computed in parts of, also as text: `"k d"`.
         permutation: Names of factors that need data of neighbouring shards.
         blocked: Names of factors along which propagation must not flow.
 
     Raises:
-        ShardingError: malformed text, at its column; a factor twice in one tensor; a name that is no factor, or one
-            said to be of two kinds.
+        ShardingError: not text, or malformed text, at its column; a factor twice in one tensor; a name that is no
+            factor, or one said to be of two kinds.
     """
+    if not isinstance(text, str):
+        _refuse(repr(text), "no text", "a rule is one line")
     operands, results = _Parser(text).sides()
     inner = frozenset(_names(operands)) - frozenset(_names(results))
-    whole, shifted = frozenset(need_replication), frozenset(permutation)
     names = frozenset(_names((*operands, *results)))
-    for what, given in (("need_replication", whole), ("permutation", shifted), ("blocked", frozenset(blocked))):
-        if given - names:
-            _refuse(text, f"{what} names {min(given - names)!r}, which is no factor", f"its factors: {_listed(names)}")
+    whole = _factors(text, names, "need_replication", need_replication)
+    shifted = _factors(text, names, "permutation", permutation)
+    still = _factors(text, names, "blocked", blocked)
+    if not isinstance(reduction, bool):
+        _refuse(text, f"reduction is {reduction!r}, not True or False", "factors that no result has are summed, or not")
     if whole & shifted:
         _refuse(text, f"{min(whole & shifted)!r} is in need_replication and in permutation", "a factor is of one kind")
     summed = inner - whole - shifted
     if not reduction:
         whole |= summed
-    return Einsum(text, operands, results, summed if reduction else frozenset(), whole, shifted, frozenset(blocked))
+    return Einsum(text, operands, results, summed if reduction else frozenset(), whole, shifted, still)
+
+
+def _factors(text: str, names: frozenset[str], what: str, given: str | Iterable[str]) -> frozenset[str]:
+    """The factors that an argument names."""
+    if not isinstance(given, Iterable):
+        _refuse(text, f"{what} is {given!r}, not names", f"its factors: {_listed(names)}")
+    found = frozenset(given.split() if isinstance(given, str) else given)
+    if found - names:
+        wrong = min(map(repr, found - names))
+        _refuse(text, f"{what} names {wrong}, which is no factor", f"its factors: {_listed(names)}")
+    return found
 
 
 def _names(tensors: tuple[_Tensor, ...]) -> tuple[str, ...]:

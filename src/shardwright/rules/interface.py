@@ -6,6 +6,10 @@
 Every loop is a factor. Maps of results are projected permutations; a dimension of an operand may be
 `c0 * d0 + c1 * d1 + …`. Such a sum reaches into neighbouring shards when the first loop of it that a result has is
 split, so that loop is a permutation factor, and its other loops are whole. `d0 * 2` over all of a dimension is local.
+A loop that runs over two dimensions of one tensor, a diagonal, is whole.
+
+Where `operandSegmentSizes` tells `outs` from other operands, as in `linalg`, the maps are those of the operands, and
+results have those of `outs`. What is summed is added to `outs`, by each part anew: loops that sum are whole.
 
 | iterator type | factor |
 | --- | --- |
@@ -19,6 +23,7 @@ Sources: the mesh RFC on LLVM's forum, ShardingInterface; MLIR's `linalg` dialec
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
@@ -35,6 +40,7 @@ _MAP = re.compile(r"affine_map<\s*\(([^()]*)\)\s*(?:\[[^\]]*\]\s*)?->\s*\(((?:[^
 _SUM = re.compile(r"\s*([+-])\s*")
 _TERM = re.compile(r"(?:(-?\d+)\s*\*\s*)?(\w+?)(?:\s*\*\s*(-?\d+))?")
 _ITERATOR = re.compile(r'"(\w+)"|#\w+\.iterator_type<(\w+)>|#\w+<iterator_type\s+(\w+)>')
+_SEGMENTS = re.compile(r"array<i32: (\d+), (\d+)>")
 _SUMMED = frozenset({"reduction", "reduction_sum"})
 
 _CONSTANT = -1
@@ -62,14 +68,18 @@ class _Loops:
 
 def interface_rule(signature: Signature) -> ShardingRule | None:
     """The rule of an op that describes itself; `None` where its maps are not of the form above, or do not fit it."""
-    maps = _maps(signature.text(INDEXING_MAPS) or "")
-    kinds = [next(filter(None, found)) for found in _ITERATOR.findall(signature.text("iterator_types") or "")]
+    iterators = signature.text("iterator_types")
+    if iterators is None:
+        return None
+    kinds = [next(filter(None, found)) for found in _ITERATOR.findall(iterators)]
+    maps = _maps(signature.text(INDEXING_MAPS) or "", len(kinds))
     types = (*signature.operands, *signature.results)
-    if maps is None or len(maps) != len(types) or not kinds:
+    outs = _count_outs(signature)
+    if maps is not None and len(maps) == len(signature.operands):
+        maps = [*maps, *maps[len(maps) - outs :]]
+    if maps is None or len(maps) != len(types):
         return None
     if any(len(map) != type.rank for map, type in zip(maps, types, strict=True)):
-        return None
-    if any(loop >= len(kinds) for map in maps for sum in map for loop, _ in sum or ()):
         return None
     results = maps[len(signature.operands) :]
     if not all(_is_projected_permutation(map) for map in results):
@@ -78,21 +88,34 @@ def interface_rule(signature: Signature) -> ShardingRule | None:
     if not _find_sizes(loops, maps, [type.dims for type in types]):
         return None
     returned = {loop for map in results for sum in map if sum for loop, _ in sum}
-    shapes = [type.dims for type in signature.operands]
-    for map, shape in zip(maps, shapes, strict=False):
-        for sum, size in zip(map, shape, strict=True):
-            _classify(loops, sum, size, returned)
+    if outs:
+        loops.whole.update(set(range(len(kinds))) - returned)
+    for map, type in zip(maps, signature.operands, strict=False):
+        _classify_all(loops, map, type.dims, returned)
     return _rule(loops, maps, [type.dims for type in types], len(signature.operands), returned)
 
 
-def _maps(text: str) -> list[list[_Sum | None]] | None:
-    """For every map its results, as sums; `None` for a result that is no sum."""
+def _count_outs(signature: Signature) -> int:
+    """How many of the last operands are what the results begin with."""
+    segments = _SEGMENTS.fullmatch(signature.text("operandSegmentSizes") or "")
+    if segments is None:
+        return 0
+    inputs, outs = map(int, segments.groups())
+    fits = inputs + outs == len(signature.operands) and signature.operands[inputs:] == signature.results
+    return outs if fits else 0
+
+
+def _maps(text: str, loops: int) -> list[list[_Sum | None]] | None:
+    """For every map over so many loops its results, as sums; `None` for a result that is no sum."""
     found = _MAP.findall(text)
     if len(found) != text.count("affine_map"):
         return None
     maps = []
     for dims, results in found:
-        numbers = {name.strip(): number for number, name in enumerate(dims.split(","))}
+        names = [name.strip() for name in dims.split(",") if name.strip()]
+        if len(names) != loops:
+            return None
+        numbers = {name: number for number, name in enumerate(names)}
         maps.append([_sum(expression, numbers) for expression in results.split(",") if expression.strip()])
     return maps
 
@@ -133,6 +156,13 @@ def _find_sizes(loops: _Loops, maps: Sequence[Sequence[_Sum | None]], shapes: Se
     return True
 
 
+def _classify_all(loops: _Loops, map: Sequence[_Sum | None], shape: tuple[int, ...], returned: set[int]) -> None:
+    counts = Counter(loop for sum in map for loop, _ in sum or () if loop != _CONSTANT)
+    loops.whole.update(loop for loop, count in counts.items() if count > 1)
+    for sum, size in zip(map, shape, strict=True):
+        _classify(loops, sum, size, returned)
+
+
 def _classify(loops: _Loops, sum: _Sum | None, size: int, returned: set[int]) -> None:
     """What a dimension of an operand means for the loops that index it."""
     if sum is None:
@@ -167,12 +197,13 @@ def _rule(
         sizes.append(size)
         return len(sizes) - 1
 
-    def dim(sum: _Sum | None, size: int) -> tuple[int, ...]:
+    def dim(sum: _Sum | None, size: int, seen: set[int]) -> tuple[int, ...]:
         if not sum:
             return (alone(1),)
         loop = sum[0][0] if len(sum) == 1 else _first(sum, returned)
-        if loop not in numbers:
+        if loop not in numbers or loop in seen:
             return (alone(1),)
+        seen.add(loop)
         stride = dict(sum)[loop]
         if len(sum) > 1 or stride == 1 or loops.sizes[loop] * stride != size:
             return (numbers[loop],)
@@ -181,7 +212,8 @@ def _rule(
 
     tensors: list[TensorMapping] = []
     for map, shape in zip(maps, shapes, strict=True):
-        tensors.append(tuple(dim(sum, size) for sum, size in zip(map, shape, strict=True)))
+        seen: set[int] = set()
+        tensors.append(tuple(dim(sum, size, seen) for sum, size in zip(map, shape, strict=True)))
     summed = {loop for loop in order if loops.kinds[loop] in _SUMMED and loop not in returned}
     free = {loop for loop in order if loops.kinds[loop] == "parallel" and loop in returned}
     whole = (set(order) - summed - free) | loops.whole

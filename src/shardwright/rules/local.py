@@ -51,12 +51,19 @@ def _in_updates(signature: Signature, rule: ShardingRule) -> Factors:
     return _in(rule.operands[-1])
 
 
-def _in_result(signature: Signature, rule: ShardingRule) -> Factors:
-    return _in(rule.results[0])
+def _uncut(signature: Signature, rule: ShardingRule) -> Factors:
+    """Of a selection along a dimension that only `backend_config` tells, unless it is the one that becomes smaller."""
+    source, target = signature.operands[0].dims, signature.results[0].dims
+    return _in(rule.results[0]) if source != target else frozenset()
+
+
+def _unsorted(signature: Signature, rule: ShardingRule) -> Factors:
+    """What is selected along the last dimension comes out in order, also where all of it is."""
+    return _in(rule.operands[0][:-1])
 
 
 def _in_batch(signature: Signature, rule: ShardingRule) -> Factors:
-    return _in(rule.operands[0][:-2])
+    return _in(rule.results[0][:-2])
 
 
 def _in_both(signature: Signature, rule: ShardingRule) -> Factors:
@@ -82,12 +89,19 @@ _MATRIX_CALLS = (
     "InvertDiagBlocksUpperTriangular",
 )
 
+_MOVING_CALLS = tuple(
+    f"_SPMDInternalOp_{name}" for name in ("MultiPad", "MultiRotate", "MultiSlice", "RotateRight", "Wrap")
+)
+"""Calls that shift along the dimension that their `backend_config` tells."""
+
 _LIMITS: dict[str, Callable[[Signature, ShardingRule], Factors]] = {
+    "stablehlo.custom_call mhlo.topk": _unsorted,
     "stablehlo.dynamic_update_slice": _in_update,
     "stablehlo.pad": _unpadded,
     "stablehlo.reshape": _in_both,
     "stablehlo.rng_bit_generator": _nowhere,
     "stablehlo.scatter": _in_updates,
     **{f"stablehlo.custom_call {target}": _in_batch for target in _MATRIX_CALLS},
-    **{f"stablehlo.custom_call {target}": _in_result for target in ("ApproxTopK", "PartialReduce")},
+    **{f"stablehlo.custom_call {target}": _uncut for target in ("ApproxTopK", "PartialReduce")},
+    **{f"stablehlo.custom_call {target}": _nowhere for target in _MOVING_CALLS},
 }

@@ -17,6 +17,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.memo import current_session, memoize
 from shardwright.rules.einsum import parse_einsum
+from shardwright.rules.fit import check_fit, unfit
 from shardwright.rules.interface import interface_rule
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE, parse_rule
@@ -67,9 +68,9 @@ def rule(
     text: str,
     *,
     reduction: bool = True,
-    need_replication: Iterable[str] = (),
-    permutation: Iterable[str] = (),
-    blocked: Iterable[str] = (),
+    need_replication: str | Iterable[str] = (),
+    permutation: str | Iterable[str] = (),
+    blocked: str | Iterable[str] = (),
 ) -> None: ...
 
 
@@ -82,9 +83,9 @@ def rule(
     text: str | None = None,
     *,
     reduction: bool = True,
-    need_replication: Iterable[str] = (),
-    permutation: Iterable[str] = (),
-    blocked: Iterable[str] = (),
+    need_replication: str | Iterable[str] = (),
+    permutation: str | Iterable[str] = (),
+    blocked: str | Iterable[str] = (),
 ) -> Callable[[Given], Given] | None:
     """Give the sharding rule of an op of your own, or another rule for one that has one.
 
@@ -95,17 +96,17 @@ def rule(
         text: The dimensions of its operands and results by name; left out, `rule` decorates a function that gives
             this text, or a `ShardingRule`, or `None` where there is no rule, for the op's signature.
         reduction: Whether factors that no result has are summed over; they need to be whole otherwise.
-        need_replication: Names of factors that the op cannot be computed in parts of.
+        need_replication: Names of factors that the op cannot be computed in parts of, also as text: `"k d"`.
         permutation: Names of factors that need data of neighbouring shards.
         blocked: Names of factors along which propagation must not flow.
 
     Raises:
-        ShardingError: malformed text, at its column; a name that is no factor. Where the op is used: other operands,
-            results, ranks or sizes than the rule says.
+        ShardingError: malformed text, at its column; a name that is no factor; kinds of factors without a text. Where
+            the op is used: other operands, results, ranks or sizes than the rule says, or a function that fails.
 
     Example:
         >>> rule("my.matmul", "b i k, b k j -> b i j")
-        >>> rule("@my_attention", "b q d, b k d, b k e -> b q e", need_replication={"k", "d"})
+        >>> rule("@my_attention", "b q d, b k d, b k e -> b q e", need_replication="k d")
         >>> @rule("my.norm")
         ... def norm(signature):
         ...     return "i j, j -> i j" if signature.operands[0].rank == 2 else None
@@ -114,13 +115,19 @@ def rule(
     """
     label = _label(name)
     if text is not None:
-        sets = (frozenset(need_replication), frozenset(permutation), frozenset(blocked))
-        einsum = parse_einsum(text, reduction=reduction, need_replication=sets[0], permutation=sets[1], blocked=sets[2])
+        einsum = parse_einsum(
+            text, reduction=reduction, need_replication=need_replication, permutation=permutation, blocked=blocked
+        )
         _give(label, einsum.rule)
         return None
+    if not reduction or need_replication or permutation or blocked:
+        raise ShardingError(
+            f"kinds of factors for {name!r} without a rule that has factors",
+            remedy="give the rule in one line with them, or let the decorated function return a ShardingRule",
+        )
 
     def decorate(function: Given) -> Given:
-        _give(label, lambda signature: _checked(function(signature), signature))
+        _give(label, lambda signature: _checked(_said(function, signature), signature))
         return function
 
     return decorate
@@ -149,7 +156,7 @@ def rule_for(signature: Signature) -> ShardingRule | None:
 
 def _label(name: str) -> str:
     """The label of signatures that a name means."""
-    if not name or any(char.isspace() for char in name):
+    if not isinstance(name, str) or not name or any(char.isspace() for char in name):
         raise ShardingError(
             f"{name!r} is not the name of an op",
             remedy="give a name such as 'my.matmul', or '@target' for a custom call",
@@ -163,6 +170,21 @@ def _give(label: str, function: RuleFunction) -> None:
     current_session().clear()
 
 
+def _said(function: UserFunction, signature: Signature) -> ShardingRule | str | None:
+    """What a user's function says; its failure is one of the op."""
+    try:
+        return function(signature)
+    except ShardingError:
+        raise
+    except Exception as error:
+        raise ShardingError(
+            "the function that gives the op's rule failed",
+            op=signature.label,
+            cause=f"{type(error).__name__}: {error}",
+            remedy="correct the function; it may return None where it knows no rule",
+        ) from error
+
+
 def _checked(said: ShardingRule | str | None, signature: Signature) -> ShardingRule | None:
     """What a user's function says, as a rule that fits the op."""
     if said is None:
@@ -170,17 +192,6 @@ def _checked(said: ShardingRule | str | None, signature: Signature) -> ShardingR
     if isinstance(said, str):
         return parse_einsum(said).rule(signature)
     if not isinstance(said, ShardingRule):
-        raise _unfit(signature, f"the function gave {said!r}", "return a ShardingRule, its text, or None")
-    ranks = [[len(mapping) for mapping in side] for side in (said.operands, said.results)]
-    wanted = [[type.rank for type in side] for side in (signature.operands, signature.results)]
-    if ranks != wanted:
-        raise _unfit(signature, f"ranks of operands and results: rule {ranks}, op {wanted}", "map every dimension")
-    named = {factor for side in (*said.operands, *said.results) for dim in side for factor in dim}
-    named |= said.special | said.blocked
-    if named - set(range(len(said.sizes))):
-        raise _unfit(signature, f"factors {sorted(named)}, sizes {said.sizes}", "give every factor its size")
+        raise unfit(signature, f"the function gave {said!r}", "return a ShardingRule, its text, or None")
+    check_fit(said, signature)
     return replace(said, custom=True)
-
-
-def _unfit(signature: Signature, cause: str, remedy: str) -> ShardingError:
-    return ShardingError("the rule given does not fit the op", op=signature.label, cause=cause, remedy=remedy)
