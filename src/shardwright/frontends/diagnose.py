@@ -9,19 +9,27 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.verifier_words import reason_of
 from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import parse_mesh
+from shardwright.notation.sdy.text import Unclosed, closing
 
 __all__ = ["argument_names", "close_names", "explain", "mesh_position"]
 
 _PREFIX = "not valid MLIR: "
-_VERIFIER = re.compile(r"^'([\w.]+)' op ?(?:(arg|result)(?: (\d+))? - )?(.*)$", re.DOTALL)
+_VERIFIER = re.compile(
+    r"^'([\w.]+)' op ?(?:(arg|operand|result|in_shardings|out_shardings)(?: (\d+))? - )?(.*)$", re.DOTALL
+)
 _MESH = re.compile(r"sdy\.mesh\s+@([\w.$-]+)\s*=\s*(<[^>]*>)")
+
+
+_ROLES = {"arg": "argument", "in_shardings": "operand", "out_shardings": "result"}
+_PARSING = re.compile(r"(?:custom op '[\w.]+' )?failed to parse \w+ parameter .*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ class _Finding:
         """The op as the user knows it: `argument 0 of func.func`."""
         if not self.role:
             return self.op
-        role = "argument" if self.role == "arg" else "result"
+        role = _ROLES.get(self.role, self.role)
         return f"{role} {self.number} of {self.op}" if self.number is not None else f"{role} of {self.op}"
 
 
@@ -53,13 +61,21 @@ def explain(said: Diagnostic, content: str | bytes, name: str) -> Diagnostic:
     message = said.message.removeprefix(_PREFIX)
     match = _VERIFIER.match(message)
     if match is None:
-        return replace(said, cause=_one_line(said.cause) or "MLIR's parser stopped here")
+        return _parsing(said, message)
     op, role, number, rest = match.groups()
     finding = _Finding(op, role or "", int(number) if number else None, rest)
     said = _in_module(said, text, name)
-    location = _argument_position(finding, said.location, text, name) or said.location
+    location = _position(finding, said.location, text, name) or said.location
     message, cause, remedy = _reword(finding, _meshes(text))
     return Diagnostic(message, finding.subject, location, cause, remedy)
+
+
+def _parsing(said: Diagnostic, message: str) -> Diagnostic:
+    """A message of the parser, without what it tells of its own insides."""
+    cause, remedy = reason_of(message)
+    parts = [part for part in said.cause.split("; ") if not _PARSING.fullmatch(_one_line(part))]
+    cause = cause or _one_line("; ".join(parts)) or "MLIR's parser stopped here"
+    return replace(said, cause=cause, remedy=remedy or said.remedy)
 
 
 def argument_names(content: str | bytes, function: str, count: int) -> list[str]:
@@ -90,10 +106,11 @@ def _reword(finding: _Finding, meshes: dict[str, Mesh]) -> tuple[str, str, str]:
         match = re.match(pattern, finding.text, re.DOTALL)
         if match is not None:
             return words(match, meshes)
+    cause, remedy = reason_of(finding.text)
     return (
         _one_line(finding.text),
-        f"MLIR's verifier refuses this {finding.op}",
-        "correct the op; every other stage relies on a valid module",
+        cause or f"MLIR's verifier refuses this {finding.op}",
+        remedy or "correct the op; every other stage relies on a valid module",
     )
 
 
@@ -111,7 +128,7 @@ def _unknown_mesh(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, s
 
 def _unknown_axis(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, str, str]:
     known = "; ".join(f"@{name} has {', '.join(mesh.sizes) or 'no axes'}" for name, mesh in meshes.items())
-    axes = [axis for mesh in meshes.values() for axis in mesh.sizes]
+    axes = [axis for mesh in meshes.values() for axis in mesh.sizes if axis != match[1]]
     close = difflib.get_close_matches(match[1], axes, n=1)
     remedy = f"did you mean {close[0]!r}?" if close else "name an axis of the mesh"
     return f"unknown mesh axis {match[1]!r}", known, remedy
@@ -180,21 +197,48 @@ def _closing(text: str, start: int) -> int:
     return len(text)
 
 
+_ARROW = re.compile(r"\s*->\s*\(")
 _NAMED_ARGUMENT = re.compile(r"%([\w.$-]+)\s*:")
 
 
-def _argument_position(finding: _Finding, location: str, text: str, name: str) -> str:
-    """`FILE:LINE:COL` of the function argument that is meant; a function is reported at its own start."""
+def _position(finding: _Finding, location: str, text: str, name: str) -> str:
+    """`FILE:LINE:COL` of the function's argument or result that is meant; a function is reported at its own start."""
     at = re.fullmatch(re.escape(name) + r":(\d+):(\d+)", location)
-    if finding.op != "func.func" or finding.role != "arg" or finding.number is None or at is None:
+    if finding.op != "func.func" or finding.number is None or at is None:
         return ""
     lines = text.split("\n")
     start = sum(len(line) + 1 for line in lines[: int(at[1]) - 1]) + int(at[2]) - 1
-    for number, match in enumerate(_NAMED_ARGUMENT.finditer(text, start)):
-        if number == finding.number:
-            column = match.start() - (text.rfind("\n", 0, match.start()) + 1) + 1
-            return f"{name}:{_line(text, match.start())}:{column}"
-    return ""
+    find = _arguments if finding.role == "arg" else _results
+    found = next(itertools.islice(find(text, start), finding.number, None), None)
+    if found is None:
+        return ""
+    return f"{name}:{_line(text, found)}:{found - text.rfind(chr(10), 0, found)}"
+
+
+def _arguments(text: str, function: int) -> Iterator[int]:
+    return (match.start() for match in _NAMED_ARGUMENT.finditer(text, function))
+
+
+def _results(text: str, function: int) -> Iterator[int]:
+    """Where the results of the function that begins at a position are said, if several are."""
+    try:
+        arrow = _ARROW.match(text, closing(text, text.index("(", function)))
+        if arrow is None:
+            return
+        at, end = arrow.end(), closing(text, arrow.end() - 1) - 1
+        while at < end:
+            at += len(text[at:end]) - len(text[at:end].lstrip())
+            yield at
+            at = _after_comma(text, at, end)
+    except (Unclosed, ValueError):
+        return
+
+
+def _after_comma(text: str, at: int, end: int) -> int:
+    """The position after the next comma outside brackets, or the end."""
+    while at < end and text[at] != ",":
+        at = closing(text, at) if text[at] in "([{<" else at + 1
+    return at + 1
 
 
 def _meshes(text: str) -> dict[str, Mesh]:

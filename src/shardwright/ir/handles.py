@@ -23,7 +23,12 @@ def body_of(region: Any, parent: Any) -> Body:
         ShardingError: it has several blocks, or reads values from outside.
     """
     if len(region.blocks) != 1:
-        raise ShardingError(f"the computation inside {parent.name} has several blocks", op=parent.name)
+        raise ShardingError(
+            f"the computation inside {parent.name} has several blocks",
+            op=parent.name,
+            cause="it is said once for all elements, as one expression",
+            remedy="write it as one block: select between values instead of branching",
+        )
     block = region.blocks[0]
     numbers: dict[Any, int] = {}
     for argument in block.arguments:
@@ -37,6 +42,7 @@ def body_of(region: Any, parent: Any) -> Body:
             raise ShardingError(
                 f"the computation inside {parent.name} reads a value from outside",
                 op=parent.name,
+                cause="it is said once for all elements, in terms of its own arguments",
                 remedy="pass it as an operand",
             ) from None
         attributes = tuple(sorted((key, attribute_text(value)) for key, value in attributes_of(op).items()))

@@ -1,15 +1,19 @@
-"""Calls of a function whose ops were read before: the same ops again, of other values, without asking MLIR."""
+"""Calls of a function whose ops were read before: the same ops again, of other values, without asking MLIR.
+
+The ops of a function that calls itself, or that is only declared, cannot be put in place of a call.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
-__all__ = ["CallSites", "Inlined"]
+__all__ = ["CallSites", "Inlined", "bodiless", "uncallable"]
 
 
 class CallSites:
@@ -85,3 +89,32 @@ class Inlined:
     def _copy_block(self, block: Block, values: dict[int, int], caller: int, sites: CallSites) -> Block:
         arguments = tuple([values[value] for value in block.arguments])
         return Block(arguments, [self._copy(op, values, caller, sites) for op in block.ops])
+
+
+def bodiless(function: str) -> ShardingError:
+    """The refusal of an entry that is only declared."""
+    return ShardingError(
+        f"function @{function} has no body",
+        op="func.func",
+        cause="it is the entry of the program, and declared only",
+        remedy="give its definition",
+    )
+
+
+def uncallable(op: str, function: str, recursive: bool, location: str) -> ShardingError:
+    """The refusal of a call, by an `op` at a location, of a function whose ops cannot take its place."""
+    if recursive:
+        return ShardingError(
+            f"function @{function} calls itself",
+            op=op,
+            location=location,
+            cause="a call is its function's ops, and here there is no end to them",
+            remedy="use a loop, as stablehlo.while",
+        )
+    return ShardingError(
+        f"function @{function} is called but not defined",
+        op=op,
+        location=location,
+        cause="how its operands and results belong together is read off its ops",
+        remedy="give its definition, or call it by stablehlo.custom_call",
+    )

@@ -6,15 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from shardwright.ir.chunks import op_column
 from shardwright.ir.context import context, ir
 
-__all__ = ["Location", "LocationTable", "argument_name"]
+__all__ = ["Location", "LocationTable", "argument_name", "position_of"]
 
 _FILE = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 _PLAIN_PATH = re.compile(r"\w+(?:\['\w+'\]|\[\d+\])*")
+_POSITION = re.compile(r'loc\("[^"]*":\d')
 _NAME = re.compile(r'^loc\("((?:[^"\\]|\\.)*)"(?!:)')
 
 
@@ -150,6 +152,12 @@ def argument_name(text: str, index: int) -> str:
     """The user's name of an argument from its location: `params['blocks'][0]['wq']` → `params/blocks/0/wq`."""
     match = _NAME.match(text)
     return pytree_path(match.group(1)) if match else f"arg{index}"
+
+
+def position_of(argument: Any, function: Any) -> Any:
+    """Where a function's argument stands: its location, unless that is a name or jaxlib does not tell it."""
+    said = getattr(argument, "location", function)
+    return said if _POSITION.match(str(said)) else function
 
 
 def pytree_path(name: str) -> str:

@@ -19,11 +19,11 @@ from shardwright.ir.context import ir
 from shardwright.ir.devices import check_meshes
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.handles import attributes_of, body_of, entries_of, result_name, unique_names, visibility_of
-from shardwright.ir.inlining import CallSites, Inlined
-from shardwright.ir.locations import LocationTable, argument_name
+from shardwright.ir.inlining import CallSites, Inlined, bodiless, uncallable
+from shardwright.ir.locations import LocationTable, argument_name, position_of
 from shardwright.ir.opaque import attribute, attribute_text
-from shardwright.ir.signature import Signature
-from shardwright.ir.types import TensorType
+from shardwright.ir.signature import Body, Signature
+from shardwright.ir.types import TensorType, static_type
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
@@ -150,8 +150,8 @@ class Reader:
     def _function(self, op: Any) -> Function:
         name = ir.StringAttr(op.attributes["sym_name"]).value
         if not op.regions[0].blocks:
-            raise ShardingError(f"function @{name} has no body", op="func.func", remedy="give its definition")
-        body = op.regions[0].blocks[0]
+            raise self._at(bodiless(name), op.location)
+        body = self._only_block(op.regions[0], op)
         arguments: list[int] = []
         ids: dict[Any, int] = {}
         attributes = self._dictionaries(op, "arg_attrs")
@@ -159,8 +159,9 @@ class Reader:
         names: list[str] = []
         for number, value in enumerate(body.arguments):
             names.append(argument_name(str(value.location) if hasattr(value, "location") else "", number))
-            arguments.append(self._value(value, ids, op.location))
-            self.shardings[arguments[-1]] = self._pop_sharding(attributes[number], arguments[-1], op.location)
+            place = position_of(value, op.location)
+            arguments.append(self._value(value, ids, place))
+            self.shardings[arguments[-1]] = self._pop_sharding(attributes[number], arguments[-1], place)
         block = Block(tuple(arguments), [])
         self._ops(body, block.ops, ids)
         results = self._dictionaries(op, "res_attrs")
@@ -193,19 +194,10 @@ class Reader:
         handle = value.type
         type = self._types.get(handle)
         if type is None:
-            type = self._types[handle] = self._type(handle, location)
-        return type
-
-    def _type(self, handle: Any, location: Any) -> TensorType:
-        text = str(handle)
-        type = TensorType.parse(text)
-        if not type.is_tensor and text.startswith(("tensor<", "tuple<", "memref<")):
-            raise ShardingError(
-                f"type {text} is not a tensor of static shape",
-                location=str(self.locations[self.locations.add(location)]),
-                cause="dynamic and bounded shapes, tensor encodings and tuples are not supported",
-                remedy="lower the program with concrete shapes",
-            )
+            try:
+                type = self._types[handle] = static_type(handle)
+            except ShardingError as error:
+                raise self._at(error, location) from None
         return type
 
     def _parse(self, text: str, location: Any) -> tuple[TensorSharding, ...]:
@@ -233,7 +225,7 @@ class Reader:
         return self.readers.carrier(text, self.types[value].dims, self.meshes) if text else None
 
     def _ops(self, block: Any, into: list[Op], ids: dict[Any, int]) -> None:
-        signatures, types = self._signatures, self.types
+        signatures, types, known = self._signatures, self.types, self._types
         for view in block.operations:
             op = view.operation
             name = op.name
@@ -245,23 +237,20 @@ class Reader:
             operands = tuple([ids[value] for value in op.operands])
             attributes = attributes_of(op)
             location, values = op.location, list(op.results)
-            made = [self._type_of(value, location) for value in values]
+            made = [known.get(value.type) or self._type_of(value, location) for value in values]
             # Types by identity, which one reading keeps apart: they are hashed for every op.
             key = (name, tuple(attributes.items()), tuple([id(types[v]) for v in operands]), tuple(map(id, made)))
             regions = len(op.regions)
             signature = signatures.get(key) if not regions else None
             if signature is None:
-                found = self._signature(op, name, attributes, operands)
+                found = self._signature(op, name, attributes, operands, tuple(made))
                 signature = self._interned.setdefault(found, found)
                 if not regions:
                     signatures[key] = signature
-            results = tuple(range(len(types), len(types) + len(made)))
-            types += made
-            self.shardings += [None] * len(made)
-            ids.update(zip(values, results, strict=True))
+            results = self._made(values, made, ids)
             if carried or CARRIED_SHARDINGS in attributes:
                 self._read_carriers(op, attributes, results)
-            elif attributes:
+            elif SHARDING_ATTRIBUTES.get(name, _SHARDING) in attributes:
                 self._read_shardings(op, name, attributes, results)
             blocks: tuple[Block, ...] = ()
             if regions and name not in BODY_OPS:
@@ -270,6 +259,19 @@ class Reader:
                 self._carry(blocks, results)
             into.append(Op(signature, operands, results, blocks, self._location(location)))
 
+    def _made(self, values: list[Any], made: list[TensorType], ids: dict[Any, int]) -> tuple[int, ...]:
+        """The numbers of an op's results, of the types `made`."""
+        first = len(self.types)
+        self.types += made
+        if len(made) == 1:
+            self.shardings.append(None)
+            ids[values[0]] = first
+            return (first,)
+        self.shardings += [None] * len(made)
+        results = tuple(range(first, len(self.types)))
+        ids.update(zip(values, results, strict=True))
+        return results
+
     def _carry(self, blocks: tuple[Block, ...], results: tuple[int, ...]) -> None:
         """What a loop's `sdy.sharding` says of its results it says of the values carried round."""
         for block in blocks:
@@ -277,12 +279,12 @@ class Reader:
                 self.shardings[argument] = self.shardings[result]
 
     def _location(self, handle: Any) -> int:
-        return self._sites.inside(self.locations.add(handle), self.caller)
+        number = self.locations.add(handle)
+        return self._sites.inside(number, self.caller) if self.caller else number
 
     def _read_shardings(self, op: Any, name: str, attributes: Any, results: tuple[int, ...]) -> None:
-        attribute = SHARDING_ATTRIBUTES.get(name, _SHARDING)
-        if attribute in attributes:
-            self._say(results, self._parse(str(attributes[attribute]), op.location))
+        text = str(attributes[SHARDING_ATTRIBUTES.get(name, _SHARDING)])
+        self._say(results, self._parse(text, op.location))
 
     def _say(self, values: tuple[int, ...], said: tuple[TensorSharding, ...]) -> None:
         for value, sharding in zip(values, said, strict=False):
@@ -295,7 +297,9 @@ class Reader:
         except ShardingError as error:
             raise self._at(error, op.location) from None
 
-    def _signature(self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...]) -> Signature:
+    def _signature(
+        self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...], results: tuple[TensorType, ...]
+    ) -> Signature:
         skipped = () if name in _KEPT_TEXT else (SHARDING_ATTRIBUTES.get(name, ""),)
         unsigned = _NOT_SIGNATURE if len(op.results) else _NOT_SIGNATURE - {_SHARDING}  # there is no value to have it
         attributes = tuple(
@@ -312,33 +316,39 @@ class Reader:
                 location=str(self.locations[self._location(op.location)]),
                 remedy="inline the called computation",
             )
-        bodies = tuple(body_of(region, op) for region in op.regions) if name in BODY_OPS else ()
-        results = tuple([self._type_of(value, op.location) for value in op.results])
-        return Signature(name, attributes, tuple(self.types[v] for v in operands), results, bodies)
+        bodies = self._bodies(op) if name in BODY_OPS else ()
+        return Signature(name, attributes, tuple([self.types[value] for value in operands]), results, bodies)
+
+    def _bodies(self, op: Any) -> tuple[Body, ...]:
+        try:
+            return tuple(body_of(region, op) for region in op.regions)
+        except ShardingError as error:
+            raise self._at(error, op.location) from None
 
     def _region(self, region: Any, ids: dict[Any, int], op: Any) -> Block:
+        body = self._only_block(region, op)
+        block = Block(tuple([self._value(value, ids, op.location) for value in body.arguments]), [])
+        self._ops(body, block.ops, ids)
+        return block
+
+    def _only_block(self, region: Any, op: Any) -> Any:
         if len(region.blocks) != 1:
             raise ShardingError(
                 f"a region of {op.name} has {len(region.blocks)} blocks",
                 op=op.name,
                 location=str(self.locations[self._location(op.location)]),
-                remedy="structured control flow has one block per region",
+                cause="values are followed through structured control flow, which has one block per region",
+                remedy="write branches as stablehlo.case, loops as stablehlo.while",
             )
-        body = region.blocks[0]
-        block = Block(tuple([self._value(value, ids, op.location) for value in body.arguments]), [])
-        self._ops(body, block.ops, ids)
-        return block
+        return region.blocks[0]
 
     def _call(self, op: Any, name: str, into: list[Op], ids: dict[Any, int]) -> None:
         symbol = ir.FlatSymbolRefAttr(op.attributes[CALLS[name]]).value
         location = self._location(op.location)
         callee = self.functions.get(symbol)
         if symbol in self.calls or callee is None or not callee.regions[0].blocks:
-            where = str(self.locations[location])
-            if symbol in self.calls:
-                raise ShardingError(f"function @{symbol} calls itself", op=name, location=where, remedy="use a loop")
-            raise ShardingError(f"function @{symbol} is called but not defined", op=name, location=where)
-        body = callee.regions[0].blocks[0]
+            raise uncallable(name, symbol, symbol in self.calls, str(self.locations[location]))
+        body = self._only_block(callee.regions[0], callee)
         operands = tuple([ids[value] for value in op.operands])
         incoming, outgoing = self._said(op, symbol, callee)
         operands, ops = self._constrained(operands, incoming, op)

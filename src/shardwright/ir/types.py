@@ -6,9 +6,10 @@ import math
 import re
 from dataclasses import dataclass
 
+from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 
-__all__ = ["TensorType", "bit_width"]
+__all__ = ["TensorType", "bit_width", "static_type"]
 
 _TENSOR = re.compile(r"^tensor<((?:\d+x)*)([a-zA-Z!][^,]*)>$")
 
@@ -83,3 +84,22 @@ def bit_width(dtype: str) -> int:
         return 2 * bit_width(inner.group(1))
     match = re.match(r"(?:f|bf|i|ui|si|tf)(\d+)", dtype)
     return int(match.group(1)) if match else 0
+
+
+def static_type(handle: object) -> TensorType:
+    """The type of a value from MLIR's own.
+
+    Raises:
+        ShardingError: it is a tensor whose shape is not known, or no single tensor.
+    """
+    text = str(handle)
+    type = TensorType.parse(text)
+    if not type.is_tensor and text.startswith(("tensor<", "tuple<", "memref<")):
+        raise ShardingError(
+            f"type {text} is not a tensor of static shape",
+            cause="dynamic and bounded shapes, tensor encodings and tuples are not supported",
+            remedy="pass its values one by one"
+            if text.startswith("tuple<")
+            else "lower the program with concrete shapes",
+        )
+    return type

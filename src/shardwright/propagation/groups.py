@@ -10,30 +10,38 @@ from __future__ import annotations
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Block, Op
+from shardwright.ir.locations import LocationTable
 from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
 from shardwright.propagation.working import CONSTRAINT, GROUP, MANUAL, Working, place_after
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["collect_groups"]
 
 
-def collect_groups(working: Working) -> None:
+def collect_groups(working: Working, locations: LocationTable) -> None:
     """Find the groups, check them, and bring the shardings of their members together.
 
     Raises:
-        ShardingError: members of different shape, or on both sides of a manual computation.
+        ShardingError: members of different shape, or on both sides of a manual computation; at the op that is the
+            first to differ.
     """
     if GROUP not in working.special:
         return
     leaders: dict[int, int] = {}  # group id → id of the group it was merged into
     of_value: dict[int, int] = {}
-    parents: dict[int, Op | None] = {}
+    first: dict[int, tuple[TensorType, Op | None]] = {}
     for op, parent in _groups(working.block, None):
         number = int(decode(op.signature.text("group_id") or "0"))
-        if parents.setdefault(number, parent) is not parent:
-            raise ShardingError(f"sharding group {number} crosses the boundary of a manual computation", op=GROUP)
-        leaders.setdefault(number, number)
         value = op.operands[0]
+        _check(
+            op,
+            number,
+            first.setdefault(number, (working.types[value], parent)),
+            (working.types[value], parent),
+            locations,
+        )
+        leaders.setdefault(number, number)
         before = of_value.setdefault(value, number)
         _unite(leaders, before, number)
     members: dict[int, list[int]] = {}
@@ -42,6 +50,33 @@ def collect_groups(working: Working) -> None:
     working.groups = [members[number] for number in sorted(members)]
     for group in working.groups:
         _agree(working, group)
+
+
+def _check(
+    op: Op,
+    number: int,
+    first: tuple[TensorType, Op | None],
+    this: tuple[TensorType, Op | None],
+    locations: LocationTable,
+) -> None:
+    """Compare the type and the manual computation around a member with those of the first member of its group."""
+    where = str(locations[op.location])
+    if first[1] is not this[1]:
+        raise ShardingError(
+            f"sharding group {number} crosses the boundary of a manual computation",
+            op=GROUP,
+            location=where,
+            cause="another of its values lies on the other side, where shapes and axes are others",
+            remedy="use another group_id inside the manual computation",
+        )
+    if first[0].shape != this[0].shape:
+        raise ShardingError(
+            f"the values of sharding group {number} have different shapes",
+            op=GROUP,
+            location=where,
+            cause=f"this one is a {this[0]}, the first one a {first[0]}",
+            remedy="group values of one shape",
+        )
 
 
 def _groups(block: Block, parent: Op | None) -> list[tuple[Op, Op | None]]:
@@ -66,14 +101,6 @@ def _unite(leaders: dict[int, int], one: int, other: int) -> None:
 
 
 def _agree(working: Working, group: list[int]) -> None:
-    shapes = {working.types[value].shape for value in group}
-    if len(shapes) > 1:
-        raise ShardingError(
-            "the values of a sharding group have different shapes",
-            op=GROUP,
-            cause=", ".join(str(working.types[value]) for value in group),
-            remedy="group values of one shape",
-        )
     said = [working.shardings[working.holder_of(value)] for value in group]
     given = [sharding for sharding in said if sharding is not None and not _says_nothing(sharding)]
     if not given:

@@ -110,7 +110,7 @@ def propagate_only(
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
-    collect_groups(working)
+    collect_groups(working, graph.locations)
     if record is not None:
         record.note(working, "group")
     propagator = Propagator(working, results, how, record)
@@ -139,7 +139,7 @@ def _imported(graph: Graph, record: Recording | None) -> tuple[Working, list[Ten
     apply_constraints(working)
     if record is not None:
         record.note(working, "constraint")
-    collect_groups(working)
+    collect_groups(working, graph.locations)
     if record is not None:
         record.note(working, "group")
     return working, results

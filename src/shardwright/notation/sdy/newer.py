@@ -19,6 +19,7 @@ import re
 
 from shardwright.errors import ShardingError
 from shardwright.notation.sdy.factors import factor_symbol
+from shardwright.notation.sdy.fatal import refuse_fatal
 from shardwright.notation.sdy.names import STRING
 from shardwright.notation.sdy.text import Statement, Unclosed, closing, line_of, outside_strings, properties, statement
 from shardwright.sharding import REDUCTION_KINDS
@@ -64,10 +65,12 @@ def prepare(text: str, name: str = "-") -> str:
     """The text of a module as jaxlib can parse it; text without anything of the kind comes back as it is.
 
     Raises:
-        ShardingError: an unknown kind of reduction, or a kind where no carrier can hold it, at its line in `name`.
+        ShardingError: an unknown kind of reduction, a kind where no carrier can hold it, or what jaxlib's verifier
+            would not survive, at its line in `name`.
     """
     if "sdy" not in text:
         return text
+    refuse_fatal(text, name)
     forms = [form for form in _FORMS if f"#sdy.{form}<" in text]
     if forms:
         text = outside_strings(rf"#sdy\.({'|'.join(forms)})<", lambda match: f"#sdy<{match[2]} ", text)

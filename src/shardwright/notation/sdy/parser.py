@@ -284,6 +284,8 @@ class Parser:
         """A number of up to 18 digits."""
         token = self.tokens[self.at]
         if _NUMBER.fullmatch(token) is None:
-            self.refuse("expected a number" if not token.isdecimal() else "expected a number of at most 18 digits")
+            if token.isdecimal():
+                self.refuse("expected a number of at most 18 digits", "use a smaller one")
+            self.refuse("expected a number")
         self.at += 1
         return int(token)

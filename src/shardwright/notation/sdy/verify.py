@@ -2,7 +2,7 @@
 
 - A collective leaves the unreduced axes of its operand as they are, but for those that an all_reduce or
   reduce_scatter combines.
-- The axes of a manual computation are different ones.
+- The axes of a manual computation are different ones, and what is no tensor has one type inside and outside.
 - A dimension of size 0 is not sharded.
 - All meshes have the same number of devices, those that shardings spell out too; a mesh of one device, or of none,
   stands apart.
@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
-from shardwright.ir.locations import LocationTable
+from shardwright.ir.locations import LocationTable, position_of
 from shardwright.ir.read import SHARDING_ATTRIBUTES
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
@@ -136,12 +136,13 @@ class _Checker:
         body = op.regions[0].blocks[0]
         if self.empty:
             for number, argument in enumerate(body.arguments):
-                said = self._argument(op, "arg_attrs", number)
-                self._check_empty(op, argument.type, said, f"argument {number} of func.func")
+                said, place = self._argument(op, "arg_attrs", number), position_of(argument, op.location)
+                self._check_empty(op, argument.type, said, f"argument {number} of func.func", place)
             results = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
             for number, type in enumerate(results):
                 self._check_empty(op, type, self._argument(op, "res_attrs", number), f"result {number} of func.func")
-        self._block(body)
+        for block in op.regions[0].blocks:
+            self._block(block)
 
     def _block(self, block: Any) -> None:
         others = self.empty or self.attributes
@@ -219,8 +220,23 @@ class _Checker:
                 "manual_axes lists every axis that the body is local to, once",
                 "take it out of the list",
             )
+        body = op.regions[0].blocks[0]
+        self._check_passed(op, "operand", op.operands, body.arguments)
+        self._check_passed(op, "result", op.results, body.operations[len(body.operations) - 1].operands)
 
-    def _check_empty(self, op: Any, type: Any, sharding: TensorSharding | None, subject: str = "") -> None:
+    def _check_passed(self, op: Any, role: str, outside: Any, inside: Any) -> None:
+        for number, (outer, inner) in enumerate(zip(outside, inside, strict=True)):
+            if outer.type != inner.type and not TensorType.parse(str(outer.type)).is_tensor:
+                self._refuse(
+                    op,
+                    f"{role} {number} is a {outer.type} outside and a {inner.type} inside",
+                    "the body is local to parts of tensors; anything else goes through as it is",
+                    "give it one type",
+                )
+
+    def _check_empty(
+        self, op: Any, type: Any, sharding: TensorSharding | None, subject: str = "", place: Any = None
+    ) -> None:
         if sharding is None:
             return
         for number, (size, dim) in enumerate(zip(TensorType.parse(str(type)).dims, sharding.dims, strict=False)):
@@ -231,6 +247,7 @@ class _Checker:
                     "there is nothing in it to be split",
                     f"leave dimension {number} without axes",
                     subject,
+                    place,
                 )
 
     def _argument(self, op: Any, rows: str, number: int) -> TensorSharding | None:
@@ -281,6 +298,6 @@ class _Checker:
     def _carrier(self, attribute: Any, shape: tuple[int, ...]) -> TensorSharding:
         return parse_carrier(ir.StringAttr(attribute).value, shape, self.meshes)
 
-    def _refuse(self, op: Any, message: str, cause: str, remedy: str, name: str = "") -> NoReturn:
-        where = str(self.locations[self.locations.add(op.location)])
+    def _refuse(self, op: Any, message: str, cause: str, remedy: str, name: str = "", place: Any = None) -> NoReturn:
+        where = str(self.locations[self.locations.add(place or op.location)])
         raise ShardingError(message, op=name or op.name, location=where, cause=cause, remedy=remedy)
