@@ -52,6 +52,61 @@ def test_json_has_the_same(file: str) -> None:
     assert [chain["annotation"]["where"] for chain in value["chains"]] == ["argument x"]
 
 
+def test_json_names_axes_and_numbers_as_the_text_does(file: str) -> None:
+    [value] = json.loads(shardwright("explain", file, "%0", "--json").output)["values"]
+    assert (value["name"], value["printed"]) == ("stablehlo.dot_general", "%0")
+    assert value["annotation"] is None
+    assert [chain["axis"] for chain in value["chains"]] == ["data", "model"]
+    assert all(link["axis"] == chain["axis"] for chain in value["chains"] for link in chain["links"])
+
+
+def test_json_tells_of_stops(file: str) -> None:
+    Path(file).write_text(TEXT.replace('[{}, {"model"}]', '[{"model"}, {}]'))
+    [value] = json.loads(shardwright("explain", file, "%0", "--json").output)["values"]
+    assert [(stop["axis"], stop["reason"], stop["inward"]) for stop in value["stops"]] == [("model", "reduced", True)]
+
+
+def test_phases_are_told_when_everything_is_asked_for(file: str) -> None:
+    assert "round" not in shardwright("explain", file, "result0").output
+    assert "priority 0, round 3, aggressive" in shardwright("explain", file, "result0", "--all").output
+
+
+_LOOP = """
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  %i = stablehlo.constant dense<0> : tensor<i32>
+  %0:2 = stablehlo.while(%u = %a, %v = %i) : tensor<8xf32>, tensor<i32> cond {
+    %c = stablehlo.compare LT, %v, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %t = sdy.sharding_constraint %u <@mesh, [{"x"}]> : tensor<8xf32>
+    stablehlo.return %t, %v : tensor<8xf32>, tensor<i32>
+  }
+  return %0#0 : tensor<8xf32>
+}
+"""
+
+
+def test_numbers_are_those_that_propagate_prints(file: str) -> None:
+    Path(file).write_text(_LOOP)
+    printed = shardwright("propagate", file).output
+    assert "%c = stablehlo.constant" in printed
+    assert "%0:2 = stablehlo.while(%iterArg = " in printed
+    for value, head in (
+        ("%c", "%c = stablehlo.constant: []"),
+        ("%0#0", "%0#0 = stablehlo.while#0: [{x}]"),
+        ("%iterArg", "%iterArg = argument 0 of its body, stablehlo.while: [{x}]"),
+    ):
+        assert shardwright("explain", file, value).output.startswith(head)
+
+
+def test_a_bare_number_is_asked_back(file: str) -> None:
+    done = shardwright("explain", file, "1")
+    assert done.exit_code == 1
+    assert "argument 1 is called w" in done.output
+    assert "give %1" in done.output
+
+
 def test_an_unknown_value_is_refused_with_close_names(file: str) -> None:
     done = shardwright("explain", file, "result1")
     assert done.exit_code == 1

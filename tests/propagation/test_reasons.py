@@ -70,6 +70,20 @@ func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"c":(
     assert {chain.annotation.where for chain in found.chains} == {"argument arg0"}
 
 
+def test_a_part_of_an_axis_that_replaced_another_came_from_elsewhere() -> None:
+    text = """sdy.mesh @mesh = <["w"=6]>
+func.func @main(%a: tensor<12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"w":(1)3}]>}) -> tensor<12xf32> {
+  %0 = stablehlo.tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"w":(1)2, ?}]>]>} : tensor<12xf32>
+  return %0 : tensor<12xf32>
+}"""
+    recording = Recording()
+    graph = propagate(read(load_module(text)), record=recording)
+    [value] = find_value(graph, "%0")
+    assert repr(graph.shardings[value]) == "[{w:(1)3}]"
+    (chain,) = explain(recording, graph, value).chains
+    assert (chain.axis, chain.annotation.where) == (AxisRef("w", 1, 3), "argument arg0")
+
+
 def test_a_closed_constraint_reaches_back_to_its_operand() -> None:
     found = _explained(
         "arg0",
@@ -160,10 +174,14 @@ def test_an_overflowing_axis_keeps_others_from_its_dimension() -> None:
 
 
 def test_the_text_is_aligned() -> None:
-    text = format_explanation(_explained("result0", _argument("a", '{"x", "y"}, {?}') + ", %b: tensor<8x8xf32>", _ADD))
-    assert text.splitlines() == [
+    found = _explained("result0", _argument("a", '{"x", "y"}, {?}') + ", %b: tensor<8x8xf32>", _ADD)
+    assert str(found).splitlines() == [
         "result result0: [{x, y}, {}]",
         "  x, y on dimension 0: from argument arg0 [{x, y}, {?}]",
+        "    stablehlo.add  operand 0 -> result 0          dimension 0  p.mlir:3",
+        "    func.return    operand 0 -> result 0 of main  dimension 0",
+    ]
+    assert format_explanation(found, everything=True).splitlines()[2:] == [
         "    stablehlo.add  operand 0 -> result 0          dimension 0  priority 0, round 1, aggressive  p.mlir:3",
         "    func.return    operand 0 -> result 0 of main  dimension 0  priority 0, round 1, aggressive",
     ]
@@ -202,3 +220,12 @@ def test_a_recording_serves_once() -> None:
         propagate(graph, record=recording)
     with pytest.raises(ShardingError, match="no value 100000"):
         explain(recording, graph, 100_000)
+
+
+def test_the_graph_that_was_given_and_the_one_made_are_explained_alike() -> None:
+    graph = read(load_module(random_program(3)))
+    recording = Recording()
+    made = propagate(graph, record=recording)
+    for argument in graph.main.block.arguments:
+        given, propagated = (explain(recording, one, argument) for one in (graph, made))
+        assert (given.name, given.chains, given.stops) == (propagated.name, propagated.chains, propagated.stops)

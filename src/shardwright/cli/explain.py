@@ -9,10 +9,11 @@ import click
 
 from shardwright.cli.command import cli
 from shardwright.cli.given import Given, epilog, print_json, program_options, progress
-from shardwright.propagation import Explanation
+from shardwright.propagation import Annotation, Explanation
 from shardwright.report.explanation import print_explanations
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
+from shardwright.sharding import TensorSharding
 
 
 @cli.command(
@@ -25,11 +26,14 @@ from shardwright.report.summary import Summary
 )
 @program_options
 @click.argument("value", metavar="VALUE")
-def explain(file: str, value: str, **options: Any) -> None:
+@click.option(
+    "--all", "everything", is_flag=True, help="Every step, with its phase; long ways are cut short otherwise."
+)
+def explain(file: str, value: str, everything: bool, **options: Any) -> None:
     """Say which annotations of FILE the axes of VALUE came from, through which ops, and where axes stopped.
 
     VALUE is an argument or result by name, FILE:LINE for all that is made there, the name of a location, or a number
-    as `shardwright propagate FILE` prints it.
+    as `shardwright propagate FILE` prints it. "result NAME" is the result where an argument has that name too.
     """
     given = Given(file, **options)
     with progress() as clock:
@@ -37,24 +41,35 @@ def explain(file: str, value: str, **options: Any) -> None:
     if given.as_json:
         print_json({"values": [_described(explanation) for explanation in found]})
     else:
-        print_explanations(console(), found)
+        print_explanations(console(), found, everything=everything)
 
 
 def _described(explanation: Explanation) -> Summary:
     """An explanation as JSON; shardings and axes as text."""
+    axis = explanation.axis_text
     chains = [
         {
             **asdict(chain),
-            "axis": str(chain.axis),
-            "annotation": {**asdict(chain.annotation), "sharding": repr(chain.annotation.sharding)},
-            "links": [{**asdict(link), "axis": str(link.axis)} for link in chain.links],
+            "axis": axis(chain.axis),
+            "annotation": _said(chain.annotation),
+            "links": [{**asdict(link), "axis": axis(link.axis)} for link in chain.links],
         }
         for chain in explanation.chains
     ]
     return {
         "name": explanation.name,
+        "printed": explanation.printed,
         "location": explanation.location,
-        "sharding": repr(explanation.sharding),
+        "sharding": _text(explanation.sharding),
+        "annotation": None if explanation.annotation is None else _said(explanation.annotation),
         "chains": chains,
-        "stops": [{**asdict(stop), "axis": str(stop.axis)} for stop in explanation.stops],
+        "stops": [{**asdict(stop), "axis": axis(stop.axis)} for stop in explanation.stops],
     }
+
+
+def _said(annotation: Annotation) -> Summary:
+    return {**asdict(annotation), "sharding": _text(annotation.sharding)}
+
+
+def _text(sharding: TensorSharding | None) -> str | None:
+    return None if sharding is None else repr(sharding)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
-from shardwright.propagation.explanation import Explanation
+from shardwright.propagation.explanation import Chain, Explanation, Explanations
 from shardwright.propagation.history import History
 from shardwright.propagation.reasons import Recording
 from shardwright.propagation.stops import stops_at
-from shardwright.propagation.trace import chains_to
+from shardwright.propagation.trace import chains_to, region_name
 from shardwright.sharding import TensorSharding
 
-__all__ = ["explain"]
+__all__ = ["explain", "explain_values"]
 
 
 def explain(recording: Recording, graph: Graph, value: int) -> Explanation:
@@ -25,8 +28,23 @@ def explain(recording: Recording, graph: Graph, value: int) -> Explanation:
     Raises:
         ShardingError: the record is empty, or of another program.
     """
+    return explain_values(recording, graph, [value])[0]
+
+
+def explain_values(recording: Recording, graph: Graph, values: Iterable[int]) -> Explanations:
+    """Why some values are sharded as they are. See `explain`."""
     if not recording.ops:
         raise ShardingError("the recording is empty", remedy="give it to propagate(graph, record=…) first")
+    asked = list(values)
+    for value in asked:
+        _check(recording, graph, value)
+    if recording.history is None or recording.history.graph is not graph:
+        recording.history = History(recording, graph)
+    history = recording.history
+    return Explanations(_explain(history, value) for value in asked)
+
+
+def _check(recording: Recording, graph: Graph, value: int) -> None:
     results = len(graph.main.result_names)
     if not -results <= value < len(recording.working.types):
         raise ShardingError(
@@ -34,15 +52,25 @@ def explain(recording: Recording, graph: Graph, value: int) -> Explanation:
             cause=f"values go up to {len(recording.working.types) - 1}, results of main are -1 to {-results}",
             remedy="ask find_value for the number",
         )
-    history = History(recording, graph)
-    place = value if value < 0 else recording.working.holder_of(value)
-    name, location = _name(history, graph, value)
+
+
+def _explain(history: History, value: int) -> Explanation:
+    record = history.record
+    place = value if value < 0 else record.working.holder_of(value)
+    name, location = _name(history, value)
+    sharding = _sharding(history, value, place)
     return Explanation(
         name,
         location,
-        _sharding(history, value, place),
-        tuple(chains_to(history, place, recording.end_of_propagation)),
+        sharding,
+        tuple(
+            replace(chain, kept=_is_on(sharding, chain))
+            for chain in chains_to(history, place, record.end_of_propagation)
+        ),
         tuple(stops_at(history, place)),
+        "" if value in history.arguments else history.printed.get(value, ""),
+        history.own_annotation(place),
+        tuple(history.graph.meshes.values()),
     )
 
 
@@ -53,15 +81,30 @@ def _sharding(history: History, value: int, place: int) -> TensorSharding | None
     return record.working.shardings[value if record.is_exported else place]
 
 
-def _name(history: History, graph: Graph, value: int) -> tuple[str, str]:
+def _is_on(sharding: TensorSharding | None, chain: Chain) -> bool:
+    """Whether the axis of a chain is still where it came."""
+    return sharding is None or any(axis.overlaps(chain.axis) for axis in sharding.dims[chain.dim].axes)
+
+
+def _name(history: History, value: int) -> tuple[str, str]:
+    graph = history.graph
     if value < 0:
         return f"result {graph.main.result_names[~value]}", ""
     if value in history.arguments:
         return f"argument {graph.main.argument_names[history.arguments[value]]}", ""
     op = history.makers.get(value)
     if op is None:
-        return f"value {value}", ""
+        return _region_argument(history, value)
     number = f"#{op.results.index(value)}" if len(op.results) > 1 else ""
     found = graph.locations[op.location]
     named = f" {found.name!r}" if found.name and found.file else ""
     return f"{op.signature.label}{number}{named}", history.where(op)
+
+
+def _region_argument(history: History, value: int) -> tuple[str, str]:
+    op = history.owners.get(value)
+    if op is None:
+        return f"value {value}", ""  # of an op that import took out
+    number, region = next((number, region) for number, region in enumerate(op.regions) if value in region.arguments)
+    argument = f"argument {region.arguments.index(value)} of {region_name(op, number)}"
+    return f"{argument}, {op.signature.label}", history.where(op)

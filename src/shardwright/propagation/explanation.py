@@ -1,14 +1,14 @@
-"""What there is to say about the sharding of one value, and how it reads as text."""
+"""What there is to say about the sharding of one value."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardwright.mesh import AxisRef, Mesh
+from shardwright.propagation.outline import outline
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Annotation", "Chain", "Explanation", "Link", "Stop", "format_explanation"]
+__all__ = ["Annotation", "Chain", "Explanation", "Explanations", "Link", "Stop", "format_explanation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """How an axis, or a part of one, came to dimension `dim`: from its annotation through the links, in order."""
+    """How an axis, or a part of one, came to dimension `dim`: from its annotation through the links, in order.
+
+    What callers may not see is cut at the boundary of the program in the end; such an axis is not `kept`.
+    """
 
     axis: AxisRef
     dim: int
     annotation: Annotation
     links: tuple[Link, ...]
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,13 @@ class Stop:
         axis: The axis.
         op: The op that it did not get through.
         location: `FILE:LINE`, or empty.
-        source: Where it is: `operand 1`, with the dimension.
+        source: Where it is: `operand 1`; at the boundary of the program, the dimension.
         target: Where it did not get to.
         reason: `conflict`, `divisibility`, `overflow`, `closed`, `barrier`, `blocked`, `priority`, `replicated`,
-            `unreduced`, `mesh`, `no rule`, `elementwise`, `conservative`, `strided`, `boundary` or `late`.
+            `unreduced`, `reduced`, `manual`, `mesh`, `no rule`, `elementwise`, `basic`, `conservative`, `strided`,
+            `boundary` or `late`.
         detail: Why, in a sentence.
+        inward: Whether it is the axis of a neighbour that did not come; else one of the value's own that did not go on.
     """
 
     axis: AxisRef
@@ -88,11 +94,12 @@ class Stop:
     target: str
     reason: str
     detail: str
+    inward: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a value is sharded as it is.
+    """Why a value is sharded as it is; `str` makes it text.
 
     Attributes:
         name: The value as users know it.
@@ -100,6 +107,9 @@ class Explanation:
         sharding: Its sharding; `None` in a program without a mesh.
         chains: How each of its axes came, dimension by dimension.
         stops: Where these axes went no further, and which axes of neighbours did not come.
+        printed: What MLIR calls it in the program as propagated, `%12`; empty for arguments and results of `main`.
+        annotation: What the program says about the value itself, if anything.
+        meshes: The meshes of the program.
     """
 
     name: str
@@ -107,71 +117,37 @@ class Explanation:
     sharding: TensorSharding | None
     chains: tuple[Chain, ...]
     stops: tuple[Stop, ...]
+    printed: str = ""
+    annotation: Annotation | None = None
+    meshes: tuple[Mesh, ...] = ()
+
+    def axis_text(self, axis: AxisRef) -> str:
+        """`data`, or `data:(1)2` for a part of it."""
+        whole = any(axis.name in mesh.sizes and mesh.is_full(axis) for mesh in self.meshes)
+        return axis.name if whole else f"{axis.name}:({axis.pre}){axis.size}"
+
+    def __str__(self) -> str:
+        """What `shardwright explain` prints."""
+        return format_explanation(self)
 
 
-def format_explanation(explanation: Explanation) -> str:
-    """An explanation as aligned plain text."""
-    at = f"  ({explanation.location})" if explanation.location else ""
-    lines = [f"{explanation.name}: {explanation.sharding!r}{at}"]
-    mesh = explanation.sharding.mesh if explanation.sharding is not None else Mesh()
-    if not explanation.chains:
-        lines.append("  no axis splits it")
-    for alike in _alike(explanation.chains):
-        lines += _chain_lines(alike, mesh)
-    if explanation.stops:
-        lines.append("  stops")
-        rows = [
-            (
-                _axis(stop.axis, mesh),
-                stop.op,
-                f"{stop.source} -> {stop.target}",
-                stop.reason,
-                stop.detail,
-                stop.location,
-            )
-            for stop in explanation.stops
-        ]
-        lines += ["    " + line for line in _aligned(rows)]
-    return "\n".join(lines)
+class Explanations(tuple[Explanation, ...]):
+    """Why some values are sharded as they are; prints as `shardwright explain` does."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """The explanations, an empty line between them."""
+        return "\n\n".join(map(str, self))
+
+    __repr__ = __str__
 
 
-def _alike(chains: Sequence[Chain]) -> list[list[Chain]]:
-    """Neighbouring chains that differ in the axis only, together."""
-    groups: list[list[Chain]] = []
-    for chain in chains:
-        if groups and _way(groups[-1][-1]) == _way(chain):
-            groups[-1].append(chain)
-        else:
-            groups.append([chain])
-    return groups
+def format_explanation(explanation: Explanation, *, everything: bool = False) -> str:
+    """An explanation as aligned plain text.
 
-
-def _way(chain: Chain) -> tuple[int, Annotation, tuple[Link, ...]]:
-    return chain.dim, chain.annotation, tuple(replace(link, axis=AxisRef("", 1, 1)) for link in chain.links)
-
-
-def _chain_lines(alike: Sequence[Chain], mesh: Mesh) -> list[str]:
-    chain = alike[0]
-    said = chain.annotation
-    priority = f", priority {said.priority}" if said.priority else ""
-    at = f"  ({said.location})" if said.location else ""
-    axes = ", ".join(_axis(one.axis, mesh) for one in alike)
-    lines = [f"  {axes} on dimension {chain.dim}: from {said.where} {said.sharding!r}{priority}{at}"]
-    rows = [
-        (link.op, f"{link.source} -> {link.target}", f"dimension {link.dim}", link.phase, link.location)
-        for link in chain.links
-    ]
-    return lines + ["    " + line for line in _aligned(rows)]
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows as lines whose columns begin at the same places."""
-    if not rows:
-        return []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _axis(axis: AxisRef, mesh: Mesh) -> str:
-    whole = axis.name in mesh.sizes and mesh.is_full(axis)
-    return axis.name if whole else f"{axis.name}:({axis.pre}){axis.size}"
+    Arguments:
+        explanation: The explanation.
+        everything: Whether to write every link and stop, and when it happened; else long lists are cut short.
+    """
+    return "\n".join(line for section in outline(explanation, everything) for line in section.lines())

@@ -3,8 +3,9 @@
 | name | value |
 | --- | --- |
 | `params/w1` | the argument, or else the result, of that name |
+| `result params/w1` | the result, where an argument has that name too |
 | `step.py:41` | every value made at that line |
-| `jit(step)/mul` | what is made where `loc("jit(step)/mul")` says so |
+| `jit(step)/mul`, `mul` | what is made where `loc("jit(step)/mul")` says so |
 | `%12`, `%12#1`, `%arg0` | as MLIR prints the module |
 """
 
@@ -12,17 +13,25 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.locations import Location
 from shardwright.notation.modules import write
 
-__all__ = ["find_value"]
+__all__ = ["find_value", "printed_names"]
 
-_LINE = re.compile(r"(?P<file>.+):(?P<line>\d{1,9})(?::\d+)?$")
+_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9})(?::\d+)?$")
+_FRAME = re.compile(r'"([^"]+)":(\d{1,9}):')
 _KNOWN = 2_000
 """So many names are looked at for close matches."""
+_SHOWN = 5
+_REMEDY = "give an argument, a result, FILE:LINE, a location's name or a printed number like %12"
+
+_Made = list[tuple[Location, Op]]
+"""Ops with results, and where they are made."""
 
 
 def find_value(graph: Graph, name: str) -> tuple[int, ...]:
@@ -30,7 +39,7 @@ def find_value(graph: Graph, name: str) -> tuple[int, ...]:
 
     Arguments:
         graph: The program.
-        name: An argument or result name, `FILE:LINE`, a location's name, or a printed number.
+        name: An argument or result name, `FILE:LINE`, a location's name or the end of it, or a printed number.
 
     Returns:
         Numbers of values; `~n` for result `n` of `main`.
@@ -40,50 +49,107 @@ def find_value(graph: Graph, name: str) -> tuple[int, ...]:
     """
     if name.startswith("%"):
         return (_printed(graph, name),)
-    main = graph.main
-    arguments = dict(zip(main.argument_names, main.block.arguments, strict=True))
-    if name in arguments:
-        return (arguments[name],)
-    results = {result: ~index for index, result in enumerate(main.result_names)}
-    if name in results:
-        return (results[name],)
-    made = _by_location(graph)
-    line = _LINE.match(name)
-    if line is not None:
-        found = _at_line(graph, made, line["file"], int(line["line"]))
-        if found:
-            return found
-    ops = [op for number, several in made.items() if graph.locations[number].name == name for op in several]
+    boundary = _boundary(graph)
+    kind, _, rest = name.partition(" ")
+    if kind in ("argument", "result") and rest in boundary[kind]:
+        return (boundary[kind][rest],)
+    for known in boundary.values():
+        if name in known:
+            return (known[name],)
+    made = _made(graph)
+    ops = _named(made, name)
     if len(ops) == 1:
         return ops[0].results
     if ops:
-        raise _ambiguous(graph, name, ops)
-    raise _unknown(graph, name, [*arguments, *results, *_location_names(graph, made)])
+        raise _ambiguous(graph, name, [value for op in ops for value in op.results])
+    line = _LINE.match(name)
+    if line is not None:
+        return _at_line(graph, made, line["file"], int(line["line"]))
+    if name.isdecimal():
+        raise _bare_number(graph, name)
+    raise _unknown(name, [*boundary["argument"], *boundary["result"], *_location_names(made)])
 
 
-def _by_location(graph: Graph) -> dict[int, list[Op]]:
-    """Ops with results by the number of their location."""
-    made: dict[int, list[Op]] = {}
+def printed_names(graph: Graph) -> dict[str, list[int]]:
+    """The values by the names that MLIR prints; regions beside each other use the same names again."""
+    module = write(graph)  # with shardings: of what does not verify without them, MLIR prints other names
+    function = next(op for op in module.body.operations if op.operation.name == "func.func").operation
+    names: dict[str, list[int]] = {}
+    _name_block(graph.main.block, function.regions[0].blocks[0], ir.AsmState(function), names)
+    return names
+
+
+def _boundary(graph: Graph) -> dict[str, dict[str, int]]:
+    """Arguments and results of `main` by name; an argument goes before a result of its name."""
+    main = graph.main
+    return {
+        "argument": dict(zip(main.argument_names, main.block.arguments, strict=True)),
+        "result": {result: ~index for index, result in enumerate(main.result_names)},
+    }
+
+
+def _made(graph: Graph) -> _Made:
+    places: dict[int, Location] = {}
+    made: _Made = []
     for op in graph.walk():
         if op.results:
-            made.setdefault(op.location, []).append(op)
+            found = places.get(op.location)
+            if found is None:
+                found = places[op.location] = graph.locations[op.location]
+            made.append((found, op))
     return made
 
 
-def _at_line(graph: Graph, made: dict[int, list[Op]], file: str, line: int) -> tuple[int, ...]:
-    """What is made at a line of a file, which may be given by the end of its path."""
+def _is_same_file(found: Location, file: str) -> bool:
+    """Whether a file is the one of a location; the end of its path is enough."""
+    return found.file == file or found.file.endswith("/" + file)
+
+
+def _named(made: _Made, name: str) -> list[Op]:
+    """The ops whose location has a name, or else those where the last parts of a path of names are it."""
+    return [op for found, op in made if name and found.name == name] or [
+        op for found, op in made if name and found.name.endswith("/" + name)
+    ]
+
+
+def _at_line(graph: Graph, made: _Made, file: str, line: int) -> tuple[int, ...]:
+    """What is made at a line of a file, or else by what is called there.
+
+    Raises:
+        ShardingError: nothing is.
+    """
+    there = [(found.line, op) for found, op in made if _is_same_file(found, file)]
+    values = [value for number, op in there if number == line for value in op.results]
+    values = values or _called_at(graph, file, line)
+    if values:
+        return tuple(sorted(values))
+    lines = sorted({number for number, _ in there}, key=lambda number: (abs(number - line), number))
+    nearest = [f"{file}:{number}" for number in lines[:_SHOWN]]
+    files = list(dict.fromkeys(found.file for found, _ in made if found.file))
+    raise ShardingError(
+        f"no value is made at {file[:200]}:{line}",
+        cause=f"the nearest are {', '.join(nearest)}" if nearest else f"values are made in {', '.join(files[:_SHOWN])}",
+        remedy=_REMEDY,
+    )
+
+
+def _called_at(graph: Graph, file: str, line: int) -> list[int]:
+    """What is made by calls at a line of a file."""
+    passes: dict[int, bool] = {}
     values: list[int] = []
-    for number, ops in made.items():
-        found = graph.locations[number]
-        if found.line == line and (found.file == file or found.file.endswith("/" + file)):
-            values += [value for op in ops for value in op.results]
-    return tuple(sorted(values))
+    for op in graph.walk():
+        if op.location not in passes:
+            frames = _FRAME.findall(str(graph.locations.handle(op.location)))
+            places = [Location(graph.locations.source if name == "-" else name, int(at)) for name, at in frames]
+            passes[op.location] = any(place.line == line and _is_same_file(place, file) for place in places)
+        if passes[op.location]:
+            values += op.results
+    return values
 
 
-def _location_names(graph: Graph, made: dict[int, list[Op]]) -> list[str]:
+def _location_names(made: _Made) -> list[str]:
     names: dict[str, None] = {}
-    for number in made:
-        found = graph.locations[number]
+    for found, _ in made:
         if found.name:
             names[found.name] = None
         if found.file:
@@ -91,41 +157,69 @@ def _location_names(graph: Graph, made: dict[int, list[Op]]) -> list[str]:
     return list(names)
 
 
-def _ambiguous(graph: Graph, name: str, ops: list[Op]) -> ShardingError:
-    places = [f"{op.signature.label} at {graph.locations[op.location]}" for op in ops[:5]]
-    more = f", and {len(ops) - 5} more" if len(ops) > 5 else ""
+def _ambiguous(graph: Graph, name: str, values: list[int]) -> ShardingError:
+    printed = {value: text for text, several in printed_names(graph).items() for value in several}
+    makers = {value: op for op in graph.walk() for value in op.results}
+    said = [
+        f"{printed[value]} ({makers[value].signature.label} at {graph.locations[makers[value].location]})"
+        if value in makers
+        else f"{printed[value]} (an argument of a region)"
+        for value in values[:_SHOWN]
+    ]
     return ShardingError(
         f"several values are called {name!r}",
-        cause=", ".join(places) + more,
-        remedy="name one by FILE:LINE, by its location's name or by its printed number, %12",
+        cause=", ".join(said) + (f", and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""),
+        remedy="name one by FILE:LINE or by its location's name"
+        + ("" if name[0] == "%" else ", or by its number, %12"),
     )
 
 
-def _unknown(graph: Graph, name: str, known: list[str]) -> ShardingError:
-    close = difflib.get_close_matches(name[:200], known[:_KNOWN], 5, 0.5)
-    some = close or known[:5]
+def _unknown(name: str, known: Iterable[str]) -> ShardingError:
+    names = list(known)
+    close = difflib.get_close_matches(name[:200], names[:_KNOWN], _SHOWN, 0.5)
+    some = close or names[:_SHOWN]
     return ShardingError(
         f"there is no value called {name[:200]!r}",
         cause=f"{'close to it' if close else 'for example'}: {', '.join(some)}" if some else "",
-        remedy="give an argument, a result, FILE:LINE, a location's name or a printed number like %12",
+        remedy=_REMEDY,
+    )
+
+
+def _bare_number(graph: Graph, name: str) -> ShardingError:
+    arguments = graph.main.argument_names
+    number = int(name[:9])
+    also = f"; argument {number} is called {arguments[number]}" if number < len(arguments) else ""
+    return ShardingError(
+        f"there is no value called {name[:200]!r}",
+        cause=f"a bare number may be that of a value or of an argument{also}",
+        remedy=f"give %{name[:9]} for the value that MLIR prints so, or the argument's name",
     )
 
 
 def _printed(graph: Graph, name: str) -> int:
-    """The value that MLIR prints as `name`; regions beside each other use the same names again."""
-    module = write(graph, shardings=False)
-    function = next(op for op in module.body.operations if op.operation.name == "func.func").operation
-    names: dict[str, list[int]] = {}
-    _name_block(graph.main.block, function.regions[0].blocks[0], ir.AsmState(function), names)
+    """The value that MLIR prints as `name`."""
+    names = printed_names(graph)
     found = names.get(name) or names.get(name.removesuffix("#0")) or []
-    if len(found) == 1:
-        return found[0]
+    if found and _is_carried(graph, found):
+        return found[-1]
     if found:
-        ops = [op for op in graph.walk() if any(value in op.results for value in found)]
-        raise _ambiguous(graph, name, ops)
+        raise _ambiguous(graph, name, found)
     if name + "#0" in names:
         raise ShardingError(f"{name} is an op of several results", remedy=f"name one of them: {name}#0")
-    raise _unknown(graph, name, list(names))
+    boundary = _boundary(graph)
+    is_name = any(name[1:] in known for known in boundary.values())
+    raise _unknown(name, [name[1:]] if is_name else names)
+
+
+def _is_carried(graph: Graph, values: list[int]) -> bool:
+    """Whether values are one, or what a loop carries: its condition and its body call that alike."""
+    wanted = set(values)
+    return len(values) == 1 or any(
+        wanted == set(carried)
+        for op in graph.walk()
+        if op.name == "stablehlo.while"
+        for carried in zip(*(region.arguments for region in op.regions), strict=True)
+    )
 
 
 def _name_block(block: Block, written: ir.Block, state: ir.AsmState, names: dict[str, list[int]]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.propagation.explanation import Annotation
-from shardwright.propagation.reasons import Event, Recording, Step
+from shardwright.propagation.find import printed_names
+from shardwright.propagation.reasons import Event, Recording, Rewritten, Step
 from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Edge
 from shardwright.sharding import TensorSharding
 
@@ -42,12 +44,19 @@ class History:
         self.graph = graph
         self.changes: dict[int, list[Change]] = {}
         self.makers: dict[int, Op] = {value: op for op in record.ops for value in op.results}
+        self.positions = {op: number for number, op in enumerate(record.ops)}
+        self.owners = {value: op for op in record.ops for region in op.regions for value in region.arguments}
         self.arguments = {value: index for index, value in enumerate(record.working.block.arguments)}
         for time, event in enumerate(record.events):
             if isinstance(event, Step):
                 self._step(time, event)
             else:
                 self._add(Change(time, event.before, event.after, event, event.place), event.place)
+
+    @cached_property
+    def printed(self) -> dict[int, str]:
+        """What MLIR calls each value."""
+        return {value: name for name, values in printed_names(self.graph).items() for value in values}
 
     def _step(self, time: int, step: Step) -> None:
         sharding = self.record.sharding
@@ -81,26 +90,48 @@ class History:
             return Annotation(f"result {main.result_names[~place]}", "", said, priority)
         if place in self.arguments:
             return Annotation(f"argument {main.argument_names[self.arguments[place]]}", "", said, priority)
-        op = self.makers.get(place)
-        if op is None:
-            return Annotation("the program", "", said, priority)
+        op = self.makers[place] if place in self.makers else self.owners[place]
         if op.name == EDGE:
             edge = self.record.working.edges[place]
             return Annotation(_edge_annotation(edge), self.where(edge.parent), said, priority)
         label = CONSTRAINT if op in self.record.constraints else op.signature.label
         return Annotation(label, self.where(op), said, priority)
 
+    def own_annotation(self, place: int) -> Annotation | None:
+        """What the program says about a place, if it says anything."""
+        first = self.changes.get(place, [None])[0]
+        if first is None or not isinstance(first.event, Rewritten) or first.event.why not in ("annotation", "edge"):
+            return None
+        return self.annotation(place, first.after)
+
+    def closer(self, place: int, dim: int) -> Annotation | None:
+        """What closed a dimension of a place."""
+        for change in self.changes.get(place, []):
+            if change.after is None or change.after.dims[dim].open:
+                continue
+            event = change.event
+            if isinstance(event, Step) or event.why == "group":
+                return None
+            if event.why == "constraint":
+                return self.constraint_on(place, change.after)
+            return self.annotation(place, change.after)
+        return None
+
     def constraint_on(self, value: int, said: TensorSharding | None) -> Annotation:
         """The constraint, or the in-sharding of a manual computation, that a value was given."""
-        for op in self.record.ops:
-            for index, operand in enumerate(op.operands):
-                if operand != value:
-                    continue
-                if op in self.record.constraints:
-                    return Annotation(CONSTRAINT, self.where(op), said)
-                if op.name == MANUAL:
-                    return Annotation(f"in_shardings of {MANUAL}, operand {index}", self.where(op), said)
-        return Annotation("a constraint", "", said)
+        op, index = self.constrainer(value)
+        where = CONSTRAINT if op.name != MANUAL else f"in_shardings of {MANUAL}, operand {index}"
+        return Annotation(where, self.where(op), said)
+
+    def constrainer(self, value: int) -> tuple[Op, int]:
+        """The constraint or the manual computation that gave a value its sharding, and as which operand it reads it."""
+        return next(
+            (op, index)
+            for op in self.record.ops
+            if op in self.record.constraints or op.name == MANUAL
+            for index, operand in enumerate(op.operands)
+            if operand == value
+        )
 
     def where(self, op: Op) -> str:
         """Where an op comes from, or nothing."""

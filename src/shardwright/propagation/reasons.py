@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
@@ -21,6 +22,9 @@ from shardwright.propagation.engine import Changes, Key, Numbers, StepTable, Wor
 from shardwright.propagation.method import Phase
 from shardwright.propagation.working import CONSTRAINT, Working
 from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:
+    from shardwright.propagation.history import History
 
 __all__ = ["Event", "Recording", "Rewritten", "Step", "When"]
 
@@ -95,6 +99,7 @@ class Recording:
         end_of_propagation: How many events there were before export.
         is_exported: Whether export steps followed.
         result_shardings: What these made of the shardings of the results of `main`.
+        history: The events by place, kept from one question to the next.
     """
 
     def __init__(self) -> None:
@@ -111,6 +116,7 @@ class Recording:
         self.end_of_propagation = 0
         self.is_exported = False
         self.result_shardings: list[TensorSharding | None] = []
+        self.history: History | None = None
         self._worklist: Worklist | None = None
         self._results: list[int] = []
         self._initial: list[int] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shardwright.mesh import Axes, AxisRef
+from shardwright.mesh import Axes, AxisRef, can_coexist, subtract_axes
 from shardwright.propagation.compatible import prefix_status
 from shardwright.propagation.projection import TensorProjection
 from shardwright.propagation.reasons import Step
 from shardwright.propagation.step import Outcome, outcome
 
-__all__ = ["Node", "Part", "new_axes", "parts", "result_of"]
+__all__ = ["Node", "Part", "fresh_axes", "new_axes", "parts", "result_of"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -77,6 +77,17 @@ def _source(tensors: Sequence[TensorProjection], factor: int, axes: Axes) -> int
         if said is not None and prefix_status(axes, said.axes):
             return tensor
     return None
+
+
+def fresh_axes(after: Axes, before: Axes) -> Axes:
+    """The axes of one list that are not in another, or the parts of them; whole where parts have no common split.
+
+    `w:(1)3` in the place of `w:(1)2` is fresh, for the two share no boundary but the first.
+    """
+    fresh: list[AxisRef] = []
+    for axis in after:
+        fresh += subtract_axes((axis,), before) if all(can_coexist(axis, other) for other in before) else (axis,)
+    return tuple(fresh)
 
 
 def new_axes(step: Step) -> list[tuple[AxisRef, Node, Node]]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from shardwright.ir.graph import Op
-from shardwright.mesh import AxisRef, subtract_axes
+from shardwright.mesh import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.propagation.compatible import Direction
+from shardwright.propagation.dataflow import manual_axes
 from shardwright.propagation.engine import StepTable
-from shardwright.propagation.explanation import Stop
+from shardwright.propagation.explanation import Annotation, Stop
 from shardwright.propagation.history import History
 from shardwright.propagation.priorities import BARRIERS, flow_of
 from shardwright.propagation.reasons import Rewritten
 from shardwright.propagation.refusal import Case, Refusal, refusal
-from shardwright.propagation.trace import tensor_names
-from shardwright.propagation.working import CONSTRAINT, DATA_FLOW_OPS, EDGE, GROUP
+from shardwright.propagation.sources import fresh_axes
+from shardwright.propagation.step import common_mesh
+from shardwright.propagation.trace import chains_to, tensor_names
+from shardwright.propagation.unanimous import objection
+from shardwright.propagation.working import CONSTRAINT, DATA_FLOW_OPS, EDGE, GROUP, MANUAL
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 
@@ -25,11 +31,16 @@ _NO_AXES_FLOW = DATA_FLOW_OPS | {GROUP, "func.return", "stablehlo.return", "sdy.
 
 
 def stops_at(history: History, place: int) -> list[Stop]:
-    """The stops at every op that a value touches, in program order, then those at the boundary."""
+    """The stops at every op that a value touches, in program order, then those at the boundary.
+
+    For a result of `main`, what it returns is the value.
+    """
+    value = place if place >= 0 else history.record.returned[~place]
     found: list[Stop] = []
     for position, op in enumerate(history.record.ops):
-        if place in history.record.tensors[position] and op.name not in _NO_AXES_FLOW:
-            found += _at_op(history, place, position, op)
+        if value in history.record.tensors[position] and op.name not in _NO_AXES_FLOW:
+            found += _at_op(history, value, position, op)
+    found += _at_computations(history, value)
     found += _at_results(history, place)
     found += _at_boundary(history, place)
     return list(dict.fromkeys(found))
@@ -39,19 +50,23 @@ def _at_op(history: History, place: int, position: int, op: Op) -> Iterator[Stop
     record = history.record
     places = record.tensors[position]
     table = record.tables[position]
-    label, where = _label(history, op)
-    if table is None:
-        sharding = record.sharding(record.final[place])
-        if len(places) < 2 or sharding is None or op in record.buried:
-            return
-        reason = "barrier" if flow_of(op.signature) in BARRIERS else "no rule"
-        detail = "axes do not flow through it" if reason == "barrier" else "what its dimensions mean is not known"
-        name = tensor_names(history, position)[places.index(place)]
-        for axis in sharding.used_axes:
-            yield Stop(axis, label, where, name, "its other tensors", reason, detail)
+    at = _label(history, op)
+    names = tensor_names(history, position)
+    if op in record.buried or len(places) < 2:
         return
-    case = Case.of(table, [record.final[value] for value in places])
-    yield from _between(history, case, places, place, tensor_names(history, position), (label, where))
+    if table is None:
+        barrier = flow_of(op.signature) in BARRIERS
+        detail = "axes do not flow through it" if barrier else "what its dimensions mean is not known"
+        yield from _none_flow(history, places, place, names, at, Refusal("barrier" if barrier else "no rule", detail))
+        return
+    key = tuple(record.final[value] for value in places)
+    mesh = common_mesh(table.seen(key))
+    if mesh is None or mesh.is_maximal:
+        yield from _none_flow(history, places, place, names, at, Refusal("mesh", "its tensors lie on different meshes"))
+        return
+    case = Case.of(table, key)
+    yield from _between(history, case, places, place, names, at)
+    yield from _reduced(case, places, place, names, at)
 
 
 def _label(history: History, op: Op) -> tuple[str, str]:
@@ -59,6 +74,27 @@ def _label(history: History, op: Op) -> tuple[str, str]:
         op = history.record.working.edges[op.results[0]].parent
     name = CONSTRAINT if op.name == "sdy.reshard" and op in history.record.constraints else op.signature.label
     return name, history.where(op)
+
+
+def _none_flow(
+    history: History, places: tuple[int, ...], place: int, names: list[str], at: tuple[str, str], why: Refusal
+) -> Iterator[Stop]:
+    """The stops at an op through which no axis flows at all; an axis that both sides have is none."""
+    record = history.record
+    used = {value: _used(record.sharding(record.final[value])) for value in places}
+    own = names[places.index(place)]
+    others = [value for value in used if value != place]
+    for axis in used[place]:
+        if any(not overlaps_any(axis, used[value]) for value in others):
+            yield Stop(axis, *at, own, "its other tensors", why.reason, why.detail)
+    for value in others:
+        for axis in used[value]:
+            if not overlaps_any(axis, used[place]):
+                yield Stop(axis, *at, names[places.index(value)], own, why.reason, why.detail, True)
+
+
+def _used(sharding: TensorSharding | None) -> Axes:
+    return () if sharding is None else sharding.used_axes
 
 
 def _between(
@@ -73,29 +109,59 @@ def _between(
                 if places[other] == place or factor not in tensor.factors:
                     continue
                 for source, target in ((mine, other), (other, mine)):
-                    why = refusal(case, source, target, factor)
+                    why = _refusal(history, case, (source, target), factor, names, places[target])
                     if why is not None:
-                        yield _stop(history, case, factor, (source, target), places, names, at, why)
+                        axis = _lacking(case, source, target, factor)
+                        yield Stop(axis, *at, names[source], names[target], why.reason, why.detail, target == mine)
 
 
-def _stop(
-    history: History,
-    case: Case,
-    factor: int,
-    ends: tuple[int, int],
-    places: tuple[int, ...],
-    names: list[str],
-    at: tuple[str, str],
-    why: Refusal,
-) -> Stop:
-    source, target = ends
+def _refusal(
+    history: History, case: Case, ends: tuple[int, int], factor: int, names: list[str], target: int
+) -> Refusal | None:
+    """Why the target of an op has fewer axes for a factor than the source, and what in the program is behind it."""
+    why = refusal(case, *ends, factor)
+    if why is None:
+        return None
+    if why.reason in ("late", "elementwise"):
+        return objection(case, names, ends[1], factor) or why
+    if why.at is None:
+        return why
+    waited = _waited(history, target, why.at)
+    if waited:
+        return replace(why, reason="priority", detail=f"{why.detail}, which the program gives priority {waited}")
+    return replace(why, detail=why.detail + _blame(history, target, why))
+
+
+def _blame(history: History, place: int, why: Refusal) -> str:
+    """Which annotation is behind what stands in the way on dimension `why.at` of a place."""
+    assert why.at is not None, "only what stands in the way has a dimension"
+    if why.reason == "closed":
+        said = history.closer(place, why.at)
+        return f" by {_source(said)}" if said is not None else ""
+    chains = [chain for chain in chains_to(history, place, history.record.end_of_propagation) if chain.dim == why.at]
+    sources = dict.fromkeys(_source(chain.annotation) for chain in chains)
+    return f", from {' and '.join(sources)}" if sources else ""
+
+
+def _source(said: Annotation) -> str:
+    return f"{said.where} at {said.location}" if said.location else said.where
+
+
+def _lacking(case: Case, source: int, target: int, factor: int) -> AxisRef:
     had, has = case.tensors[source].factors[factor].axes, case.tensors[target].factors[factor].axes
-    axis = (subtract_axes(had, has) or had)[0]
-    reason, detail = why.reason, why.detail
-    waited = _waited(history, places[target], why.at)
-    if waited and reason in ("conflict", "closed"):
-        reason, detail = "priority", f"{detail}, which the program gives priority {waited}"
-    return Stop(axis, *at, names[source], names[target], reason, detail)
+    return (fresh_axes(had, has) or had)[0]
+
+
+def _reduced(case: Case, places: tuple[int, ...], place: int, names: list[str], at: tuple[str, str]) -> Iterator[Stop]:
+    """Axes of operands along dimensions that the op reduces, which its results do not have."""
+    for source, target in itertools.product(range(case.operands), range(case.operands, len(places))):
+        if place not in (places[source], places[target]):
+            continue
+        lost = case.table.rule.reduction - set(case.tensors[target].factors)
+        for factor, said in case.tensors[source].factors.items():
+            for axis in said.axes if factor in lost else ():
+                detail = "the op reduces the dimension that it splits"
+                yield Stop(axis, *at, names[source], names[target], "reduced", detail, places[target] == place)
 
 
 def _waited(history: History, place: int, dim: int | None) -> int:
@@ -105,6 +171,22 @@ def _waited(history: History, place: int, dim: int | None) -> int:
     if dim is None or first is None or dim >= len(first.dims):
         return 0
     return first.dims[dim].priority or 0
+
+
+def _at_computations(history: History, place: int) -> Iterator[Stop]:
+    """Manual axes, which bodies of manual computations do not see."""
+    working = history.record.working
+    for edge in working.edges.values():
+        source = working.holder_of(edge.sources[0])
+        if edge.parent.name != MANUAL or not edge.inward or edge.boundary is None or place not in (source, edge.value):
+            continue
+        manual = manual_axes(edge.parent.signature)
+        source_name, target_name = tensor_names(history, history.positions[edge.op])
+        for axis in edge.boundary.used_axes:
+            if axis.name in manual:
+                detail = "the body is written for one part along it"
+                at = (MANUAL, history.where(edge.parent))
+                yield Stop(axis, *at, source_name, target_name, "manual", detail, place == edge.value)
 
 
 def _at_results(history: History, place: int) -> Iterator[Stop]:

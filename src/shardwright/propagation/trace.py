@@ -10,16 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shardwright.mesh import AxisRef, subtract_axes
+from shardwright.ir.graph import Op
+from shardwright.mesh import AxisRef, can_coexist, subtract_axes
 from shardwright.propagation.explanation import Annotation, Chain, Link
 from shardwright.propagation.history import Change, History
 from shardwright.propagation.projection import TensorProjection
 from shardwright.propagation.reasons import Rewritten, Step, When
-from shardwright.propagation.sources import parts, result_of
-from shardwright.propagation.working import EDGE, Edge
+from shardwright.propagation.sources import fresh_axes, parts, result_of
+from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Edge
 from shardwright.sharding import TensorSharding
 
-__all__ = ["chains_to", "phase_text", "tensor_names"]
+__all__ = ["chains_to", "phase_text", "region_name", "tensor_names"]
 
 _LIMIT = 10_000
 """Links in all chains of one value; a chain is as long as the way through the program."""
@@ -98,12 +99,12 @@ def _introduced(history: History, spot: _Spot) -> list[tuple[Change | None, Axis
     missing = [spot.axis]
     found: list[tuple[Change | None, AxisRef]] = []
     for change in history.latest(spot.place, spot.time):
-        gained = subtract_axes(_axes(change.after, spot.dim), _axes(change.before, spot.dim))
+        gained = fresh_axes(_axes(change.after, spot.dim), _axes(change.before, spot.dim))
         rest: list[AxisRef] = []
         for axis in missing:
             fresh = _common(gained, axis)
             found += [(change, part) for part in fresh]
-            rest += subtract_axes((axis,), fresh)
+            rest += subtract_axes((axis,), fresh) if all(can_coexist(axis, part) for part in fresh) else ()
         missing = rest
         if not missing:
             return found
@@ -122,9 +123,7 @@ def _origin(
     if isinstance(event, Step):
         return [], list(_step_sources(history, event, change, spot))
     if event.why == "constraint":
-        annotation = history.constraint_on(spot.place, event.after)
-        link = Link("constraint", annotation.where, annotation.location, "result 0", "operand 0", spot.axis, spot.dim)
-        return [(annotation, [link])], []
+        return [(history.constraint_on(spot.place, event.after), [_constraint(history, spot)])], []
     if event.why == "group":
         link = Link("group", "sdy.sharding_group", "", "member", "member", spot.axis, spot.dim)
         for member in history.record.grouped_with(spot.place):
@@ -141,6 +140,12 @@ def _said(history: History, place: int, event: Rewritten) -> TensorSharding | No
     """The sharding as the program says it, where a later priority had hidden some of it."""
     first = history.changes[place][0]
     return first.after if event.why == "priority" else event.after
+
+
+def _constraint(history: History, spot: _Spot) -> Link:
+    op, index = history.constrainer(spot.place)
+    name, source = (MANUAL, "in_shardings") if op.name == MANUAL else (CONSTRAINT, "result 0")
+    return Link("constraint", name, history.where(op), source, f"operand {index}", spot.axis, spot.dim)
 
 
 def _spread(history: History, holder: int, spot: _Spot) -> Link:
@@ -164,7 +169,7 @@ def _step_sources(history: History, step: Step, change: Change, spot: _Spot) -> 
     for part in sorted(parts(step, found), key=lambda part: part.tensor < count):  # results first
         if step.places[part.tensor] != spot.place or part.dim != spot.dim or part.tensor not in gained:
             continue
-        for axis in _common(subtract_axes(part.after, part.before), spot.axis):
+        for axis in _common(fresh_axes(part.after, part.before), spot.axis):
             if any(axis.overlaps(other) for other in seen):
                 continue
             source = part.source if part.source is not None else _holder(found.before, part.factor, axis)
@@ -177,10 +182,12 @@ def _step_sources(history: History, step: Step, change: Change, spot: _Spot) -> 
 
 
 def _common(axes: tuple[AxisRef, ...], wanted: AxisRef) -> tuple[AxisRef, ...]:
-    """The parts of `axes` that overlap `wanted`, cut to it."""
+    """The parts of `axes` that overlap `wanted`, cut to it; whole where the two have no common split."""
     cut = []
     for axis in axes:
-        if axis.overlaps(wanted):
+        if not can_coexist(axis, wanted):
+            cut.append(axis)
+        elif axis.overlaps(wanted):
             low, high = max(axis.pre, wanted.pre), min(axis.end, wanted.end)
             cut.append(AxisRef(axis.name, low, high // low))
     return tuple(cut)
@@ -228,6 +235,13 @@ def _edge_names(edge: Edge) -> list[str]:
             names.append(f"operand {edge.index}")
         else:
             region = next(n for n, block in enumerate(edge.parent.regions) if block.terminator is reader)
-            names.append(f"value {edge.index} returned by region {region}")
+            names.append(f"value {edge.index} returned by {region_name(edge.parent, region)}")
     names.append(f"argument {edge.index} of its body" if edge.inward else f"result {edge.index}")
     return names
+
+
+def region_name(op: Op, number: int) -> str:
+    """What users call a region of an op: `its body`, `its condition`, `region 2`."""
+    if op.name == "stablehlo.while":
+        return ("its condition", "its body")[number]
+    return "its body" if len(op.regions) == 1 else f"region {number}"

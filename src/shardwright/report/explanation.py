@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from rich.console import Console
-from rich.text import Text
 
-from shardwright.propagation import Explanation, format_explanation
+from shardwright.propagation import Explanation
+from shardwright.propagation.outline import outline
+from shardwright.report.layout import Page
 
-__all__ = ["print_explanations"]
+__all__ = ["explanations_page", "print_explanations"]
+
+_VALUES = 20
+"""So many values are explained unasked; a line of a model that is unrolled makes hundreds."""
 
 
-def print_explanations(out: Console, explanations: Iterable[Explanation]) -> None:
-    """Print explanations, the value of each in bold, an empty line between them."""
-    for number, explanation in enumerate(explanations):
-        first, *rest = format_explanation(explanation).split("\n")
-        if number:
-            out.print()
-        out.print(Text(first, style="bold"))
+def print_explanations(out: Console, explanations: Sequence[Explanation], *, everything: bool = False) -> None:
+    """Print explanations, the value of each in bold, folded to the width of a terminal."""
+    explanations_page(explanations, out.width if out.is_terminal else None, everything=everything).print(out)
+
+
+def explanations_page(
+    explanations: Sequence[Explanation], width: int | None = None, *, everything: bool = False
+) -> Page:
+    """Explanations with an empty line between them; with `everything`, all of them, and all links and stops."""
+    page = Page(width)
+    shown = explanations if everything or len(explanations) <= _VALUES + 1 else explanations[:_VALUES]
+    for explanation in shown:
+        first, *rest = [line for section in outline(explanation, everything) for line in section.lines(width)]
+        page.heading(first)
         for line in rest:
-            out.print(Text(line))
+            text = line.lstrip()
+            page.line(text, indent=len(line) - len(text))
+    if len(shown) < len(explanations):
+        page.heading(f"… and {len(explanations) - len(shown)} more values; --all lists them", style="")
+    return page
