@@ -5,7 +5,8 @@ have to be; the others may be. Of all choices among the latter, the first is tak
 without any reshard, else without one of what has to be, else any. What follows for the other tensors is written down.
 
 Loops are the factors of the op's sharding rule: `linalg` and `tosa` ops have such an interface upstream, here
-StableHLO and all others with a rule. Ops without one, and those with tensor programs inside, stay as they are.
+StableHLO, ops that describe themselves by `indexing_maps`, constants, and all others with a rule. Ops without one, and
+those with tensor programs inside, stay as they are.
 
 Source: MLIR's `shard` dialect, passes `-sharding-propagation`, and its ShardingInterface.
 """
@@ -14,17 +15,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir
-from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.passes.attached import error_at
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.shard_annotations import Annotations, Split, grid_shapes
 from shardwright.passes.side_by_side import Part, read_side_by_side
+from shardwright.rules.interface import INDEXING_MAPS
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import is_constant
@@ -37,6 +39,8 @@ _TRAVERSALS = {
     "forward-backward": (False, True),
     "backward-forward": (True, False),
 }
+_DESCRIPTION = (INDEXING_MAPS, "iterator_types", "operandSegmentSizes")
+_CREATORS = frozenset({"arith.constant", "tensor.empty"})
 _MOST_CHOICES = 4096
 """Combinations of annotations that may be, above which only all of them and none are looked at."""
 
@@ -70,17 +74,28 @@ def _ops_of(part: Part) -> list[tuple[Any, ShardingRule]]:
     return [
         (handle, rule)
         for handle, op in part.ops
-        if handle.parent == part.handle and op.results and (rule := _loops_of(op)) is not None
+        if handle.parent == part.handle
+        and op.results
+        and (rule := _loops_of(_described(handle, op.signature))) is not None
     ]
 
 
-def _loops_of(op: Op) -> ShardingRule | None:
-    signature = op.signature
+def _described(handle: Any, signature: Signature) -> Signature:
+    """The signature with what describes its loops: MLIR does not list properties of ops that it does not know."""
+    unseen = [name for name in _DESCRIPTION if name in handle.attributes and signature.text(name) is None]
+    found: dict[str, Any] = {name: str(handle.attributes[name]) for name in unseen}
+    return signature.replace(**found) if found else signature
+
+
+def _loops_of(signature: Signature) -> ShardingRule | None:
     if signature.name.startswith(("shard.", "mesh.", "sdy.")):
         return None
-    if is_constant(signature):
-        return _free(signature)
-    return rule_for(signature)
+    if is_constant(signature) or signature.name in _CREATORS:
+        return _free(signature) if signature.results[0].is_tensor else None
+    rule = rule_for(signature)
+    if rule is None or rule.custom or signature.text(INDEXING_MAPS) is None:
+        return rule
+    return replace(rule, need_replication=frozenset(), permutation=frozenset())  # the interface splits any loop
 
 
 def _free(signature: Signature) -> ShardingRule:

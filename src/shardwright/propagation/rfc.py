@@ -1,9 +1,9 @@
 """The mesh RFC's own completion: backward over all ops once, then forward once.
 
-At every op its option is found (see `option`) and given to those of its operands and results about which nothing is
-said. A value's annotation is the sharding of the value; a use's is an `sdy.sharding_constraint`, or the sharding of a
-result of `main`. Annotations are required where all dimensions are closed, else hints. Between hints the earlier wins;
-what nothing is said of is replicated.
+At every op its option is found (see `statements`) from what the program says (see `annotations`), and given to those of
+its operands and results about which nothing is said. What is required wins, between hints the earlier, and a hint that
+loses is dropped; what nothing is said of is replicated. Loops that are summed over make partial sums, which are reduced
+where somebody reads them. Nothing passes a propagation barrier.
 
 No cost, no fixpoint, no priorities: the result is easily foreseen, which is the point of it.
 
@@ -12,6 +12,7 @@ Source: the mesh RFC on LLVM's forum, "Sharding Propagation Pass".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
@@ -19,22 +20,30 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
+from shardwright.notation.rfc.options import FUNCTION_MESH
+from shardwright.propagation.annotations import RESHARD, Annotations, Use
 from shardwright.propagation.boundary import outermost
-from shardwright.propagation.option import OPTION, Said, option_of, preset, shaped
-from shardwright.propagation.working import CONSTRAINT, GROUP, MANUAL, Working, preorder
+from shardwright.propagation.normalize import normalize
+from shardwright.propagation.option import OPTION, preset
+from shardwright.propagation.statements import Dropped, Said, made_partial, option_of, shaped
+from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working, preorder
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["complete"]
 
-_RESHARD = "sdy.reshard"
-_REFUSED = frozenset({MANUAL, "sdy.named_computation", GROUP})
-_TIED = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier"})
+_REFUSED = frozenset({MANUAL, NAMED, GROUP})
+_LOOP, _BARRIER = "stablehlo.while", "stablehlo.optimization_barrier"
+_TIED = frozenset({_LOOP, "stablehlo.case", "stablehlo.if", _BARRIER})
 
 
-def complete(graph: Graph) -> Graph:
+def complete(graph: Graph, dropped: list[Dropped] | None = None) -> Graph:
     """Complete the shardings of a program as the RFC does.
+
+    Arguments:
+        graph: The program; it is not changed.
+        dropped: Where to put the hints that could not be followed, in the order in which they were found.
 
     Returns:
         A new graph in which every tensor has a closed sharding, and an `sdy.reshard` stands where a use differs.
@@ -43,8 +52,9 @@ def complete(graph: Graph) -> Graph:
         ShardingError: required annotations that contradict each other, a malformed `shardwright.option`, no mesh, or
             what the RFC does not know: manual and named computations, sharding groups.
     """
-    mesh = next((mesh for mesh in graph.meshes.values() if mesh.axes), None)
-    if mesh is None:
+    meshes = [mesh for mesh in graph.meshes.values() if mesh.axes]
+    meshes += [said.mesh for said in graph.shardings if said is not None and said.mesh.axes][:1]
+    if not meshes:
         raise ShardingError("the program has no mesh", remedy='declare one: sdy.mesh @mesh = <["x"=8]>')
     for op in graph.walk():
         if op.name in _REFUSED:
@@ -55,25 +65,26 @@ def complete(graph: Graph) -> Graph:
                 cause="the RFC has annotations of values and uses only",
                 remedy="use another strategy",
             )
-    return _Completion(graph, mesh).run()
+    named = graph.main.attributes.get(FUNCTION_MESH, "").removeprefix("@").strip('"')
+    return _Completion(graph, graph.meshes.get(named, meshes[0]), [] if dropped is None else dropped).run()
 
 
 class _Completion:
-    def __init__(self, graph: Graph, mesh: Mesh) -> None:
+    def __init__(self, graph: Graph, mesh: Mesh, dropped: list[Dropped]) -> None:
         self.graph = graph
         self.mesh = mesh
+        self.dropped = dropped
         self.working = Working.of(graph)
         self.block = self.working.block
-        self.values: dict[int, TensorSharding] = {}
-        self.required: set[int] = set()
-        self.uses: dict[tuple[Op, int], tuple[TensorSharding, bool]] = {}
+        results = normalize(self.working, list(graph.main.result_shardings), graph.meshes)
+        said = Annotations(self.working, results, graph.locations)
+        self.values, self.required, self.lines, self.uses = said.values, said.required, said.lines, said.uses
         self.tied: dict[int, int] = {}
         self.users: dict[int, list[tuple[Op, int]]] = {}
         self.carried: dict[tuple[Op, int], int] = {}  # uses that control flow ties to one of its results
 
     def run(self) -> Graph:
-        self._annotations()
-        ops = [op for op in preorder(self.block) if op.name != CONSTRAINT]
+        ops = list(preorder(self.block))
         for op in ops:
             for index, value in enumerate(op.operands):
                 self.users.setdefault(self._of(value), []).append((op, index))
@@ -82,48 +93,7 @@ class _Completion:
             self._visit(op)
         for op in ops:
             self._visit(op)
-        return self._finish(ops)
-
-    # What the program says
-
-    def _annotations(self) -> None:
-        for value, sharding in enumerate(self.graph.shardings):
-            if sharding is not None:
-                self._say(value, sharding)
-        aliases: dict[int, tuple[int, TensorSharding | None]] = {}
-        for op in preorder(self.block):
-            operands = list(op.operands)
-            for index, value in enumerate(operands):
-                if value in aliases:
-                    operands[index], said = aliases[value]
-                    if said is not None:
-                        self.uses[op, index] = (said.closed(), not any(dim.open for dim in said.dims))
-            op.operands = tuple(operands)
-            if op.name == CONSTRAINT:
-                aliases[op.results[0]] = (op.operands[0], self.graph.shardings[op.results[0]])
-        self._drop_constraints(self.block)
-        read = {value for op in preorder(self.block) for value in op.operands}
-        for op in self.graph.walk():
-            dangling = op.name == CONSTRAINT and op.operands[0] not in self.values
-            if dangling and not any(op.results[0] in other.operands for other in self.graph.walk()):
-                said = self.graph.shardings[op.results[0]]
-                if said is not None and op.operands[0] in read:
-                    self._say(op.operands[0], said)
-        for index, said in enumerate(self.graph.main.result_shardings):
-            if said is not None:
-                required = not any(dim.open for dim in said.dims)
-                self.uses.setdefault((self.block.terminator, index), (said.closed(), required))
-
-    def _say(self, value: int, sharding: TensorSharding) -> None:
-        self.values[value] = sharding.closed()
-        if not any(dim.open for dim in sharding.dims):
-            self.required.add(value)
-
-    def _drop_constraints(self, block: Block) -> None:
-        block.ops = [op for op in block.ops if op.name != CONSTRAINT]
-        for op in block.ops:
-            for region in op.regions:
-                self._drop_constraints(region)
+        return self._finish()
 
     # Values that must be split alike
 
@@ -132,15 +102,19 @@ class _Completion:
         if op.name not in _TIED:
             return
         for index, result in enumerate(op.results):
-            for region in op.regions if op.name == "stablehlo.case" else op.regions[-1:]:
-                self.carried[region.terminator, index] = result
-            if op.name != "stablehlo.case":
-                self.carried[op, index] = result
-        if op.name != "stablehlo.while":
-            return
-        for region in op.regions:
+            for reader in self._carriers(op):
+                self.carried[reader, index] = result
+        for region in op.regions if op.name == _LOOP else ():
             for result, argument in zip(op.results, region.arguments, strict=True):
                 self.tied[argument] = result
+
+    def _carriers(self, op: Op) -> list[Op]:
+        """The ops whose operands become, number by number, the results of control flow."""
+        if op.name == _BARRIER:
+            return [op]
+        if op.name == _LOOP:
+            return [op, op.regions[1].terminator]
+        return [region.terminator for region in op.regions]
 
     def _of(self, value: int) -> int:
         return self.tied.get(value, value)
@@ -149,66 +123,64 @@ class _Completion:
 
     def _visit(self, op: Op) -> None:
         if op.name in _TIED:
-            self._visit_tied(op)
+            for index, result in enumerate(op.results):
+                if self.working.types[result].is_tensor:
+                    readers = [(reader, index) for reader in self._carriers(op)]
+                    rule = identity_rule(self.working.types[result].dims, len(readers))
+                    self._complete(op, rule, readers, (index,))
             return
-        rule = rule_for(op.signature)
-        if rule is None or not rule.operands + rule.results or op.name == _RESHARD:
-            return
-        where = str(self.graph.locations[op.location])
-        option = preset(op, rule, self.mesh, where)
+        found = rule_for(op.signature)
+        if found is not None and found.operands + found.results and op.name != RESHARD:
+            self._complete(op, found, [(op, index) for index in range(len(op.operands))], range(len(op.results)))
+
+    def _complete(self, op: Op, rule: ShardingRule, reads: list[tuple[Op, int]], results: Sequence[int]) -> None:
+        """Find the option of an op, and give it to what it reads and to its results."""
+        mesh, option = self.mesh, None
+        if op.signature.text(OPTION) is not None and op.name not in _TIED:
+            option = preset(op, rule, mesh, str(self.graph.locations[op.location]))
         if option is None:
-            said = self._said(op)
+            said = self._said(op, reads, results)
             if not said:
                 return
-            option = option_of(rule, said, op.signature.label, where)
-        for index, mapping in enumerate(rule.operands):
-            self.uses.setdefault((op, index), (shaped(rule, mapping, option, self.mesh), False))
-        for index, mapping in enumerate(rule.results):
-            self._give(op.results[index], shaped(rule, mapping, option, self.mesh))
+            found, option, dropped = option_of(rule, said, op.signature, lambda: str(self.graph.locations[op.location]))
+            mesh = found or mesh
+            self._drop(dropped, op, reads, results)
+        option = {factor: tuple(axis for axis in axes if axis.size > 1) for factor, axes in option.items()}
+        for read, mapping in zip(reads, rule.operands, strict=True):
+            self.uses.setdefault(read, Use(shaped(mapping, option, rule, mesh)))
+        for index, mapping in zip(results, rule.results, strict=True):
+            made = made_partial(shaped(mapping, option, rule, mesh), option, rule, op.signature)
+            if self.working.types[op.results[index]].is_tensor:
+                self.values.setdefault(self._of(op.results[index]), made)
 
-    def _said(self, op: Op) -> list[Said]:
+    def _said(self, op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> list[Said]:
         """What is said about an op's tensors, results first."""
         found: list[Said] = []
-        count = len(op.operands)
-        for index, value in enumerate(op.results):
-            sharding = self._value(value)
+        for tensor, index in enumerate(results, start=len(reads)):
+            value = self._of(op.results[index])
+            sharding, name = self.values.get(value), f"result {index} of {op.signature.label}"
             if sharding is not None:
-                name = f"result {index} of {op.signature.label}"
-                found.append(Said(count + index, sharding, self._of(value) in self.required, name))
-                continue
-            use = self._first_use(value)
-            if use is not None:
-                found.append(Said(count + index, use, False, f"a use of result {index}"))
-        for index, value in enumerate(op.operands):
-            use_said = self.uses.get((op, index))
-            if use_said is not None:
-                name = f"the use as operand {index} of {op.signature.label}"
-                found.append(Said(index, use_said[0], use_said[1], name))
-                continue
-            sharding = self._value(value)
-            if sharding is not None:
-                found.append(Said(index, sharding.with_axes(sharding.axes), False, f"operand {index}"))
+                required, line = value in self.required, self.lines.get(value, "")
+                found.append(Said(tensor, sharding, required, name, line, decided=True))
+            elif (use := self._first_use(value)) is not None:
+                found.append(Said(tensor, use, False, f"a use of {name}"))
+        for tensor, (reader, index) in enumerate(reads):
+            known, name = self.uses.get((reader, index)), f"operand {index} of {reader.signature.label}"
+            if known is not None:
+                found.append(Said(tensor, known.sharding, known.required, name, known.line))
+            elif (sharding := self._value(reader.operands[index])) is not None:
+                found.append(Said(tensor, sharding, False, name))
         return found
 
-    def _visit_tied(self, op: Op) -> None:
-        """Control flow: what goes in, and what its regions give, is split as the results are."""
-        for index, result in enumerate(op.results):
-            type = self.working.types[result]
-            if not type.is_tensor:
-                continue
-            rule: ShardingRule = identity_rule(type.dims, 1)
-            sharding = self._value(result) or self._first_use(result)
-            if sharding is None:
-                sharding = next((s for s in map(self._value, self._sources(op, index)) if s is not None), None)
-            if sharding is not None:
-                option = option_of(rule, [Said(1, sharding, False, f"result {index}")], op.name, "")
-                self._give(result, shaped(rule, rule.results[0], option, self.mesh))
-
-    def _sources(self, op: Op, index: int) -> list[int]:
-        inner = [region.terminator.operands[index] for region in op.regions[-1:]]
-        if op.name == "stablehlo.case":
-            return [region.terminator.operands[index] for region in op.regions]
-        return [op.operands[index], *inner]
+    def _drop(self, dropped: list[Dropped], op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> None:
+        """Hints that lost make room for what the op's option gives."""
+        self.dropped += dropped
+        for tensor in {one.hint.tensor for one in dropped}:
+            if tensor < len(reads):
+                del self.uses[reads[tensor]]
+            else:
+                value = self._of(op.results[results[tensor - len(reads)]])
+                del self.values[value], self.lines[value]
 
     def _value(self, value: int) -> TensorSharding | None:
         return self.values.get(self._of(value))
@@ -216,16 +188,12 @@ class _Completion:
     def _first_use(self, value: int) -> TensorSharding | None:
         for use in self.users.get(self._of(value), ()):
             if use in self.uses:
-                return self.uses[use][0]
+                return self.uses[use].sharding
         return None
-
-    def _give(self, value: int, sharding: TensorSharding) -> None:
-        if self.working.types[value].is_tensor:
-            self.values.setdefault(self._of(value), sharding)
 
     # The result
 
-    def _finish(self, ops: list[Op]) -> Graph:
+    def _finish(self) -> Graph:
         working = self.working
         for value in self.block.arguments:
             said = self._value(value) or self._first_use(value)
@@ -248,12 +216,11 @@ class _Completion:
     def _results(self) -> list[TensorSharding | None]:
         results: list[TensorSharding | None] = []
         for index, value in enumerate(self.block.terminator.operands):
-            said = self.uses.get((self.block.terminator, index))
-            sharding = said[0] if said is not None else self.working.shardings[value]
-            outer = outermost(sharding, self.working.types[value])
+            said, own = self.uses.get((self.block.terminator, index)), self.working.shardings[value]
+            summed = None if own is None else own.with_axes(own.axes)
+            outer = outermost(summed if said is None else said.sharding, self.working.types[value])
             if outer is not None:
-                outer = outer.with_axes(outer.evenly_dividing(self.working.types[value].dims).axes)
-                self.uses[self.block.terminator, index] = (outer, True)
+                self.uses[self.block.terminator, index] = Use(outer)
             results.append(outer)
         return results
 
@@ -272,18 +239,26 @@ class _Completion:
 
     def _read(self, op: Op, index: int, value: int, ops: list[Op], made: dict[tuple[int, TensorSharding], int]) -> int:
         """What an op is to read instead of `value`: a reshard, one for all uses alike in a block, if it needs one."""
-        now, wanted = self.working.shardings[value], self._wanted(op, index)
-        if now is None or wanted is None or wanted == now:
+        now, wanted = self.working.shardings[value], self._read_as(op, index)
+        if now is None or wanted is None or op.name == RESHARD or _serves(now, wanted):
             return value
         if (value, wanted) not in made:
             type = self.working.types[value]
             result = made[value, wanted] = self.working.new_value(type, wanted)
-            ops.append(Op(Signature(_RESHARD, (), (type,), (type,)), (value,), (result,), (), op.location))
+            ops.append(Op(Signature(RESHARD, (), (type,), (type,)), (value,), (result,), (), op.location))
         return made[value, wanted]
 
-    def _wanted(self, op: Op, index: int) -> TensorSharding | None:
+    def _read_as(self, op: Op, index: int) -> TensorSharding | None:
         result = self.carried.get((op, index))
         if result is not None:
             return self.working.shardings[result]
         said = self.uses.get((op, index))
-        return said[0] if said is not None else None
+        return None if said is None else said.sharding
+
+
+def _serves(now: TensorSharding, wanted: TensorSharding) -> bool:
+    """Whether a use needs no reshard; partitioning reduces partial sums that are alike else, and as late as it can."""
+    if wanted == now:
+        return True
+    summed = set(wanted.partial) <= set(now.partial)
+    return summed and wanted.with_axes(wanted.axes).equivalent(now.with_axes(now.axes))

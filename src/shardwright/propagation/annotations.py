@@ -1,0 +1,157 @@
+"""What a program says of its values and of their uses, as the mesh RFC tells the two apart.
+
+A value's own sharding is `as_result`; an `sdy.sharding_constraint`, or the sharding of a result of `main`, is for
+users. It is required where all dimensions are closed, else a hint; open dimensions that nothing splits say nothing.
+
+Source: the mesh RFC on LLVM's forum, AnnotateOp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.locations import LocationTable
+from shardwright.propagation.working import CONSTRAINT, Working, preorder
+from shardwright.sharding import TensorSharding
+
+__all__ = ["RESHARD", "Annotations", "Use"]
+
+RESHARD = "sdy.reshard"
+
+_Readers = dict[int, list[tuple[Op, int]]]
+"""Value → the ops that read it, and as which operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is said of an operand; `line` is the annotation's, empty where it follows from others."""
+
+    sharding: TensorSharding
+    required: bool = False
+    line: str = ""
+
+
+class Annotations:
+    """What is said, noted while constraints are taken out of a program.
+
+    Attributes:
+        values: The shardings of values.
+        required: The values whose shardings are required.
+        lines: Where these shardings stand, by value.
+        uses: What is said of uses: of an op's operand, by number.
+    """
+
+    def __init__(self, working: Working, results: Sequence[TensorSharding | None], locations: LocationTable) -> None:
+        """Read the program, whose results have these shardings.
+
+        Raises:
+            ShardingError: two constraints that nobody reads require different shardings of one value.
+        """
+        self.values: dict[int, TensorSharding] = {}
+        self.required: set[int] = set()
+        self.lines: dict[int, str] = {}
+        self.uses: dict[tuple[Op, int], Use] = {}
+        self._shardings = working.shardings
+        self._terminator = working.block.terminator
+        self._locations = locations
+        for value in working.block.arguments:
+            self._say(value, working.shardings[value], "")
+        for index, said in enumerate(results):
+            if said is not None and _speaks(said):
+                self.uses[self._terminator, index] = _use(said, "")
+        self._read(working.block)
+        _drop_constraints(working.block)
+
+    def _read(self, block: Block) -> None:
+        readers: _Readers = {}
+        constraints: list[Op] = []
+        for op in preorder(block):
+            for index, value in enumerate(op.operands):
+                readers.setdefault(value, []).append((op, index))
+            if op.name == CONSTRAINT:
+                constraints.append(op)
+            elif any(self._shardings[value] is not None for value in op.results):
+                line = str(self._locations[op.location])
+                for value in op.results:
+                    self._say(value, self._shardings[value], line)
+        unread: dict[int, Use] = {}
+        for op in sorted(constraints, key=self._speaks):  # those that say nothing are not in the way of others then
+            self._constraint(op, readers, unread)
+
+    def _speaks(self, constraint: Op) -> bool:
+        said = self._shardings[constraint.results[0]]
+        return said is not None and _speaks(said)
+
+    def _say(self, value: int, sharding: TensorSharding | None, line: str) -> None:
+        if sharding is None or not _speaks(sharding):
+            return
+        self.values[value] = sharding.closed()
+        self.lines[value] = line
+        if _is_required(sharding):
+            self.required.add(value)
+
+    def _constraint(self, op: Op, readers: _Readers, unread: dict[int, Use]) -> None:
+        """Note a constraint at the uses that it is for; what readers follow otherwise stays, as a reshard."""
+        (value,), (result,) = op.operands, op.results
+        said, read = self._shardings[result], readers.get(result, [])
+        if said is not None and _speaks(said):
+            use = _use(said, str(self._locations[op.location]))
+            if not read:
+                self._unread(value, said, use, readers, unread)
+            stands = use.required and any(self._is_resharded(reader, index, use) for reader, index in read)
+            for reading in read:
+                self.uses.setdefault(reading, use)
+            if stands:
+                op.signature = replace(op.signature, name=RESHARD)
+                self._say(result, said, use.line)
+                self.uses[op, 0] = use
+                return
+        for reader, _ in read:
+            reader.operands = tuple([value if one == result else one for one in reader.operands])
+        readers[value] += read
+
+    def _is_resharded(self, reader: Op, index: int, use: Use) -> bool:
+        """Whether what reads a constraint wants something else at once."""
+        if reader.name in (CONSTRAINT, RESHARD):
+            said = self._shardings[reader.results[0]]
+            return said is not None and _speaks(said) and said.closed() != use.sharding
+        returned = self.uses.get((reader, index)) if reader is self._terminator else None
+        return returned is not None and returned.sharding != use.sharding
+
+    def _unread(self, value: int, said: TensorSharding, use: Use, readers: _Readers, unread: dict[int, Use]) -> None:
+        """A constraint that nobody reads is said of the value, where others read that and it has no own sharding."""
+        if all(reader.name == CONSTRAINT and reader.results[0] not in readers for reader, _ in readers[value]):
+            return
+        before = unread.setdefault(value, use)
+        if before.required and use.required and before.sharding != use.sharding:
+            raise ShardingError(
+                f"a value is required to be {before.sharding!r} and {use.sharding!r}",
+                op=CONSTRAINT,
+                location=use.line,
+                cause=f"the first is at {before.line}; nobody reads either, so both are of the value itself",
+                remedy="take one of the two away, or let the op that it is for read its result",
+            )
+        if value not in self.values:
+            self._say(value, said, use.line)
+
+
+def _use(said: TensorSharding, line: str) -> Use:
+    return Use(said.closed(), _is_required(said), line)
+
+
+def _is_required(sharding: TensorSharding) -> bool:
+    return not any(dim.open for dim in sharding.dims)
+
+
+def _speaks(sharding: TensorSharding) -> bool:
+    return _is_required(sharding) or bool(sharding.used_axes or sharding.partial)
+
+
+def _drop_constraints(block: Block) -> None:
+    block.ops = [op for op in block.ops if op.name != CONSTRAINT]
+    for op in block.ops:
+        for region in op.regions:
+            _drop_constraints(region)
