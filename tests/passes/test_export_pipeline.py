@@ -33,7 +33,9 @@ _PROPAGATED = (
     "sdy-sharding-group-import,sdy-user-priority-propagate{keep-sharding-rules=true}"
 )
 _UNPARSABLE = re.compile(r",sdy-save-module")
-_PARTITIONER = re.compile(r",func\.func\(sdy-insert-explicit-reshards\{[^}]*\}\)")
+_RESHARDS = "sdy-insert-explicit-reshards"
+_WITHOUT_RESHARDS = re.compile(rf",func\.func\({_RESHARDS}\{{[^}}]*\}}\)")
+_OWN_SUM = re.compile(r"sdy\.(?:all_reduce|reduce_scatter)")
 
 
 def _cpp(options: dict[str, bool]) -> str:
@@ -52,18 +54,20 @@ def test_the_same_passes_run_for_the_same_options(options: dict[str, bool]) -> N
 
 @pytest.mark.oracle
 def test_the_passes_together_make_of_a_module_what_the_cpp_ones_make() -> None:
-    """All but the insertion of reshards, which is ours by design."""
+    """Sums that a module brings with it are made twice by the C++ pass that inserts reshards: it is left out there."""
     texts = [*EXPORT_MODULES, *(random_program(seed) for seed in range(100, 112))]
-    pipeline = _PARTITIONER.sub("", _UNPARSABLE.sub("", _cpp({})))
+    pipeline = _UNPARSABLE.sub("", _cpp({}))
     propagated = run_batch([(text, f"builtin.module({_PROPAGATED})") for text in texts[len(EXPORT_MODULES) :]])
     texts = [*EXPORT_MODULES, *(text for text in propagated if isinstance(text, str))]
+    sums = [_OWN_SUM.search(text) is not None for text in texts]
+    pipelines = [_WITHOUT_RESHARDS.sub("", pipeline) if own else pipeline for own in sums]
     compared = 0
-    for text, expected in zip(texts, run_batch([(text, pipeline) for text in texts]), strict=True):
+    for text, own, expected in zip(texts, sums, run_batch(list(zip(texts, pipelines, strict=True))), strict=True):
         if not isinstance(expected, str) or re.search(r"\{\}p\d", expected):
             continue
         module = load_module(text)
         for step in steps_of(_NAME):
-            if step.entry.name != "sdy-insert-explicit-reshards":
+            if not own or step.entry.name != _RESHARDS:
                 run_step(module, step)
         assert module_text(module) == expected
         compared += 1

@@ -82,7 +82,7 @@ def _options(number: int, name: str) -> dict[str, Value]:
         options["keep-sharding-rules"] = True
     if name != _NAMES[0] and number % 4:
         options["propagation-strategy"] = ("basic", "aggressive", "basic-then-aggressive")[number % 3]
-    if name == "sdy-op-priority-propagate" and number % 5 == 0:
+    if name in _NAMES[2:] and number % 5 == 0:
         options["run-op-priority-propagation"] = False
     return options
 
@@ -163,6 +163,38 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
     assert "stablehlo.negate" not in text
 
 
+_UNREAD = """
+sdy.mesh @mesh = <["x"=2]>
+func.func private @g(%a: tensor<8xf32>) -> tensor<8xf32> { return %a : tensor<8xf32> }
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %s: f32) -> tensor<8xf32> {
+  %b = stablehlo.constant dense<true> : tensor<i1>
+  %0 = "my.op"(%a) : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = func.call @g(%a) : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = stablehlo.negate %a : tensor<8xf32>
+  %3 = arith.addf %s, %s : f32
+  %6 = math.exp %s : f32
+  %7 = chlo.tan %a : tensor<8xf32> -> tensor<8xf32>
+  %8 = stablehlo.custom_call @foo(%a) : (tensor<8xf32>) -> tensor<8xf32>
+  %9 = mhlo.tan %a : tensor<8xf32>
+  %10 = "mhlo.custom_call"(%a) {call_target_name = "foo", has_side_effect = true} : (tensor<8xf32>) -> tensor<8xf32>
+  %12 = "stablehlo.if"(%b) ({
+    %z = "my.op"(%a) : (tensor<8xf32>) -> tensor<8xf32>
+    stablehlo.return %a : tensor<8xf32>
+  }, {
+    stablehlo.return %a : tensor<8xf32>
+  }) : (tensor<i1>) -> tensor<8xf32>
+  %13 = stablehlo.composite "my.c" %a {decomposition = @g} : (tensor<8xf32>) -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.oracle
+def test_what_nobody_reads_goes_where_it_goes_in_the_cpp() -> None:
+    """Calls and ops of unknown dialects stay, also within regions; pure ops of every known dialect go."""
+    assert assert_same([Job(_UNREAD, name) for name in _NAMES], refusals=False) == len(_NAMES)
+
+
 def test_carriers_are_propagated_as_carriers() -> None:
     text = _propagated("""
 sdy.mesh @mesh = <["x"=2, "y"=2]>
@@ -181,12 +213,53 @@ def test_a_module_that_is_dumped_is_the_propagated_one(tmp_path: os.PathLike[str
         assert module_text(load_module(file.read())) == module_text(load_module(text))
 
 
-def test_user_priorities_need_op_priorities() -> None:
-    declared = pass_named("sdy-user-priority-propagate")
-    assert isinstance(declared, Pass)
-    options = {**declared.defaults(), "run-op-priority-propagation": False}
-    with pytest.raises(ShardingError, match="run-op-priority-propagation=false is not supported"):
-        declared.apply(load_module(_PRIORITIES), options)
+_IN_ONE_ROUND: dict[str, Value] = {"run-op-priority-propagation": False}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("factors", ["aggressive", "basic", "basic-then-aggressive"])
+def test_user_priorities_without_those_of_ops_are_one_round_each(factors: str) -> None:
+    options = {**_IN_ONE_ROUND, "propagation-strategy": factors}
+    texts = [_PRIORITIES, *_imported(200, _COUNT)]
+    assert assert_same([Job(text, _NAMES[3], options) for text in texts]) > _COUNT // 2
+
+
+@pytest.mark.oracle
+@pytest.mark.long
+def test_many_modules_by_user_priority_alone() -> None:
+    jobs = [
+        Job(text, _NAMES[3], {**_IN_ONE_ROUND, "conservative-propagation": conservative})
+        for text in _imported(7000, 300)
+        for conservative in (False, True)
+    ]
+    assert assert_same(jobs) > 500
+
+
+_ROUNDS = """
+sdy.mesh @mesh = <["x"=2, "y"=2, "z"=2, "w"=2]>
+func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %b: tensor<8x8xf32>,
+    %c: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"z"}p1]>},
+    %d: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{?}, {"w"}]>}) -> tensor<8x8xf32> {
+  %0 = stablehlo.dot %a, %b : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = stablehlo.add %0, %c : tensor<8x8xf32>
+  %2 = stablehlo.multiply %1, %d : tensor<8x8xf32>
+  return %2 : tensor<8x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "in_rounds", "product"),
+    [
+        (_NAMES[3], True, '{"y", ?}, {"w", ?}'),
+        (_NAMES[3], False, '{"x", ?}, {"w", ?}'),
+        (_NAMES[2], True, '{"y", ?}, {"z", ?}'),
+        (_NAMES[2], False, '{"x", ?}, {"z", ?}'),
+    ],
+)
+def test_priorities_of_users_and_of_ops_go_without_each_other(name: str, in_rounds: bool, product: str) -> None:
+    text = _propagated(_ROUNDS, name, run_op_priority_propagation=in_rounds)
+    assert f"stablehlo.dot %arg0, %arg1 {{sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{product}]>]>}}" in text
 
 
 def test_dynamic_shapes_are_refused_at_their_place() -> None:

@@ -26,7 +26,7 @@ EXPORT_OPTIONS = (
     Option("keep-sharding-rules", False, "Keep sdy.sharding_rule attributes."),
     Option("dump-sharding-origins", False, "Sink sdy.sharding_origins attributes."),
     Option("dump-propagation-edges", False, "Sink sdy.propagation_edges attributes."),
-    Option("avoid-reshards-on-calls", False, "Accepted; calls get no explicit reshards or collectives here anyhow."),
+    Option("avoid-reshards-on-calls", False, "Accepted, and changes no pass; so in jaxlib."),
     Option(
         "update-non-divisible-input-output-shardings",
         True,

@@ -1,7 +1,9 @@
 """Every communication as a collective of the `sdy` dialect: what `partition.materialize` does, as passes.
 
 How an op is split and how a tensor is resharded are chosen together, by cost, so reshards are collectives at once and
-`sdy-reshard-to-collectives` finds nothing left to do after `sdy-insert-explicit-reshards`.
+`sdy-reshard-to-collectives` finds nothing left to do after `sdy-insert-explicit-reshards`. Neither do the passes that
+pad what does not divide and move data between neighbours: dimensions are split along the major part of their axes that
+divides them, and an op's split brings its moves with it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from shardwright.ir.context import ir
 from shardwright.ir.graph import Graph
 from shardwright.partition import materialize
 from shardwright.passes.entry_programs import rewrite_entries
+from shardwright.passes.minimal_reshards import insert_minimal_reshards
 from shardwright.passes.registry import Option, Options, register
 
 __all__: list[str] = []
@@ -17,20 +20,22 @@ __all__: list[str] = []
 
 @register(
     "sdy-insert-explicit-reshards",
-    "Makes all communication explicit, if asked for the full version; else leaves it to the partitioner.",
+    "Makes communication explicit: all of it in the full version, else what partitioners are not left to find.",
     options=(
         Option(
             "enable-full-version",
             False,
-            "Whether to make communication explicit; what shardings imply stays implied without it.",
+            "Whether to make all communication explicit; most of what shardings imply stays implied without it.",
         ),
     ),
     on="func.func",
 )
 def insert_explicit_reshards(module: ir.Module, options: Options) -> None:
-    """Split every op and insert the collectives that this takes."""
+    """Split every op and insert the collectives that this takes; or the few reshards of `minimal_reshards`."""
     if options["enable-full-version"]:
         rewrite_entries(module, _explicit)
+    else:
+        insert_minimal_reshards(module)
 
 
 @register(
@@ -41,6 +46,26 @@ def insert_explicit_reshards(module: ir.Module, options: Options) -> None:
 )
 def reshard_to_collectives(module: ir.Module, options: Options) -> None:
     """The same; a program that is explicit already is checked and stays."""
+    rewrite_entries(module, _explicit)
+
+
+@register(
+    "sdy-pad-for-divisibility",
+    "Makes all communication explicit, every dimension split along axes that divide it; nothing is padded.",
+    on="func.func",
+)
+def pad_for_divisibility(module: ir.Module, options: Options) -> None:
+    """The same: an explicit program has no dimension that its axes do not divide."""
+    rewrite_entries(module, _explicit)
+
+
+@register(
+    "sdy-resolve-permutation-factors",
+    "Makes all communication explicit, with the data that slices, pads and rotations need of neighbours.",
+    options=(Option("enable-halo-exchange", True, "Accepted; data moves between neighbours where that costs least."),),
+)
+def resolve_permutation_factors(module: ir.Module, options: Options) -> None:
+    """The same: such ops exchange what they need within a manual computation."""
     rewrite_entries(module, _explicit)
 
 

@@ -8,7 +8,6 @@ Source: the propagation passes of OpenXLA's Shardy.
 
 from __future__ import annotations
 
-from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.passes.drop_sharding_rules import drop_sharding_rules
 from shardwright.passes.populate_op_sharding_rules import CONSERVATIVE, populate_rules, populate_rules_of
@@ -31,6 +30,8 @@ _FACTORS = Option(
     "propagation-strategy", "aggressive", "How conflicts between the loops of an op are settled.", tuple(FACTORS)
 )
 _BY_OP = Option("run-op-priority-propagation", True, "Whether ops that cost nothing to split come before others.")
+_WITHOUT_ROUNDS = {"op-priority": "aggressive", "user-priority": "user-priority-only"}
+"""What is left of a strategy without the rounds of op priority."""
 
 
 def _declare(strategy: str, doc: str, more: tuple[Option, ...]) -> None:
@@ -38,22 +39,15 @@ def _declare(strategy: str, doc: str, more: tuple[Option, ...]) -> None:
 
     @register(f"sdy-{strategy}-propagate", doc, options=options)
     def apply(module: ir.Module, options: Options) -> None:
-        _propagate(module, _without_op_priority(strategy, options), options)
+        _propagate(module, _strategy(strategy, options), options)
         dump = options["module-dump-directory"]
         if dump:
             name = f"propagation_after_{strategy.replace('-', '_')}"
             save_module(module, {"dump-directory": dump, "file-name": name, "dump-index": 0})
 
 
-def _without_op_priority(strategy: str, options: Options) -> str:
-    if options.get(_BY_OP.name, True):
-        return strategy
-    if strategy == "op-priority":
-        return "aggressive"
-    raise ShardingError(
-        f"{_BY_OP.name}=false is not supported with user priorities",
-        remedy="run sdy-aggressive-propagate where no priorities are given, or leave the option out",
-    )
+def _strategy(name: str, options: Options) -> str:
+    return name if options.get(_BY_OP.name, True) else _WITHOUT_ROUNDS[name]
 
 
 def _propagate(module: ir.Module, strategy: str, options: Options) -> None:

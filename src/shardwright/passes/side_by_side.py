@@ -10,21 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from shardwright.ir.context import context, ir
+from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Function, Graph, Op
-from shardwright.ir.read import CALLS, Reader, Readers
+from shardwright.ir.read import Reader, Readers
 from shardwright.ir.signature import Signature
-from shardwright.ir.types import TensorType
-from shardwright.memo import memoize, uncollected
+from shardwright.memo import uncollected
 from shardwright.notation.carriers import parse_carrier
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
-from shardwright.passes.attached import functions, meshes_of
+from shardwright.passes.attached import SHARDING, functions, meshes_of
 from shardwright.passes.entry import entries
 
 __all__ = ["Part", "SideBySide", "read_side_by_side"]
-
-_KEEP = "sdy.return"
-"""Stands for a reader of what nobody reads; it has an effect, and no rule."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +73,6 @@ def read_side_by_side(module: ir.Module) -> SideBySide:
         arguments = range(len(combined.block.arguments), len(combined.block.arguments) + len(block.arguments))
         results = range(0)
         ops = tuple(_with_handles(handle.regions[0].blocks[0], block))
-        _keep_unread(block, ops, reader.types)
         combined.block.arguments += block.arguments
         combined.argument_attributes += function.argument_attributes
         if handle in entered:
@@ -103,34 +98,6 @@ def _with_handles(block: Any, read: Block) -> Iterator[tuple[Any, Op]]:
             yield from _with_handles(region.blocks[0], inner)
 
 
-def _keep_unread(part: Block, handles: tuple[tuple[Any, Op], ...], types: list[TensorType]) -> None:
-    """Let something read what calls and ops of unknown dialects compute for nobody: they may have effects."""
-    read = {value for _, op in handles for value in op.operands}
-    unread = {
-        op: Op(Signature(_KEEP, (), tuple([types[value] for value in op.results]), ()), op.results, ())
-        for handle, op in handles
-        if op.results and read.isdisjoint(op.results) and _may_have_effects(handle.name)
-    }
-    if unread:
-        _insert_after(part, unread)
-
-
-def _insert_after(block: Block, readers: dict[Op, Op]) -> None:
-    ops: list[Op] = []
-    for op in block.ops:
-        for region in op.regions:
-            _insert_after(region, readers)
-        ops.append(op)
-        if op in readers:
-            ops.append(readers[op])
-    block.ops = ops
-
-
-@memoize
-def _may_have_effects(name: str) -> bool:
-    return name in CALLS or not context().is_registered_operation(name)
-
-
 class _FunctionReader(Reader):
     """Reads functions one by one; a call is an op like any other."""
 
@@ -141,7 +108,10 @@ class _FunctionReader(Reader):
     def _call(self, op: Any, name: str, into: list[Op], ids: dict[Any, int]) -> None:
         operands = tuple([ids[value] for value in op.operands])
         attributes = dict(op.attributes.items())
-        signature = self._signature(op, name, attributes, operands)
-        results = tuple([self._value(value, ids, op.location) for value in op.results])
-        self._read_shardings(op, name, attributes, results)
+        values = list(op.results)
+        made = [self._type_of(value, op.location) for value in values]
+        signature = self._signature(op, name, attributes, operands, tuple(made))
+        results = self._made(values, made, ids)
+        if SHARDING in attributes:
+            self._read_shardings(op, name, attributes, results)
         into.append(Op(signature, operands, results, (), self._location(op.location)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from shardwright.ir.context import context
 from shardwright.ir.graph import Block, Op
+from shardwright.ir.read import CALLS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 
@@ -25,7 +27,8 @@ _IMPURE = frozenset(f"stablehlo.{name}" for name in _STABLEHLO.split()) | {
     "sdy.sharding_constraint",
     "sdy.sharding_group",
 }
-"""As jaxlib's Shardy treats them: a dead op of any other name disappears in propagation."""
+"""As jaxlib's Shardy treats them: a dead op of any other name that MLIR knows disappears in propagation."""
+_CUSTOM_CALLS = frozenset({"stablehlo.custom_call", "mhlo.custom_call"})
 
 
 def is_pure(op: Op) -> bool:
@@ -73,6 +76,8 @@ def _forget(op: Op, counts: list[int]) -> None:
 
 @memoize
 def _is_pure(signature: Signature) -> bool:
-    if signature.name == "stablehlo.custom_call":
+    """Whether an op is pure but for its regions; of calls, and of ops that MLIR does not know, nobody can tell."""
+    name = signature.name
+    if name in _CUSTOM_CALLS:
         return not signature.get("has_side_effect", False)
-    return signature.name not in _IMPURE
+    return name not in _IMPURE and name not in CALLS and bool(context().is_registered_operation(name))

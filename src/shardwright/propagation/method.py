@@ -6,9 +6,10 @@
 | `aggressive` | | | aggressive, or as asked |
 | `op-priority` | | five rounds | aggressive, or as asked |
 | `user-priority` | one after the other | five rounds within each | aggressive, or as asked |
+| `user-priority-only` | one after the other | | aggressive, or as asked |
 
-Each is the `sdy` pass of that name (`sdy-user-priority-propagate`); the option `propagation-strategy` of those is
-`factors` here.
+Each is the `sdy` pass of that name (`sdy-user-priority-propagate`), the last one `user-priority` with the option
+`run-op-priority-propagation=false`; the option `propagation-strategy` of those is `factors` here.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ FACTORS: dict[str, tuple[Strategy, ...]] = {
 }
 """How conflicts between factors are settled, by name."""
 
-STRATEGIES = ("basic", "aggressive", "op-priority", "user-priority")
-"""The names of the strategies, each built on the one before."""
+STRATEGIES = ("basic", "aggressive", "op-priority", "user-priority", "user-priority-only")
+"""The names of the strategies, each built on the one before, and the last without the rounds of op priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +69,4 @@ def method(strategy: str = "user-priority", factors: str = "aggressive", conserv
     ways = FACTORS["basic" if strategy == "basic" else factors]
     rounds = range(ROUNDS) if strategy.endswith("-priority") else (ROUNDS - 1,)
     phases = tuple(Phase(round, way) for round in rounds for way in ways)
-    return Method(phases, strategy == "user-priority", conservative)
+    return Method(phases, strategy.startswith("user-priority"), conservative)
