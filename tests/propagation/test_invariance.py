@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+from collections.abc import Iterator, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.notation.modules import read, write
 from shardwright.propagation import propagate
 from tests.propagation.programs import random_program
+from tests.propagation.programs_wide import wide_program
 
 _EXAMPLES = int(os.environ.get("SHARDWRIGHT_FUZZ", "40"))
 _seeds = st.integers(0, 1_000_000)
@@ -57,6 +60,54 @@ def test_names_of_meshes_and_values_do_not_matter(seed: int) -> None:
     named = text.replace("@mesh", "@grid").replace("%v", "%value_").replace("%a", "%input_")
     here = str(write(propagate(read(load_module(text)))))
     assert str(write(propagate(read(load_module(named))))) == here.replace("@mesh", "@grid")
+
+
+@settings(max_examples=_EXAMPLES, deadline=None)
+@given(_seeds)
+def test_the_order_of_independent_ops_does_not_matter_to_users(seed: int) -> None:
+    text = wide_program(seed)
+    graph = read(load_module(text))
+    other = graph.skeleton()
+    other.types, other.shardings = graph.types, graph.shardings
+    ops = _shuffled(graph.main.block.ops, random.Random(seed))
+    other.main.block = Block(graph.main.block.arguments, ops)
+    here, there = (propagate(each, in_order_of_use=True) for each in (graph, other))
+    assert there.shardings == here.shardings
+    assert there.main.result_shardings == here.main.result_shardings
+    position = {op.results: index for index, op in enumerate(ops) if op.results}
+    kept = [position[op.results] for op in there.main.block.ops if op.results in position and not _is_constant(op, ops)]
+    assert kept == sorted(kept) or "sharding_constraint" in text, "ops are where they were written"
+
+
+def _is_constant(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether an op depends on no argument: constants that are alike are merged where the first of them is read."""
+    makers = {value: maker for maker in ops for value in maker.results}
+    return all(value in makers and _is_constant(makers[value], ops) for value in _reads(op))
+
+
+def _shuffled(ops: Sequence[Op], chance: random.Random) -> list[Op]:
+    """The ops in another order in which each comes after what it reads; those whose results nobody reads stay so."""
+    makers = {value: index for index, op in enumerate(ops) for value in op.results}
+    reads = [{makers[value] for value in _reads(op) if value in makers} for op in ops]
+    read = set().union(*reads)
+    unread = [index for index in range(len(ops)) if index not in read]
+    for before, after in itertools.pairwise(unread):
+        reads[after].add(before)
+    order: list[int] = []
+    left = set(range(len(ops)))
+    while left:
+        chosen = chance.choice(sorted(index for index in left if reads[index] <= set(order)))
+        order.append(chosen)
+        left.remove(chosen)
+    return [ops[index] for index in order]
+
+
+def _reads(op: Op) -> Iterator[int]:
+    """What an op reads, also within its regions."""
+    yield from op.operands
+    for region in op.regions:
+        for inner in region.ops:
+            yield from _reads(inner)
 
 
 def _renumbered(graph: Graph, chance: random.Random) -> Graph:

@@ -130,7 +130,7 @@ class Plan:
                 remedy="explain the program that it was made from",
             )
         recording = Recording()
-        propagate(self.annotated, record=recording)
+        propagate(self.annotated, in_order_of_use=True, record=recording)
         return recording
 
     def partition(self) -> Spmd:

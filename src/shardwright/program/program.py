@@ -82,7 +82,7 @@ class Program:
         clock = self.clock.branch()
         annotated = annotate(self.graph, mesh, args or {}, self.name)
         with clock.stage("propagate"):
-            graph = annotated if is_explicit(annotated) else propagate(annotated)
+            graph = annotated if is_explicit(annotated) else propagate(annotated, in_order_of_use=True)
         return Plan(self, annotated, graph, clock)
 
     @cached_property

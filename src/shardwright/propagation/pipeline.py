@@ -18,6 +18,7 @@ from shardwright.propagation.effects import remove_dead
 from shardwright.propagation.groups import collect_groups
 from shardwright.propagation.method import method
 from shardwright.propagation.normalize import normalize
+from shardwright.propagation.order import order_by_use, restore
 from shardwright.propagation.propagator import Propagator
 from shardwright.propagation.reasons import Recording
 from shardwright.propagation.rfc import complete
@@ -34,6 +35,7 @@ def propagate(
     strategy: str = "user-priority",
     factors: str = "aggressive",
     conservative: bool = False,
+    in_order_of_use: bool = False,
     record: Recording | None = None,
     debug_sharding_origins: bool = False,
     debug_propagation_edge_sharding: bool = False,
@@ -45,6 +47,8 @@ def propagate(
         strategy: `user-priority`, or a simpler one of `method.STRATEGIES`, or `rfc`, the mesh RFC's own.
         factors: How conflicts between the loops of an op are settled: `aggressive`, `basic`, `basic-then-aggressive`.
         conservative: Whether only whole axes flow, and none to where data would move between neighbours.
+        in_order_of_use: Whether ops take their turns in the order in which XLA has them when JAX compiles a program
+            (see `order`); else in the order of the program, as in Shardy's passes. Nothing to `rfc`.
         record: What to write every change into.
         debug_sharding_origins: Whether to leave `sdy.sharding_origins` on arguments, results and ops.
         debug_propagation_edge_sharding: Whether to leave `sdy.propagation_edges` on ops and results.
@@ -65,7 +69,9 @@ def propagate(
     how = method(strategy, factors, conservative)
     if record is None and debug.any:
         record = Recording()
-    working, results = _imported(graph, record)
+    working = Working.of(graph)
+    places = order_by_use(working) if in_order_of_use else {}
+    results = _import(working, graph, record)
     propagator = Propagator(working, results, how, record)
     propagator.run()
     made = _graph(graph, working)
@@ -74,6 +80,8 @@ def propagate(
     merge_constants(working)
     leave(working, graph.meshes.values())
     remove_dead(working.block, len(working.types))
+    if in_order_of_use:
+        restore(working.block, places)
     made.main.result_shardings = _closed_results(graph, working, propagator.result_shardings, record)
     if record is not None:
         record.exported(working)
@@ -122,9 +130,8 @@ def propagate_only(
     return made
 
 
-def _imported(graph: Graph, record: Recording | None) -> tuple[Working, list[TensorSharding | None]]:
-    """A working copy with all import steps done, and the shardings of the results."""
-    working = Working.of(graph)
+def _import(working: Working, graph: Graph, record: Recording | None) -> list[TensorSharding | None]:
+    """Do all import steps; the shardings of the results."""
     results = normalize(working, list(graph.main.result_shardings), graph.meshes)
     split_constants(working)
     working.build_uses()
@@ -142,7 +149,7 @@ def _imported(graph: Graph, record: Recording | None) -> tuple[Working, list[Ten
     collect_groups(working, graph.locations)
     if record is not None:
         record.note(working, "group")
-    return working, results
+    return results
 
 
 def _check_rfc(record: Recording | None, debug: Debug) -> None:

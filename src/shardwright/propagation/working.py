@@ -24,6 +24,7 @@ __all__ = [
     "Working",
     "place_after",
     "preorder",
+    "special_ops",
 ]
 
 CONSTRAINT = "sdy.sharding_constraint"
@@ -110,9 +111,8 @@ class Working:
     @classmethod
     def of(cls, graph: Graph) -> Working:
         """A copy of `graph` that may be rewritten."""
-        special: dict[str, list[Op]] = {}
-        block = _copy(graph.main.block, special)
-        return cls(block, list(graph.types), list(graph.shardings), special)
+        block = _copy(graph.main.block)
+        return cls(block, list(graph.types), list(graph.shardings), special_ops(block))
 
     @classmethod
     def empty(cls) -> Working:
@@ -159,6 +159,21 @@ def preorder(block: Block) -> Iterator[Op]:
             yield from preorder(region)
 
 
+def special_ops(block: Block) -> dict[str, list[Op]]:
+    """The ops of a block that import steps care about, by name, those in the regions of an op before it."""
+    found: dict[str, list[Op]] = {}
+    _add_special(block, found)
+    return found
+
+
+def _add_special(block: Block, found: dict[str, list[Op]]) -> None:
+    for op in block.ops:
+        for region in op.regions:
+            _add_special(region, found)
+        if op.signature.name in _SPECIAL:
+            found.setdefault(op.signature.name, []).append(op)
+
+
 def place_after(block: Block, value: int) -> tuple[Block, int]:
     """Where in `block`, or in a region of it, to insert an op that reads `value` first: the block and the index."""
     found = _find(block, value)
@@ -179,16 +194,13 @@ def _find(block: Block, value: int) -> tuple[Block, int] | None:
     return None
 
 
-def _copy(block: Block, special: dict[str, list[Op]]) -> Block:
+def _copy(block: Block) -> Block:
     ops: list[Op] = []
     for op in block.ops:
         regions = op.regions
         if regions:
-            regions = tuple([_copy(region, special) for region in regions])
-        copied = Op(op.signature, op.operands, op.results, regions, op.location)
-        if op.signature.name in _SPECIAL:
-            special.setdefault(op.signature.name, []).append(copied)
-        ops.append(copied)
+            regions = tuple([_copy(region) for region in regions])
+        ops.append(Op(op.signature, op.operands, op.results, regions, op.location))
     return Block(block.arguments, ops)
 
 
