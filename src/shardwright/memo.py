@@ -16,14 +16,18 @@ from dataclasses import fields
 from functools import wraps
 from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
-__all__ = ["Hashed", "Session", "current_session", "memoize", "uncollected"]
+__all__ = ["Hashed", "Session", "current_session", "forget_everywhere", "memoize", "uncollected"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _LIMIT = 1 << 17
 _MISSING = object()
+
+
+_sessions: WeakSet[Session] = WeakSet()
 
 
 class Session:
@@ -34,6 +38,7 @@ class Session:
         self.limit = limit
         self.tables: dict[str, dict[Any, Any]] = {}
         self._tokens: list[Token[Session]] = []
+        _sessions.add(self)
 
     def table(self, name: str) -> dict[Any, Any]:
         """The memo table called `name`, made when first asked for."""
@@ -99,6 +104,12 @@ _default = Session()
 def current_session() -> Session:
     """The session in force: the innermost `with Session()`, or the process-wide default."""
     return _current.get(_default)
+
+
+def forget_everywhere() -> None:
+    """Clear all sessions: what answers were made of has changed."""
+    for session in list(_sessions):
+        session.clear()
 
 
 def memoize(function: Callable[P, R]) -> Callable[P, R]:

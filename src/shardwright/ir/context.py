@@ -7,7 +7,7 @@ jaxlib 0.10 (0.10.2); the names used are the same in 0.11.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mosaic_gpu_ext
@@ -19,6 +19,7 @@ __all__ = [
     "as_text",
     "context",
     "ir",
+    "is_registered",
     "load_module",
     "mhlo",
     "module_text",
@@ -52,6 +53,12 @@ def context() -> ir.Context:
     stablehlo.register_stablehlo_passes()
     ctx.allow_unregistered_dialects = True
     return ctx
+
+
+@cache
+def is_registered(op: str) -> bool:
+    """Whether MLIR knows an op of this name."""
+    return bool(context().is_registered_operation(op))
 
 
 def parse_attribute(text: str) -> ir.Attribute:

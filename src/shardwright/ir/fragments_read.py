@@ -18,7 +18,8 @@ from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.fragments import Chunk, Form, FunctionText, Reduced, Row, reduce_text
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import LocationTable
-from shardwright.ir.read import CALLS, Reader, Readers
+from shardwright.ir.ops import CALLS
+from shardwright.ir.read import Reader, Readers
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected

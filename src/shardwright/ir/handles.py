@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from shardwright.errors import ShardingError
-from shardwright.ir.context import ir
+from shardwright.ir.context import ir, is_registered, parse_attribute
 from shardwright.ir.locations import pytree_path
 from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.signature import Body, BodyOp
 from shardwright.ir.types import TensorType
 
 __all__ = ["attributes_of", "body_of", "entries_of", "result_name", "unique_names", "visibility_of"]
+
+_PROPERTIES = re.compile(r'(?:[^"]* = )?"[^"]*"\([^()]*\)(?:\[[^\]]*\])? <\{')
 
 
 def body_of(region: Any, parent: Any) -> Body:
@@ -54,13 +57,31 @@ def body_of(region: Any, parent: Any) -> Body:
 
 
 def attributes_of(op: Any) -> dict[str, Any]:
-    """Attributes by name. jaxlib cannot hand out dense complex constants: those are taken from their text."""
+    """Attributes by name.
+
+    Taken from text is what jaxlib does not hand out: dense complex constants, and properties of unregistered ops.
+    """
     try:
-        return dict(op.attributes.items())
+        found = dict(op.attributes.items())
     except TypeError:
         texts = [str(op.attributes[number]) for number in range(len(op.attributes))]
         pairs = [text.removeprefix("NamedAttribute(").removesuffix(")").split("=", 1) for text in texts]
-        return {name: text if "complex<" in text else attribute(text) for name, text in pairs}
+        found = {name: text if "complex<" in text else attribute(text) for name, text in pairs}
+    return found if is_registered(op.name) else {**_properties(op), **found}
+
+
+def _properties(op: Any) -> dict[str, Any]:
+    """What the generic form of an op has in `<{…}>`."""
+    text = op.get_asm(print_generic_op_form=True, skip_regions=True)
+    begin = _PROPERTIES.match(text)
+    if begin is None:
+        return {}
+    start = begin.end() - 1
+    for end in re.finditer("}>", text[start:]):
+        with suppress(ir.MLIRError):
+            entries: Any = ir.DictAttr(parse_attribute(text[start : start + end.end() - 1]))
+            return {named.name: named.attr for named in entries}
+    raise AssertionError("MLIR prints properties as a dictionary")
 
 
 def visibility_of(function: Any) -> str:

@@ -22,13 +22,14 @@ from shardwright.ir.handles import attributes_of, body_of, entries_of, result_na
 from shardwright.ir.inlining import CallSites, Inlined, bodiless, uncallable
 from shardwright.ir.locations import LocationTable, argument_name, position_of
 from shardwright.ir.opaque import attribute, attribute_text
+from shardwright.ir.ops import BODY_OPS, CALLS, SHARDING_ATTRIBUTES
 from shardwright.ir.signature import Body, Signature
 from shardwright.ir.types import TensorType, static_type
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["BODY_OPS", "CALLS", "SHARDING_ATTRIBUTES", "Reader", "Readers", "read_module"]
+__all__ = ["Reader", "Readers", "read_module"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,40 +47,9 @@ class Readers:
     carrier: Callable[[str, tuple[int, ...], Mapping[str, Mesh]], TensorSharding]
 
 
-BODY_OPS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "reduce",
-        "scatter",
-        "sort",
-        "map",
-        "reduce_window",
-        "select_and_scatter",
-        "all_reduce",
-        "reduce_scatter",
-    )
-)
-"""Ops whose regions compute on scalars (or on single elements) and belong to the signature."""
-
-SHARDING_ATTRIBUTES = {
-    "sdy.sharding_constraint": "sharding",
-    "sdy.reshard": "sharding",
-    "sdy.data_flow_edge": "sharding",
-    "sdy.all_gather": "out_sharding",
-    "sdy.all_slice": "out_sharding",
-    "sdy.all_to_all": "out_sharding",
-    "sdy.all_reduce": "out_sharding",
-    "sdy.reduce_scatter": "out_sharding",
-    "sdy.collective_permute": "out_sharding",
-    "sdy.manual_computation": "out_shardings",
-    "sdy.named_computation": "out_shardings",
-}
-"""Where ops of the sdy dialect keep the sharding of their results; all others have `sdy.sharding`."""
-
 _SHARDING = "sdy.sharding"
 _NOT_SIGNATURE = frozenset({_SHARDING, CARRIED_SHARDINGS, "mhlo.sharding"})
 _KEPT_TEXT = frozenset({"sdy.manual_computation", "sdy.named_computation"})
-CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 
 
 @uncollected

@@ -14,7 +14,7 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import context, ir, parse_type
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.opaque import attribute
-from shardwright.ir.read import SHARDING_ATTRIBUTES
+from shardwright.ir.ops import SHARDING_ATTRIBUTES
 from shardwright.ir.signature import Body
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected

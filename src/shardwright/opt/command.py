@@ -18,7 +18,7 @@ from shardwright.opt.diagnostics import Said, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
 from shardwright.opt.help import dialects_text, help_text, passes_text, version_text
-from shardwright.opt.printing import write_output
+from shardwright.opt.printing import forget_standard_output, write_output
 from shardwright.opt.reading import read_input
 from shardwright.opt.split import near_misses, split
 from shardwright.opt.timing import Timer
@@ -38,7 +38,7 @@ def main() -> None:
     try:
         status = run(sys.argv[1:])
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python flushes into it at its end
+        forget_standard_output()
         status = 141
     except KeyboardInterrupt:
         status = 130

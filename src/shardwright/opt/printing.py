@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from shardwright.errors import ShardingError
@@ -14,7 +15,7 @@ from shardwright.ir.context import ir
 from shardwright.notation.conversion import ModuleNotation, notation_of
 from shardwright.opt.flags import Settings
 
-__all__ = ["bytecode", "text_of", "write_output"]
+__all__ = ["bytecode", "forget_standard_output", "text_of", "write_output"]
 
 _PRETTY_LOCATION = re.compile(r"(?<=[ \[])-(?=:\d+:\d+(?:$|[]),]| at ))", re.MULTILINE)
 """What locations for people call the text that was parsed."""
@@ -94,11 +95,18 @@ def _write_standard_output(content: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        forget_standard_output()
         raise ShardingError(
             "cannot write to standard output",
             cause=error.strerror or "",
             remedy="make room, or write to a file with -o FILE",
         ) from None
+
+
+def forget_standard_output() -> None:
+    """Keep Python from writing at its end what could not be written now."""
+    with suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _replace(target: Path, content: bytes) -> None:

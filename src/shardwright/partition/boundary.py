@@ -10,7 +10,8 @@ __all__ = ["check_boundary"]
 
 
 def check_boundary(graph: Graph) -> None:
-    """Refuse shardings with offsets or halos, and arguments that are partial by another kind than sum.
+    """Refuse shardings with offsets or halos, arguments that are partial by another kind than sum, and effects on one
+    device.
 
     Raises:
         ShardingError: naming the first such argument, op or result.
@@ -20,12 +21,33 @@ def check_boundary(graph: Graph) -> None:
         sharding = graph.shardings[value]
         if sharding is not None and any(p.kind != "sum" for p in sharding.partial):
             raise _refused(f"argument {name!r} is partial by another kind than sum", sharding, graph.locations.source)
-    if any(map(_bounded, {*graph.shardings, *main.result_shardings})):
+    said = {*graph.shardings, *main.result_shardings}
+    if any(map(_bounded, said)):
         raise _first_bounded(graph)
+    if any(map(_is_on_one_device, said)):
+        _check_effects(graph)
 
 
 def _bounded(sharding: TensorSharding | None) -> bool:
     return sharding is not None and bool(sharding.offsets or sharding.halos)
+
+
+def _is_on_one_device(sharding: TensorSharding | None) -> bool:
+    return sharding is not None and sharding.mesh.is_maximal
+
+
+def _check_effects(graph: Graph) -> None:
+    for op in graph.walk():
+        if op.signature.get("has_side_effect", False) and any(
+            _is_on_one_device(graph.shardings[v]) for v in op.results
+        ):
+            raise ShardingError(
+                f"{op.signature.label} is to run on one device alone, and has effects",
+                op=op.signature.label,
+                location=str(graph.locations[op.location]),
+                cause="every device runs every op of its program",
+                remedy="take its sharding away if all devices may run it, or leave the module to XLA's partitioner",
+            )
 
 
 def _first_bounded(graph: Graph) -> ShardingError:

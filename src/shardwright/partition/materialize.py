@@ -94,6 +94,8 @@ class _Materializer:
             "sdy.reshard": self._layout,
             "sdy.sharding_constraint": self._layout,
             "sdy.propagation_barrier": self._layout,
+            "sdy.replicated_to_unreduced": self._layout,
+            "sdy.sharded_to_unreduced": self._layout,
             **dict.fromkeys(SDY_COLLECTIVES, self._layout),
             "sdy.sharding_group": lambda op: None,
             "sdy.manual_computation": self._manual,
@@ -105,7 +107,7 @@ class _Materializer:
         made.block = self._block(main.block, tuple(map(self._given, main.block.arguments)), ops=made.block.ops)
         returned = main.block.terminator.operands
         said = [
-            _even(sharding, self.source.types[value]) if sharding else self._target(value)
+            self._even(sharding, self.source.types[value]) if sharding else self._target(value)
             for sharding, value in zip(main.result_shardings, returned, strict=True)
         ]
         self._ops(main.block.ops[:-1])
@@ -120,9 +122,11 @@ class _Materializer:
     def _target(self, value: int) -> TensorSharding | None:
         """The layout propagation gave a value, cut to what divides its shape."""
         type = self.source.types[value]
-        if not type.is_tensor:
-            return None
-        return _even(self.source.shardings[value] or replicated(self.mesh, type.rank), type)
+        return self._even(self.source.shardings[value], type) if type.is_tensor else None
+
+    def _even(self, said: TensorSharding | None, type: TensorType) -> TensorSharding:
+        """What is said to be on one device is on all: each runs every op."""
+        return _even(replicated(self.mesh, type.rank) if said is None or not said.mesh.axes else said, type)
 
     def _given(self, argument: int) -> TensorSharding | None:
         """The layout in which an argument comes: it may be partial."""

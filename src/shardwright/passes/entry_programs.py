@@ -24,7 +24,6 @@ from shardwright.passes.entry import entries
 
 __all__ = ["rewrite_entries"]
 
-_TO_UNREDUCED = frozenset({"sdy.replicated_to_unreduced", "sdy.sharded_to_unreduced"})
 _SYMBOL = re.compile(r"@([\w.$-]+)")
 
 
@@ -52,11 +51,6 @@ def _program(module: ir.Module, handle: Any) -> Graph:
         said = op.signature
         if op.name == "sdy.constant":  # what import makes of StableHLO's, to be copied freely
             op.signature = Signature("stablehlo.constant", said.attributes, said.operands, said.results)
-        elif op.name in _TO_UNREDUCED:  # a layout like any other
-            text = said.text("out_sharding")
-            if text is not None:
-                (graph.shardings[op.results[0]],) = parse_shardings(text, graph.meshes)
-            op.signature = Signature("sdy.reshard", (), said.operands, said.results)
     sizes = {mesh.size: mesh for mesh in graph.meshes.values() if mesh.axes}
     if len(sizes) > 1:
         raise ShardingError(

@@ -8,7 +8,7 @@ from typing import Any
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.graph import Op
-from shardwright.ir.read import BODY_OPS
+from shardwright.ir.ops import BODY_OPS
 from shardwright.ir.signature import Body, Signature
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.side_by_side import SideBySide, read_side_by_side

@@ -14,7 +14,7 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import context, ir
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.opaque import attribute
-from shardwright.ir.read import SHARDING_ATTRIBUTES
+from shardwright.ir.ops import SHARDING_ATTRIBUTES
 from shardwright.ir.types import TensorType
 from shardwright.notation.carriers import carrier_text, needs_carrier
 from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, per_value, rows_of, set_rows, single

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shardwright.ir.context import context
+from shardwright.ir.context import is_registered
 from shardwright.ir.graph import Block, Op
-from shardwright.ir.read import CALLS
+from shardwright.ir.ops import CALLS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 
@@ -80,4 +80,4 @@ def _is_pure(signature: Signature) -> bool:
     name = signature.name
     if name in _CUSTOM_CALLS:
         return not signature.get("has_side_effect", False)
-    return name not in _IMPURE and name not in CALLS and bool(context().is_registered_operation(name))
+    return name not in _IMPURE and name not in CALLS and is_registered(name)

@@ -15,7 +15,7 @@ from typing import TypeVar, overload
 
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
-from shardwright.memo import current_session, memoize
+from shardwright.memo import forget_everywhere, memoize
 from shardwright.rules.einsum import parse_einsum
 from shardwright.rules.fit import check_fit, unfit
 from shardwright.rules.interface import interface_rule
@@ -136,7 +136,7 @@ def rule(
 def forget_rule(name: str) -> None:
     """Take back a rule that was given with `rule`, if there is one."""
     if _given.pop(_label(name), None) is not None:
-        current_session().clear()
+        forget_everywhere()
 
 
 @memoize
@@ -167,7 +167,7 @@ def _label(name: str) -> str:
 def _give(label: str, function: RuleFunction) -> None:
     """Register a rule; what was decided without it is forgotten."""
     _given[label] = function
-    current_session().clear()
+    forget_everywhere()
 
 
 def _said(function: UserFunction, signature: Signature) -> ShardingRule | str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
-from shardwright.ir.read import BODY_OPS
+from shardwright.ir.ops import BODY_OPS
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc.layouts import ENCODED, Layout, layout, rank_of, symbol_text
 from shardwright.notation.rfc.mesh import Cluster, line_at, line_of

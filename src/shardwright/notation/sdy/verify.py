@@ -23,7 +23,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
 from shardwright.ir.locations import LocationTable, position_of
-from shardwright.ir.read import SHARDING_ATTRIBUTES
+from shardwright.ir.ops import SHARDING_ATTRIBUTES
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier

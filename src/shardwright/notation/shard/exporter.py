@@ -18,7 +18,7 @@ from shardwright.ir.carriers import (
 )
 from shardwright.ir.context import context, ir, parse_type
 from shardwright.ir.locations import LocationTable
-from shardwright.ir.read import SHARDING_ATTRIBUTES
+from shardwright.ir.ops import SHARDING_ATTRIBUTES
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier
