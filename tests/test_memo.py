@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from shardwright.memo import Session, current_session, memoize, uncollected
+from shardwright.memo import Session, current_session, forget_everywhere, memoize, uncollected
 
 calls: list[int] = []
 
@@ -29,6 +29,18 @@ def test_a_session_starts_empty_and_is_left_behind() -> None:
             assert double(4) == 8
         assert calls == [4, 4]
     assert current_session() is outer
+
+
+def test_all_sessions_forget() -> None:
+    calls.clear()
+    with Session():
+        double(5)
+        with Session():
+            double(5)
+            forget_everywhere()
+            double(5)
+        double(5)
+    assert calls == [5, 5, 5, 5]
 
 
 def test_tables_are_bounded() -> None:

@@ -147,6 +147,30 @@ def test_an_unknown_custom_call_is_computed_whole() -> None:
     assert made.notes[0].op == "stablehlo.custom_call @mystery"
 
 
+ONE_DEVICE = """
+  sdy.mesh @one = <[], device_ids=[1]>
+  func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}) -> tensor<8x4xf32> {
+    %0 = stablehlo.custom_call @f(%a) {has_side_effect = false, sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    return %0 : tensor<8x4xf32>
+  }
+"""
+
+
+def test_what_is_said_to_be_on_one_device_is_computed_by_all() -> None:
+    made = explicit(ONE_DEVICE)
+    assert communication(made.graph) == {"sdy.all_gather": 1}
+    (layout,) = made.graph.main.result_shardings
+    assert layout is not None
+    assert layout.mesh.name == "mesh"
+    assert not layout.used_axes
+
+
+def test_an_op_with_effects_on_one_device_is_refused_at_its_line() -> None:
+    with pytest.raises(ShardingError, match="one device alone") as raised:
+        explicit(ONE_DEVICE.replace("has_side_effect = false", "has_side_effect = true"))
+    assert raised.value.diagnostic.location.startswith("test.mlir:5")
+
+
 def test_constants_are_made_where_they_are_needed() -> None:
     made = explicit(f"""
     func.func @main(%a: tensor<512xf32> {sharded('{"y"}')}, %b: tensor<512xf32>)

@@ -15,6 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.memo import Session
 from shardwright.notation.modules import read
 from shardwright.partition import materialize
 from shardwright.propagation import propagate
@@ -159,3 +160,11 @@ func.func public @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh,
     assert whole.traffic.total.static > 0
     assert parts.traffic.total.static == 0
     assert parts.verify().ok
+
+
+def test_a_rule_given_in_one_session_is_heeded_in_all() -> None:
+    graph = read(load_module(_PROGRAM))
+    before = propagate(graph)
+    with Session():
+        rule("@my_kernel", "i k, k j -> i j")
+    assert propagate(graph).main.result_shardings != before.main.result_shardings
