@@ -31,7 +31,8 @@ def ours(text: str) -> Run:
     @uncollected  # as the command runs it
     def run() -> str:
         large = modules.read_large(text)
-        return modules.text_of(propagate(large[0] if large else modules.read(load_module(text))))
+        graph = large[0] if large else modules.read(load_module(text))
+        return modules.text_of(propagate(graph, in_order_of_use=True))
 
     return run
 

@@ -221,3 +221,60 @@ def test_an_unknown_stage(spmd: sw.Spmd) -> None:
 def test_a_program_without_a_mesh_has_no_plan() -> None:
     with pytest.raises(sw.ShardingError, match="the program has no mesh"):
         sw.load(MATMUL).plan()
+
+
+# Strategies
+
+_COMPETING = """
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = sdy.sharding_constraint %a <@mesh, [{"x", ?}, {?}]> : tensor<8x8xf32>
+  %1 = sdy.sharding_constraint %b <@mesh, [{"y", ?}, {?}]> : tensor<8x8xf32>
+  %2 = stablehlo.add %0, %1 : tensor<8x8xf32>
+  return %2 : tensor<8x8xf32>
+}
+"""
+
+
+def test_a_strategy_is_kept_and_explained() -> None:
+    program = sw.load(_COMPETING)
+    usual, simple = program.shard(), program.shard(strategy="rfc")
+    assert repr(usual.shardings["b"]) == "[{y}, {}]"
+    assert repr(simple.shardings["b"]) == "[{x}, {}]"
+    assert (usual.strategy, simple.strategy) == ("user-priority", "rfc")
+    [found] = simple.explain("b")
+    assert found.sharding == simple.shardings["b"]
+    assert simple.partition().verify().ok
+
+
+def test_hints_that_a_strategy_drops_are_listed_with_their_lines() -> None:
+    program = sw.load(_COMPETING)
+    [dropped] = program.plan("rfc").dropped
+    assert str(dropped).startswith("-:5: the hint for operand 1 of stablehlo.add [{y}, {}] is dropped: ")
+    assert program.plan().dropped == ()
+
+
+@pytest.mark.parametrize("strategy", ["best", "", None, ["rfc"]])
+def test_an_unknown_strategy_is_refused_with_those_there_are(strategy: Any) -> None:
+    explicit = sw.load(MATMUL).shard(MESH, args={"x": "data,model"}).partition().module("explicit")
+    for program in (sw.load(_COMPETING), sw.load(explicit)):
+        with pytest.raises(sw.ShardingError, match="unknown strategy") as caught:
+            program.plan(strategy)
+        assert caught.value.diagnostic.remedy.startswith("one of user-priority, ")
+
+
+def test_a_program_that_came_explicit_drops_nothing() -> None:
+    summed = sw.load(MATMUL).shard(MESH, args={"x": "data,model"}).partition().module("explicit")
+    assert "sdy.all_reduce" in summed
+    assert sw.load(summed).plan("rfc").dropped == ()
+
+
+def test_of_many_explanations_the_first_are_printed() -> None:
+    adds = [f'%{name} = stablehlo.tanh %a : tensor<8x8xf32> loc("net.py":3:0)' for name in range(30)]
+    results = ", ".join(f"%{name}" for name in range(30))
+    types = ", ".join(["tensor<8x8xf32>"] * 30)
+    text = f"func.func @main(%a: tensor<8x8xf32>) -> ({types}) {{\n" + "\n".join(adds)
+    found = sw.load(f"{text}\nreturn {results} : {types}\n}}").shard(MESH, args={"a": "data,."}).explain("net.py:3")
+    assert len(found) == 30
+    assert str(found).count("= stablehlo.tanh: ") == 20
+    assert str(found).endswith("\n\n… and 10 more values; --all lists them")

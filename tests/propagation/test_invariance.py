@@ -22,10 +22,10 @@ _seeds = st.integers(0, 1_000_000)
 
 
 @settings(max_examples=_EXAMPLES, deadline=None)
-@given(_seeds)
-def test_propagating_again_changes_nothing(seed: int) -> None:
-    once = propagate(read(load_module(random_program(seed))))
-    assert _said(propagate(once)) == _said(once)
+@given(_seeds, st.booleans())
+def test_propagating_again_changes_nothing(seed: int, in_order_of_use: bool) -> None:
+    once = propagate(read(load_module(random_program(seed))), in_order_of_use=in_order_of_use)
+    assert _said(propagate(once, in_order_of_use=in_order_of_use)) == _said(once)
 
 
 def _said(graph: Graph) -> list[tuple[object, ...]]:

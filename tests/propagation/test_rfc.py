@@ -12,7 +12,7 @@ from shardwright.ir.graph import Graph
 from shardwright.notation.modules import read, write
 from shardwright.partition.materialize import materialize
 from shardwright.program import Plan, load
-from shardwright.propagation import Recording, propagate
+from shardwright.propagation import propagate
 from tests.partition.test_random_programs import terminating, well_defined
 from tests.propagation.programs import random_program
 
@@ -111,9 +111,14 @@ def test_between_hints_the_earlier_wins_and_what_is_required_beats_it() -> None:
     assert "add [{y}]" in _layout(_completed(_conflict('{"x", ?}', '{"y"}')))
 
 
+_UNARY = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}"""
+
+
 def test_what_nothing_is_said_of_is_replicated() -> None:
-    graph = _completed('sdy.mesh @mesh = <["x"=2]>\n' + "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n"
-        "  %0 = stablehlo.tanh %a : tensor<8xf32>\n  return %0 : tensor<8xf32>\n}")  # fmt: skip
+    graph = _completed('sdy.mesh @mesh = <["x"=2]>\n' + _UNARY)
     assert _layout(graph) == ["[{}]", "tanh [{}]", "[{}]"]
 
 
@@ -129,8 +134,12 @@ def test_what_the_rfc_does_not_know_is_refused() -> None:
     )
     with pytest.raises(ShardingError, match=r"does not know sdy\.sharding_group"):
         _completed('sdy.mesh @mesh = <["x"=2]>\n' + group + "  return %a : tensor<8xf32>\n}")
-    with pytest.raises(ShardingError, match="keeps no record"):
-        propagate(read(load_module(_ONE)), strategy="rfc", record=Recording())
+    with pytest.raises(ShardingError, match="cannot be conservative"):
+        propagate(read(load_module(_ONE)), strategy="rfc", conservative=True)
+    with pytest.raises(ShardingError, match="has no debug attributes"):
+        propagate(read(load_module(_ONE)), strategy="rfc", debug_sharding_origins=True)
+    with pytest.raises(ShardingError, match="not a tensor of static shape"):
+        _completed('sdy.mesh @mesh = <["x"=2]>\n' + _UNARY.replace("8x", "?x"))
     with pytest.raises(ShardingError, match="has no mesh"):
         _completed("func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> { return %a : tensor<8xf32> }")
 

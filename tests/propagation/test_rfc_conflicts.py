@@ -9,8 +9,9 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.program import load
+from shardwright.propagation import Recording
+from shardwright.propagation.derivation import Dropped
 from shardwright.propagation.rfc import complete
-from shardwright.propagation.statements import Dropped
 
 _HEAD = 'sdy.mesh @m = <["x"=2, "y"=2]>\nsdy.mesh @n = <["z"=4]>\n'
 _V, _M = "tensor<8xf32>", "tensor<8x8xf32>"
@@ -108,8 +109,8 @@ _CONTRADICTIONS = {
 
 
 def _completed(text: str) -> tuple[Graph, list[Dropped]]:
-    dropped: list[Dropped] = []
-    return complete(load(_HEAD + text).graph, dropped), dropped
+    recording = Recording()
+    return complete(load(_HEAD + text).graph, recording), recording.dropped
 
 
 def _values(graph: Graph) -> list[str]:
@@ -175,6 +176,15 @@ def test_of_a_hint_is_kept_what_contradicts_nothing() -> None:
     assert _values(graph) == ["dot_general [{x}, {y}]"]
     assert [repr(graph.shardings[value]) for value in graph.main.block.arguments] == ["[{x}, {}]", "[{}, {y}]"]
     assert dropped.hint.where == "operand 1 of stablehlo.dot_general"
+
+
+def test_a_hint_that_wants_the_same_takes_nothing_from_what_is_required() -> None:
+    """Two devices share three elements, where that is required; a hint alone gives way to what divides."""
+    type = "tensor<3xf32>"
+    for hint in ('<@m, [{"x", ?}]>', "<@m, [{?}]>"):
+        graph, dropped = _completed(_binary("add", _X, hint, type, f" : {type}"))
+        assert "add [{x}]" in _values(graph)
+        assert not dropped
 
 
 def test_open_dimensions_that_nothing_splits_say_nothing() -> None:

@@ -227,6 +227,38 @@ func.func @main(%p: {index}, %a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@m
     assert Plan(program, program.graph, graph, program.clock).partition().verify().ok
 
 
+_ACCUMULATING = """sdy.mesh @m = <["x"=2]>
+func.func @main(%a: tensor<8xf32>, %n: tensor<i32>) -> tensor<8xf32> {
+  %i = stablehlo.constant dense<0> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %0:2 = stablehlo.while(%u = %z, %v = %i) : tensor<8xf32>, tensor<i32> cond {
+    %c = stablehlo.compare LT, %v, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %r = stablehlo.cosine %a : tensor<8xf32>
+    %s = stablehlo.sine %r : tensor<8xf32>
+    stablehlo.return %s, %v : tensor<8xf32>, tensor<i32>
+  }
+  %1 = stablehlo.tanh %0#0 : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}"""
+
+
+def test_what_reads_a_loop_hears_of_what_its_body_returns() -> None:
+    """The RFC is silent on regions: forward, a loop is visited once more when its body has been."""
+    split = '%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}'
+    graph = propagate(load(_ACCUMULATING.replace("%a: tensor<8xf32>", split)).graph, strategy="rfc")
+    assert [repr(said) for said in graph.main.result_shardings] == ["[{x}]"]
+
+
+def test_the_body_of_a_loop_hears_of_what_reads_its_results() -> None:
+    """Backward, a loop is visited once more before its body is."""
+    split = '%1 = stablehlo.tanh %0#0 {sdy.sharding = #sdy.sharding_per_value<[<@m, [{"x"}]>]>}'
+    graph = propagate(load(_ACCUMULATING.replace("%1 = stablehlo.tanh %0#0", split)).graph, strategy="rfc")
+    cosine = next(op for op in graph.walk() if op.name == "stablehlo.cosine")
+    assert repr(graph.shardings[cosine.results[0]]) == "[{x}]"
+
+
 def test_shardings_lie_on_the_mesh_they_are_said_on() -> None:
     program = load("""sdy.mesh @first = <["x"=2, "y"=2]>
 sdy.mesh @second = <["z"=4]>

@@ -21,6 +21,7 @@ from shardwright.sharding import TensorSharding
     epilog=epilog(
         "shardwright explain examples/gpt2.mlir params/blocks/0/wq",
         "shardwright explain examples/gpt2.mlir examples/gpt.py:86",
+        "shardwright explain examples/gpt2.mlir %100 --strategy basic",
         "shardwright explain mlp.mlir %3 --mesh data=2,model=4 --arg 0=data,- --arg 1=-,model",
     ),
 )
@@ -63,6 +64,7 @@ def _described(explanation: Explanation) -> Summary:
         "sharding": _text(explanation.sharding),
         "annotation": None if explanation.annotation is None else _said(explanation.annotation),
         "chains": chains,
+        "dropped": list(explanation.dropped),
         "stops": [{**asdict(stop), "axis": axis(stop.axis)} for stop in explanation.stops],
     }
 

@@ -21,6 +21,7 @@ from shardwright.frontends.load import load_source
 from shardwright.frontends.specs import GRAMMAR, parse_argument_option, parse_mesh_option
 from shardwright.notation.registry import Shape
 from shardwright.program import Plan, Program
+from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
@@ -45,6 +46,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 VIRTUAL_DEVICES = 512
 """How many virtual devices `run` and `verify` start unasked: each is a thread, and collectives wait for all of them."""
 
+_STRATEGIES = "\n".join(["Strategies:", *(f"  {name:<19} {words}" for name, words in STRATEGY_WORDS.items())])
+
 _WORK = {
     "load": "reading the program",
     "propagate": "completing the shardings",
@@ -58,11 +61,13 @@ _WORK = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What every command is given: the program, its mesh and shardings, and how to answer."""
+    """What every command is given: the program, its mesh and shardings, how to propagate, and how to answer."""
 
     file: str
     mesh: str | None
     args: tuple[str, ...]
+    strategy: str
+    conservative: bool
     devices: int | None
     as_json: bool
 
@@ -77,20 +82,26 @@ class Given:
         mesh = None if self.mesh is None else parse_mesh_option(self.mesh)
         args = self._arguments()
         check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
-        return program.shard(mesh, args)
+        return program.shard(mesh, args, self.strategy, self.conservative)
 
     def check_unsharded(self) -> None:
-        """For a program that takes no shardings.
+        """For a program that is not sharded.
 
         Raises:
-            ShardingError: some are given.
+            ShardingError: it is said how to.
         """
-        if self.mesh is not None or self.args:
+        given = {
+            "--mesh": self.mesh is not None,
+            "--arg": bool(self.args),
+            "--strategy": self.strategy != DEFAULT_STRATEGY,
+            "--conservative": self.conservative,
+        }
+        if any(given.values()):
             raise ShardingError(
                 "the program is written for one device already",
                 location=self.file,
                 cause="its grid and the parts that devices hold are what it says",
-                remedy="leave out --mesh and --arg",
+                remedy=f"leave out {' and '.join(option for option, is_given in given.items() if is_given)}",
             )
 
     def _arguments(self) -> dict[str | int, str]:
@@ -142,6 +153,17 @@ def program_options(command: F) -> F:
             help="Sharding of an argument (repeatable). A path such as params means all below it.",
         ),
         click.option(
+            "--strategy",
+            type=click.Choice(list(STRATEGY_WORDS)),
+            default=DEFAULT_STRATEGY,
+            show_default=True,
+            metavar="NAME",
+            help="How to propagate, by name (below).",
+        ),
+        click.option(
+            "--conservative", is_flag=True, help="Let only whole axes flow, and none to where neighbours would send."
+        ),
+        click.option(
             "--devices", type=click.IntRange(min=1), metavar="N", help="Refuse a mesh of more than N devices."
         ),
         click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
@@ -163,8 +185,8 @@ def input_options(command: F) -> F:
 
 
 def epilog(*commands: str) -> str:
-    """The end of a help text: how shardings of arguments are written, and examples."""
-    return f"\b\n{GRAMMAR}\n\n{examples(*commands)}"
+    """The end of a help text: how shardings of arguments are written, the strategies, and examples."""
+    return f"\b\n{GRAMMAR}\n\n\b\n{_STRATEGIES}\n\n{examples(*commands)}"
 
 
 def examples(*commands: str) -> str:

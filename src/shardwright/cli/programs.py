@@ -23,7 +23,7 @@ from shardwright.cli.given import (
 )
 from shardwright.frontends.files import make_folder, write_file
 from shardwright.per_device import PerDevice
-from shardwright.program import STAGES, Spmd
+from shardwright.program import STAGES, Plan, Spmd
 from shardwright.report.summary import (
     Summary,
     describe_per_device,
@@ -61,7 +61,11 @@ def run(file: str, inputs: str | None, seed: int, output: str | None, **options:
         spmd.inputs(arrays, seed=seed)  # inputs that do not fit are said before anything is written
         written = _write_stages(spmd, folder)
         verification = spmd.verify(arrays, seed=seed)
-    summary = {**describe_spmd(spmd), **describe_verification(verification), "written": written}
+    summary = {
+        **_with_dropped(spmd.plan, describe_spmd(spmd)),
+        **describe_verification(verification),
+        "written": written,
+    }
     answer(given, summary)
     return 0 if verification.ok else 1
 
@@ -81,7 +85,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     with progress() as clock:
         plan = given.shard(given.load(clock))
         text = plan.module()
-    deliver(given, text, output, lambda: describe_plan(plan))
+    deliver(given, text, output, lambda: _with_dropped(plan, describe_plan(plan)))
 
 
 @cli.command(
@@ -112,7 +116,7 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
             return
         spmd = given.shard(program).partition()
         text = spmd.module(stage)
-    deliver(given, text, output, lambda: describe_spmd(spmd))
+    deliver(given, text, output, lambda: _with_dropped(spmd.plan, describe_spmd(spmd)))
 
 
 @cli.command(
@@ -150,6 +154,12 @@ def _run_per_device(
     arrays_by_name: dict[str, Any] = dict(results)
     np.savez(file, **arrays_by_name)
     return {**describe_per_device(program, results), "written": {"local": str(module), "results": str(file)}}
+
+
+def _with_dropped(plan: Plan, summary: Summary) -> Summary:
+    """A summary whose notes begin with the hints that propagation could not follow, if it takes any."""
+    dropped = [{"op": one.op, "location": one.hint.line, "message": one.message, "bytes": 0} for one in plan.dropped]
+    return {**summary, "notes": [*dropped, *summary.get("notes", ())]} if dropped else summary
 
 
 def _stem(file: str) -> str:

@@ -16,7 +16,15 @@ from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.partition import is_explicit, localize, materialize
 from shardwright.program.spmd import Spmd
-from shardwright.propagation import Explanation, Recording, explain, find_value, propagate
+from shardwright.propagation import (
+    DEFAULT_STRATEGY,
+    Dropped,
+    Explanations,
+    Recording,
+    explain_values,
+    find_value,
+    propagate,
+)
 from shardwright.sharding import TensorSharding, replicated
 
 if TYPE_CHECKING:
@@ -35,14 +43,26 @@ class Plan:
         annotated: The program with the shardings that users gave, and no others.
         graph: The program with all shardings.
         clock: What its stages took.
+        strategy: How it was propagated.
+        conservative: Whether only whole axes flowed.
     """
 
-    def __init__(self, program: Program, annotated: Graph, graph: Graph, clock: Clock) -> None:
+    def __init__(
+        self,
+        program: Program,
+        annotated: Graph,
+        graph: Graph,
+        clock: Clock,
+        strategy: str = DEFAULT_STRATEGY,
+        conservative: bool = False,
+    ) -> None:
         """Hold what propagation found."""
         self.program = program
         self.annotated = annotated
         self.graph = graph
         self.clock = clock
+        self.strategy = strategy
+        self.conservative = conservative
 
     def __repr__(self) -> str:
         """`Plan(step.mlir, Mesh(data=2, model=4))`."""
@@ -95,7 +115,14 @@ class Plan:
         call = self.program.call
         return tuple(leaves) if call is None else call.out_shardings(leaves)
 
-    def explain(self, value: str) -> tuple[Explanation, ...]:
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """The hints that the strategy `rfc` could not follow; each prints as a sentence with its line. Other strategies
+        drop none.
+        """
+        return tuple(self._recording.dropped) if self.strategy == "rfc" and self._was_propagated else ()
+
+    def explain(self, value: str) -> Explanations:
         """Why values are sharded as they are: which annotation each axis came from, through which ops, and where axes
         stopped.
 
@@ -104,6 +131,9 @@ class Plan:
         Arguments:
             value: An argument or result by name, `FILE:LINE` for what is made there, the name of a location, or a
                 number as `module()` prints it (`%12`).
+
+        Returns:
+            An explanation for each value; printed, they read as `shardwright explain` writes them.
 
         Raises:
             ShardingError: nothing or several things are called so, or the program came with all communication
@@ -118,11 +148,15 @@ class Plan:
             [('data', 'argument x'), ('model', 'argument w')]
         """
         found = find_value(self.graph, value)
-        return tuple(explain(self._recording, self.graph, number) for number in found)
+        return explain_values(self._recording, self.graph, found)
+
+    @cached_property
+    def _was_propagated(self) -> bool:
+        return not is_explicit(self.annotated)
 
     @cached_property
     def _recording(self) -> Recording:
-        if is_explicit(self.annotated):
+        if not self._was_propagated:
             raise ShardingError(
                 "the program was not propagated",
                 location=self.program.name,
@@ -130,7 +164,13 @@ class Plan:
                 remedy="explain the program that it was made from",
             )
         recording = Recording()
-        propagate(self.annotated, in_order_of_use=True, record=recording)
+        propagate(
+            self.annotated,
+            strategy=self.strategy,
+            conservative=self.conservative,
+            in_order_of_use=True,
+            record=recording,
+        )
         return recording
 
     def partition(self) -> Spmd:

@@ -17,7 +17,7 @@ from shardwright.mesh import Mesh
 from shardwright.partition import is_explicit
 from shardwright.partition.processes import is_per_device
 from shardwright.per_device import PerDevice
-from shardwright.propagation import propagate
+from shardwright.propagation import DEFAULT_STRATEGY, check_strategy, propagate
 
 if TYPE_CHECKING:
     from shardwright.frontends.jax import Call
@@ -60,7 +60,13 @@ class Program:
         """The type of each result by name, in order."""
         return _named(self.graph.main.result_names, self.graph.main.block.terminator.operands, self.graph.types)
 
-    def shard(self, mesh: Mesh | None = None, args: Mapping[str | int, Any] | None = None) -> Plan:
+    def shard(
+        self,
+        mesh: Mesh | None = None,
+        args: Mapping[str | int, Any] | None = None,
+        strategy: str = DEFAULT_STRATEGY,
+        conservative: bool = False,
+    ) -> Plan:
         """Complete the sharding of every tensor.
 
         Arguments:
@@ -68,9 +74,14 @@ class Program:
             args: Shardings of arguments, by name (`"params/w1"`), by index, or by a path that several share
                 (`"params"`): `sw.P(None, "model")`, the text `"-,model"`, or a `TensorSharding`. They win over
                 what the program says; the more specific name wins over the less.
+            strategy: How to propagate, by name: `STRATEGY_WORDS` of `shardwright.propagation` says what each does.
+            conservative: Whether only whole axes flow, and none to where data would move between neighbours.
+
+        A program that comes with all of its communication written is not propagated.
 
         Raises:
-            ShardingError: no mesh or another than the program's, an unknown argument, a sharding that does not fit.
+            ShardingError: no mesh or another than the program's, an unknown argument, a sharding that does not fit, an
+                unknown strategy, or what the strategy cannot do.
 
         Example:
             >>> program = load(EXAMPLE)
@@ -79,11 +90,15 @@ class Program:
             [{data}, {model}]
         """
         self.check_shardable()
+        check_strategy(strategy)
         clock = self.clock.branch()
         annotated = annotate(self.graph, mesh, args or {}, self.name)
         with clock.stage("propagate"):
-            graph = annotated if is_explicit(annotated) else propagate(annotated, in_order_of_use=True)
-        return Plan(self, annotated, graph, clock)
+            if is_explicit(annotated):
+                graph = annotated
+            else:
+                graph = propagate(annotated, strategy=strategy, conservative=conservative, in_order_of_use=True)
+        return Plan(self, annotated, graph, clock, strategy, conservative)
 
     @cached_property
     def is_per_device(self) -> bool:
@@ -122,9 +137,9 @@ class Program:
         """The program for one device as MLIR text: what results are held against."""
         return unsharded_text(self.source)
 
-    def plan(self) -> Plan:
-        """Complete the shardings of a program that brings its mesh and annotations with it: `shard()`."""
-        return self.shard()
+    def plan(self, strategy: str = DEFAULT_STRATEGY, conservative: bool = False) -> Plan:
+        """Complete the shardings of a program that brings its mesh and annotations with it. See `shard`."""
+        return self.shard(strategy=strategy, conservative=conservative)
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Program:

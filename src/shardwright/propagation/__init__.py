@@ -4,23 +4,39 @@
 tells afterwards why a value is sharded as it is.
 """
 
-from shardwright.propagation.explain import explain
-from shardwright.propagation.explanation import Annotation, Chain, Explanation, Link, Stop, format_explanation
+from shardwright.propagation.derivation import Dropped
+from shardwright.propagation.explain import explain, explain_values
+from shardwright.propagation.explanation import (
+    Annotation,
+    Chain,
+    Explanation,
+    Explanations,
+    Link,
+    Stop,
+    format_explanation,
+)
 from shardwright.propagation.find import find_value
 from shardwright.propagation.method import FACTORS, STRATEGIES
 from shardwright.propagation.pipeline import propagate, propagate_only
 from shardwright.propagation.reasons import Recording
+from shardwright.propagation.strategies import DEFAULT_STRATEGY, STRATEGY_WORDS, check_strategy
 
 __all__ = [
+    "DEFAULT_STRATEGY",
     "FACTORS",
     "STRATEGIES",
+    "STRATEGY_WORDS",
     "Annotation",
     "Chain",
+    "Dropped",
     "Explanation",
+    "Explanations",
     "Link",
     "Recording",
     "Stop",
+    "check_strategy",
     "explain",
+    "explain_values",
     "find_value",
     "format_explanation",
     "propagate",

@@ -9,15 +9,16 @@ Source: the mesh RFC on LLVM's forum, AnnotateOp.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.locations import LocationTable
+from shardwright.propagation.derivation import Place, Spoken, Statement
 from shardwright.propagation.working import CONSTRAINT, Working, preorder
 from shardwright.sharding import TensorSharding
 
-__all__ = ["RESHARD", "Annotations", "Use"]
+__all__ = ["RESHARD", "Annotations"]
 
 RESHARD = "sdy.reshard"
 
@@ -25,22 +26,11 @@ _Readers = dict[int, list[tuple[Op, int]]]
 """Value → the ops that read it, and as which operand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What is said of an operand; `line` is the annotation's, empty where it follows from others."""
-
-    sharding: TensorSharding
-    required: bool = False
-    line: str = ""
-
-
 class Annotations:
     """What is said, noted while constraints are taken out of a program.
 
     Attributes:
-        values: The shardings of values.
-        required: The values whose shardings are required.
-        lines: Where these shardings stand, by value.
+        values: What is said of values.
         uses: What is said of uses: of an op's operand, by number.
     """
 
@@ -50,10 +40,8 @@ class Annotations:
         Raises:
             ShardingError: two constraints that nobody reads require different shardings of one value.
         """
-        self.values: dict[int, TensorSharding] = {}
-        self.required: set[int] = set()
-        self.lines: dict[int, str] = {}
-        self.uses: dict[tuple[Op, int], Use] = {}
+        self.values: dict[int, Statement] = {}
+        self.uses: dict[tuple[Op, int], Statement] = {}
         self._shardings = working.shardings
         self._terminator = working.block.terminator
         self._locations = locations
@@ -61,7 +49,7 @@ class Annotations:
             self._say(value, working.shardings[value], "")
         for index, said in enumerate(results):
             if said is not None and _speaks(said):
-                self.uses[self._terminator, index] = _use(said, "")
+                self.uses[self._terminator, index] = _statement((self._terminator, index), said, "")
         self._read(working.block)
         _drop_constraints(working.block)
 
@@ -77,7 +65,7 @@ class Annotations:
                 line = str(self._locations[op.location])
                 for value in op.results:
                     self._say(value, self._shardings[value], line)
-        unread: dict[int, Use] = {}
+        unread: dict[int, Statement] = {}
         for op in sorted(constraints, key=self._speaks):  # those that say nothing are not in the way of others then
             self._constraint(op, readers, unread)
 
@@ -85,35 +73,32 @@ class Annotations:
         said = self._shardings[constraint.results[0]]
         return said is not None and _speaks(said)
 
-    def _say(self, value: int, sharding: TensorSharding | None, line: str) -> None:
-        if sharding is None or not _speaks(sharding):
-            return
-        self.values[value] = sharding.closed()
-        self.lines[value] = line
-        if _is_required(sharding):
-            self.required.add(value)
+    def _say(self, value: int, sharding: TensorSharding | None, line: str, is_constraint: bool = False) -> None:
+        if sharding is not None and _speaks(sharding):
+            self.values[value] = _statement(value, sharding, line, is_constraint)
 
-    def _constraint(self, op: Op, readers: _Readers, unread: dict[int, Use]) -> None:
+    def _constraint(self, op: Op, readers: _Readers, unread: dict[int, Statement]) -> None:
         """Note a constraint at the uses that it is for; what readers follow otherwise stays, as a reshard."""
         (value,), (result,) = op.operands, op.results
         said, read = self._shardings[result], readers.get(result, [])
         if said is not None and _speaks(said):
-            use = _use(said, str(self._locations[op.location]))
+            line = str(self._locations[op.location])
             if not read:
-                self._unread(value, said, use, readers, unread)
-            stands = use.required and any(self._is_resharded(reader, index, use) for reader, index in read)
-            for reading in read:
+                self._unread(value, _statement(value, said, line, is_constraint=True), readers, unread)
+            uses = {reading: _statement(reading, said, line, is_constraint=True) for reading in read}
+            stands = any(use.required and self._is_resharded(*reading, use) for reading, use in uses.items())
+            for reading, use in uses.items():
                 self.uses.setdefault(reading, use)
             if stands:
                 op.signature = replace(op.signature, name=RESHARD)
-                self._say(result, said, use.line)
-                self.uses[op, 0] = use
+                self._say(result, said, line, is_constraint=True)
+                self.uses[op, 0] = _statement((op, 0), said, line, is_constraint=True)
                 return
         for reader, _ in read:
             reader.operands = tuple([value if one == result else one for one in reader.operands])
         readers[value] += read
 
-    def _is_resharded(self, reader: Op, index: int, use: Use) -> bool:
+    def _is_resharded(self, reader: Op, index: int, use: Statement) -> bool:
         """Whether what reads a constraint wants something else at once."""
         if reader.name in (CONSTRAINT, RESHARD):
             said = self._shardings[reader.results[0]]
@@ -121,7 +106,7 @@ class Annotations:
         returned = self.uses.get((reader, index)) if reader is self._terminator else None
         return returned is not None and returned.sharding != use.sharding
 
-    def _unread(self, value: int, said: TensorSharding, use: Use, readers: _Readers, unread: dict[int, Use]) -> None:
+    def _unread(self, value: int, use: Statement, readers: _Readers, unread: dict[int, Statement]) -> None:
         """A constraint that nobody reads is said of the value, where others read that and it has no own sharding."""
         if all(reader.name == CONSTRAINT and reader.results[0] not in readers for reader, _ in readers[value]):
             return
@@ -134,12 +119,11 @@ class Annotations:
                 cause=f"the first is at {before.line}; nobody reads either, so both are of the value itself",
                 remedy="take one of the two away, or let the op that it is for read its result",
             )
-        if value not in self.values:
-            self._say(value, said, use.line)
+        self.values.setdefault(value, use)
 
 
-def _use(said: TensorSharding, line: str) -> Use:
-    return Use(said.closed(), _is_required(said), line)
+def _statement(place: Place, said: TensorSharding, line: str, is_constraint: bool = False) -> Statement:
+    return Statement(said.closed(), Spoken(place, said, is_constraint), _is_required(said), line)
 
 
 def _is_required(sharding: TensorSharding) -> bool:

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
+from shardwright.propagation.derivation import Completion
 from shardwright.propagation.explanation import Chain, Explanation, Explanations
 from shardwright.propagation.history import History
+from shardwright.propagation.lineage import annotation_of, dropped_at, lineage_of
 from shardwright.propagation.reasons import Recording
 from shardwright.propagation.stops import stops_at
 from shardwright.propagation.trace import chains_to, region_name
@@ -56,6 +58,8 @@ def _check(recording: Recording, graph: Graph, value: int) -> None:
 
 def _explain(history: History, value: int) -> Explanation:
     record = history.record
+    if record.completion is not None:
+        return _explain_completed(history, record.completion, value)
     place = value if value < 0 else record.working.holder_of(value)
     name, location = _name(history, value)
     sharding = _sharding(history, value, place)
@@ -63,15 +67,40 @@ def _explain(history: History, value: int) -> Explanation:
         name,
         location,
         sharding,
-        tuple(
-            replace(chain, kept=_is_on(sharding, chain))
-            for chain in chains_to(history, place, record.end_of_propagation)
-        ),
+        _kept(sharding, chains_to(history, place, record.end_of_propagation)),
         tuple(stops_at(history, place)),
-        "" if value in history.arguments else history.printed.get(value, ""),
+        _printed(history, value),
         history.own_annotation(place),
         tuple(history.graph.meshes.values()),
     )
+
+
+def _explain_completed(history: History, completion: Completion, value: int) -> Explanation:
+    """Why a value is sharded as the strategy `rfc` left it."""
+    name, location = _name(history, value)
+    sharding = _sharding(history, value, value)
+    statement = completion.found.get(value)
+    return Explanation(
+        name,
+        location,
+        sharding,
+        () if statement is None else _kept(sharding, lineage_of(history, statement)),
+        (),
+        _printed(history, value),
+        None if statement is None else annotation_of(history, statement),
+        tuple(history.graph.meshes.values()),
+        tuple(dropped_at(completion, value)),
+        "no axis splits it" if statement is not None else "no axis splits it: nothing that the program says reaches it",
+    )
+
+
+def _kept(sharding: TensorSharding | None, chains: Iterable[Chain]) -> tuple[Chain, ...]:
+    """The chains, with a note of whether their axes are still where they came."""
+    return tuple(replace(chain, kept=_is_on(sharding, chain)) for chain in chains)
+
+
+def _printed(history: History, value: int) -> str:
+    return "" if value in history.arguments else history.printed.get(value, "")
 
 
 def _sharding(history: History, value: int, place: int) -> TensorSharding | None:

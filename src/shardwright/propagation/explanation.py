@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.propagation.outline import outline
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Annotation", "Chain", "Explanation", "Explanations", "Link", "Stop", "format_explanation"]
+__all__ = [
+    "Annotation",
+    "Chain",
+    "Explanation",
+    "Explanations",
+    "Link",
+    "Stop",
+    "format_explanation",
+    "shown_unasked",
+]
+
+_VALUES = 20
+"""So many values are explained unasked; a line of a model that is unrolled makes hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +47,8 @@ class Link:
 
     Attributes:
         kind: `step` through an op, `edge` of control flow, `return` between `main`'s result and what it returns,
-            `constraint` given to what it constrains, `group` of values split alike, or `spread` from an edge.
+            `constraint` given to what it constrains, `group` of values split alike, `spread` from an edge, or `use`,
+            from a use to the argument or the reshard that it reads.
         op: The op, as users know it.
         location: `FILE:LINE`, or empty.
         source: Where the axis was: `operand 1`.
@@ -110,6 +124,8 @@ class Explanation:
         printed: What MLIR calls it in the program as propagated, `%12`; empty for arguments and results of `main`.
         annotation: What the program says about the value itself, if anything.
         meshes: The meshes of the program.
+        dropped: Hints for it that the strategy `rfc` could not follow, and why, in sentences.
+        whole: Why no axis splits it, where stops do not tell.
     """
 
     name: str
@@ -120,6 +136,8 @@ class Explanation:
     printed: str = ""
     annotation: Annotation | None = None
     meshes: tuple[Mesh, ...] = ()
+    dropped: tuple[str, ...] = ()
+    whole: str = ""
 
     def axis_text(self, axis: AxisRef) -> str:
         """`data`, or `data:(1)2` for a part of it."""
@@ -137,10 +155,18 @@ class Explanations(tuple[Explanation, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        """The explanations, an empty line between them."""
-        return "\n\n".join(map(str, self))
+        """The explanations, an empty line between them; of many, the first."""
+        shown, rest = shown_unasked(self)
+        return "\n\n".join([*map(str, shown), *([rest] if rest else [])])
 
     __repr__ = __str__
+
+
+def shown_unasked(explanations: Sequence[Explanation]) -> tuple[Sequence[Explanation], str]:
+    """The first of many explanations, and how many more there are in words; of few all of them, and nothing."""
+    if len(explanations) <= _VALUES + 1:
+        return explanations, ""
+    return explanations[:_VALUES], f"… and {len(explanations) - _VALUES} more values; --all lists them"
 
 
 def format_explanation(explanation: Explanation, *, everything: bool = False) -> str:

@@ -57,6 +57,7 @@ def outline(explanation: Explanation, everything: bool = False) -> list[Section]
     outward = [stop for stop in explanation.stops if not stop.inward]
     sections += _stops(explanation, "did not come here", inward, everything)
     sections += _stops(explanation, "did not go on", outward, everything)
+    sections += [Section(sentence, 1) for sentence in explanation.dropped]
     return sections
 
 
@@ -65,6 +66,8 @@ def _why_whole(explanation: Explanation) -> str:
         return "the program has no mesh"
     if not explanation.sharding.dims:
         return "it has no dimension to split"
+    if explanation.whole:
+        return explanation.whole
     if any(stop.inward for stop in explanation.stops):
         return "no axis splits it"
     return "no axis splits it, and no neighbour has one for it"

@@ -46,6 +46,7 @@ def propagate(
         graph: The program; it is not changed. Shardings of its values and of `main`'s results are what the user said.
         strategy: `user-priority`, or a simpler one of `method.STRATEGIES`, or `rfc`, the mesh RFC's own.
         factors: How conflicts between the loops of an op are settled: `aggressive`, `basic`, `basic-then-aggressive`.
+            The strategies `basic` and `rfc` have no choice.
         conservative: Whether only whole axes flow, and none to where data would move between neighbours.
         in_order_of_use: Whether ops take their turns in the order in which XLA has them when JAX compiles a program
             (see `order`); else in the order of the program, as in Shardy's passes. Nothing to `rfc`.
@@ -62,10 +63,10 @@ def propagate(
             have none, an unknown strategy, or a record that is in use.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
-    if strategy == "rfc":
-        _check_rfc(record, debug)
-        return complete(graph)
     _check(graph)
+    if strategy == "rfc":
+        _check_rfc(conservative, debug)
+        return complete(graph, record)
     how = method(strategy, factors, conservative)
     if record is None and debug.any:
         record = Recording()
@@ -152,12 +153,18 @@ def _import(working: Working, graph: Graph, record: Recording | None) -> list[Te
     return results
 
 
-def _check_rfc(record: Recording | None, debug: Debug) -> None:
-    if record is not None or debug.any:
+def _check_rfc(conservative: bool, debug: Debug) -> None:
+    if conservative:
         raise ShardingError(
-            "the strategy 'rfc' keeps no record",
-            cause="it visits every op twice, in a fixed order, and has no steps to tell of",
-            remedy="leave out the record and the debug attributes, or use another strategy",
+            "the strategy 'rfc' cannot be conservative",
+            cause="the RFC gives an op's tensors all axes that its loops are split by",
+            remedy="leave `conservative` out, or use another strategy",
+        )
+    if debug.any:
+        raise ShardingError(
+            "the strategy 'rfc' has no debug attributes",
+            cause="they are Shardy's, and tell of steps that it does not take",
+            remedy="leave them out, or use another strategy; explanations work with every strategy",
         )
 
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
 from shardwright.mesh import Axes
+from shardwright.propagation.derivation import Completion, Dropped
 from shardwright.propagation.engine import Changes, Key, Numbers, StepTable, Worklist
 from shardwright.propagation.method import Phase
-from shardwright.propagation.working import CONSTRAINT, Working
+from shardwright.propagation.working import CONSTRAINT, Working, preorder
 from shardwright.sharding import TensorSharding
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Recording:
         is_exported: Whether export steps followed.
         result_shardings: What these made of the shardings of the results of `main`.
         history: The events by place, kept from one question to the next.
+        completion: What the mesh RFC's completion found, which has no events.
     """
 
     def __init__(self) -> None:
@@ -117,6 +119,7 @@ class Recording:
         self.is_exported = False
         self.result_shardings: list[TensorSharding | None] = []
         self.history: History | None = None
+        self.completion: Completion | None = None
         self._worklist: Worklist | None = None
         self._results: list[int] = []
         self._initial: list[int] = []
@@ -161,6 +164,16 @@ class Recording:
         if _axes(before) != _axes(after):
             self.events.append(Rewritten(~index, before, after, "boundary"))
 
+    def completed(self, working: Working, results: Sequence[TensorSharding | None], completion: Completion) -> None:
+        """Write down what the mesh RFC's completion found.
+
+        Raises:
+            ShardingError: the record holds another propagation already.
+        """
+        self.open(())
+        self.working, self.ops, self.completion = working, list(preorder(working.block)), completion
+        self.result_shardings, self.is_exported = list(results), True
+
     # While propagating
 
     def begin(self, working: Working, worklist: Worklist, ops: list[Op], results: list[int]) -> None:
@@ -203,6 +216,11 @@ class Recording:
         self._seen = list(self.working.shardings)
 
     # Asked afterwards
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """The hints that the mesh RFC's completion could not follow; other strategies drop none."""
+        return [] if self.completion is None else self.completion.dropped
 
     def sharding(self, number: int) -> TensorSharding | None:
         """The sharding of a number."""

@@ -98,7 +98,9 @@ def _rivals(case: Case, source: int, target: int, factor: int) -> Refusal | None
     wanted = case.tensors[source].factors[factor].axes
     said = case.tensors[target].factors[factor]
     if said.axes and not prefix_status(said.axes, wanted):
-        return Refusal("conflict", f"the dimension is split by {_names(said.axes)} already", _dim(case, target, factor))
+        return Refusal(
+            "conflict", f"the dimension is split by {_names(case, said.axes)} already", _dim(case, target, factor)
+        )
     agreed = case.agreed(factor)
     if prefix_status(wanted, agreed):
         return None
@@ -109,7 +111,7 @@ def _rivals(case: Case, source: int, target: int, factor: int) -> Refusal | None
             and other.axes
             and not (prefix_status(other.axes, wanted) or prefix_status(wanted, other.axes))
         ):
-            return Refusal("conflict", f"{_tensor(case, index)} is split by {_names(other.axes)} there")
+            return Refusal("conflict", f"{_tensor(case, index)} is split by {_names(case, other.axes)} there")
     return None
 
 
@@ -119,9 +121,9 @@ def _within(case: Case, source: int, target: int, factor: int) -> Refusal | None
     sharding = case.shardings[target]
     if sharding is not None:
         if without_overlap(axis, sharding.replicated) != axis:
-            return Refusal("replicated", f"it is to be replicated along {axis.name}")
+            return Refusal("replicated", f"it is to be replicated along {_name(case, axis)}")
         if without_overlap(axis, sharding.partial_axes) != axis:
-            return Refusal("unreduced", f"it awaits reduction along {axis.name}")
+            return Refusal("unreduced", f"it awaits reduction along {_name(case, axis)}")
     if said.overflow or _overflows(case, target, factor):
         return Refusal("overflow", "axes that do not divide its loop come before")
     if said.closed:
@@ -137,7 +139,7 @@ def _across(case: Case, source: int, target: int, factor: int) -> Refusal | None
     for other, said in case.tensors[target].factors.items():
         if other != factor and without_overlap(axis, (*said.axes, *said.overflow)) != axis:
             dim = _dim(case, target, other)
-            return Refusal("conflict", f"{axis.name} splits dimension {dim} of it", dim)
+            return Refusal("conflict", f"{_name(case, axis)} splits dimension {dim} of it", dim)
     return None
 
 
@@ -186,5 +188,12 @@ def _tensor(case: Case, index: int) -> str:
     return f"operand {index}" if index < case.operands else f"result {index - case.operands}"
 
 
-def _names(axes: Axes) -> str:
-    return "{" + ", ".join(axis.name for axis in axes) + "}"
+def _names(case: Case, axes: Axes) -> str:
+    return "{" + ", ".join(_name(case, axis) for axis in axes) + "}"
+
+
+def _name(case: Case, axis: AxisRef) -> str:
+    """An axis as annotations write it: a part of one with its bounds."""
+    mesh = common_mesh(case.shardings)
+    whole = mesh is None or mesh.is_full(axis)
+    return axis.name if whole else f"{axis.name}:({axis.pre}){axis.size}"

@@ -5,6 +5,10 @@ its operands and results about which nothing is said. What is required wins, bet
 loses is dropped; what nothing is said of is replicated. Loops that are summed over make partial sums, which are reduced
 where somebody reads them. Nothing passes a propagation barrier.
 
+Control flow, of which the RFC does not speak, ties what it reads and what its regions return to its results. It is
+visited where its regions are entered and where they are left, so that a loop's body hears of what the loop begins with,
+and what reads the loop's results of what the body returns.
+
 No cost, no fixpoint, no priorities: the result is easily foreseen, which is the point of it.
 
 Source: the mesh RFC on LLVM's forum, "Sharding Propagation Pass".
@@ -12,7 +16,7 @@ Source: the mesh RFC on LLVM's forum, "Sharding Propagation Pass".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
@@ -21,11 +25,13 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc.options import FUNCTION_MESH
-from shardwright.propagation.annotations import RESHARD, Annotations, Use
+from shardwright.propagation.annotations import RESHARD, Annotations
 from shardwright.propagation.boundary import outermost
+from shardwright.propagation.derivation import Completion, Decision, Dropped, Origin, Said, Statement, copied
 from shardwright.propagation.normalize import normalize
 from shardwright.propagation.option import OPTION, preset
-from shardwright.propagation.statements import Dropped, Said, made_partial, option_of, shaped
+from shardwright.propagation.reasons import Recording
+from shardwright.propagation.statements import made_partial, option_of, shaped
 from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working, preorder
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
@@ -38,19 +44,19 @@ _LOOP, _BARRIER = "stablehlo.while", "stablehlo.optimization_barrier"
 _TIED = frozenset({_LOOP, "stablehlo.case", "stablehlo.if", _BARRIER})
 
 
-def complete(graph: Graph, dropped: list[Dropped] | None = None) -> Graph:
+def complete(graph: Graph, record: Recording | None = None) -> Graph:
     """Complete the shardings of a program as the RFC does.
 
     Arguments:
         graph: The program; it is not changed.
-        dropped: Where to put the hints that could not be followed, in the order in which they were found.
+        record: Where to write what every sharding follows from, and the hints that could not be followed.
 
     Returns:
         A new graph in which every tensor has a closed sharding, and an `sdy.reshard` stands where a use differs.
 
     Raises:
-        ShardingError: required annotations that contradict each other, a malformed `shardwright.option`, no mesh, or
-            what the RFC does not know: manual and named computations, sharding groups.
+        ShardingError: required annotations that contradict each other, a malformed `shardwright.option`, no mesh, a
+            record that is in use, or what the RFC does not know: manual and named computations, sharding groups.
     """
     meshes = [mesh for mesh in graph.meshes.values() if mesh.axes]
     meshes += [said.mesh for said in graph.shardings if said is not None and said.mesh.axes][:1]
@@ -66,29 +72,34 @@ def complete(graph: Graph, dropped: list[Dropped] | None = None) -> Graph:
                 remedy="use another strategy",
             )
     named = graph.main.attributes.get(FUNCTION_MESH, "").removeprefix("@").strip('"')
-    return _Completion(graph, graph.meshes.get(named, meshes[0]), [] if dropped is None else dropped).run()
+    completer = _Completer(graph, graph.meshes.get(named, meshes[0]))
+    made = completer.run()
+    if record is not None:
+        record.completed(completer.working, made.main.result_shardings, completer.completion)
+    return made
 
 
-class _Completion:
-    def __init__(self, graph: Graph, mesh: Mesh, dropped: list[Dropped]) -> None:
+class _Completer:
+    def __init__(self, graph: Graph, mesh: Mesh) -> None:
         self.graph = graph
         self.mesh = mesh
-        self.dropped = dropped
         self.working = Working.of(graph)
         self.block = self.working.block
         results = normalize(self.working, list(graph.main.result_shardings), graph.meshes)
         said = Annotations(self.working, results, graph.locations)
-        self.values, self.required, self.lines, self.uses = said.values, said.required, said.lines, said.uses
-        self.tied: dict[int, int] = {}
+        self.values, self.uses = said.values, said.uses
+        self.completion = Completion()
+        self.tied = self.completion.same
         self.users: dict[int, list[tuple[Op, int]]] = {}
+        self.results: list[TensorSharding | None] = []
         self.carried: dict[tuple[Op, int], int] = {}  # uses that control flow ties to one of its results
 
     def run(self) -> Graph:
-        ops = list(preorder(self.block))
-        for op in ops:
+        for op in preorder(self.block):
             for index, value in enumerate(op.operands):
                 self.users.setdefault(self._of(value), []).append((op, index))
             self._tie(op)
+        ops = list(_visits(self.block))
         for op in reversed(ops):
             self._visit(op)
         for op in ops:
@@ -136,92 +147,121 @@ class _Completion:
     def _complete(self, op: Op, rule: ShardingRule, reads: list[tuple[Op, int]], results: Sequence[int]) -> None:
         """Find the option of an op, and give it to what it reads and to its results."""
         mesh, option = self.mesh, None
+        owners: dict[int, Said] = {}
         if op.signature.text(OPTION) is not None and op.name not in _TIED:
             option = preset(op, rule, mesh, str(self.graph.locations[op.location]))
         if option is None:
             said = self._said(op, reads, results)
             if not said:
                 return
-            found, option, dropped = option_of(rule, said, op.signature, lambda: str(self.graph.locations[op.location]))
-            mesh = found or mesh
-            self._drop(dropped, op, reads, results)
+            found = option_of(rule, said, op.signature, lambda: str(self.graph.locations[op.location]))
+            mesh, option, owners = found.mesh or mesh, found.option, found.owners
+            self._drop(found.dropped, op, reads, results)
         option = {factor: tuple(axis for axis in axes if axis.size > 1) for factor, axes in option.items()}
+        decision = Decision("step", op, option, owners)
         for read, mapping in zip(reads, rule.operands, strict=True):
-            self.uses.setdefault(read, Use(shaped(mapping, option, rule, mesh)))
+            if read not in self.uses:
+                origin = Origin(decision, _operand(op, read), mapping)
+                self.uses[read] = Statement(shaped(mapping, option, rule, mesh), origin)
         for index, mapping in zip(results, rule.results, strict=True):
-            made = made_partial(shaped(mapping, option, rule, mesh), option, rule, op.signature)
-            if self.working.types[op.results[index]].is_tensor:
-                self.values.setdefault(self._of(op.results[index]), made)
+            value = self._of(op.results[index])
+            if value not in self.values and self.working.types[value].is_tensor:
+                made = made_partial(shaped(mapping, option, rule, mesh), option, rule, op.signature)
+                self.values[value] = Statement(made, Origin(decision, f"result {index}", mapping))
 
     def _said(self, op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> list[Said]:
         """What is said about an op's tensors, results first."""
         found: list[Said] = []
+        label = op.signature.label
         for tensor, index in enumerate(results, start=len(reads)):
             value = self._of(op.results[index])
-            sharding, name = self.values.get(value), f"result {index} of {op.signature.label}"
-            if sharding is not None:
-                required, line = value in self.required, self.lines.get(value, "")
-                found.append(Said(tensor, sharding, required, name, line, decided=True))
-            elif (use := self._first_use(value)) is not None:
-                found.append(Said(tensor, use, False, f"a use of {name}"))
-        for tensor, (reader, index) in enumerate(reads):
-            known, name = self.uses.get((reader, index)), f"operand {index} of {reader.signature.label}"
+            known, name = self.values.get(value), f"result {index}"
             if known is not None:
-                found.append(Said(tensor, known.sharding, known.required, name, known.line))
-            elif (sharding := self._value(reader.operands[index])) is not None:
-                found.append(Said(tensor, sharding, False, name))
+                found.append(Said(tensor, value, known, name, label, known.required, known.line, decided=True))
+            elif (use := self._first_use(value)) is not None:
+                found.append(Said(tensor, value, use, f"a use of {name}", label))
+        for tensor, (reader, index) in enumerate(reads):
+            known, name, label = self.uses.get((reader, index)), f"operand {index}", reader.signature.label
+            value = reader.operands[index]
+            if known is not None:
+                found.append(Said(tensor, value, known, name, label, known.required, known.line))
+            elif (known := self._value(value)) is not None:
+                found.append(Said(tensor, value, known, name, label))
         return found
 
     def _drop(self, dropped: list[Dropped], op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> None:
         """Hints that lost make room for what the op's option gives."""
-        self.dropped += dropped
+        self.completion.dropped += dropped
         for tensor in {one.hint.tensor for one in dropped}:
             if tensor < len(reads):
                 del self.uses[reads[tensor]]
             else:
-                value = self._of(op.results[results[tensor - len(reads)]])
-                del self.values[value], self.lines[value]
+                del self.values[self._of(op.results[results[tensor - len(reads)]])]
 
-    def _value(self, value: int) -> TensorSharding | None:
+    def _value(self, value: int) -> Statement | None:
         return self.values.get(self._of(value))
 
-    def _first_use(self, value: int) -> TensorSharding | None:
+    def _first_use(self, value: int) -> Statement | None:
         for use in self.users.get(self._of(value), ()):
             if use in self.uses:
-                return self.uses[use].sharding
+                return self.uses[use]
         return None
 
     # The result
 
     def _finish(self) -> Graph:
-        working = self.working
+        working, found = self.working, self.completion.found
         for value in self.block.arguments:
-            said = self._value(value) or self._first_use(value)
-            if said is not None and value not in self.required:
-                outer = outermost(
-                    replace(said, dims=tuple(replace(dim, open=True) for dim in said.dims)), working.types[value]
-                )
-                said = outer.closed() if outer is not None else None
-            if said is not None:
-                self.values[value] = said
+            self._argument(value)
         for value, type in enumerate(working.types):
             known = self._value(value)
-            working.shardings[value] = known or (replicated(self.mesh, type.rank) if type.is_tensor else None)
+            if known is not None:
+                found.setdefault(value, known)
+                working.shardings[value] = known.sharding
+            else:
+                working.shardings[value] = replicated(self.mesh, type.rank) if type.is_tensor else None
         made = self.graph.skeleton()
-        made.main.result_shardings = self._results()
+        made.main.result_shardings = self.results = self._results()
         self._reshard(self.block)
         made.types, made.shardings, made.main.block = working.types, working.shardings, self.block
         return made
 
+    def _argument(self, value: int) -> None:
+        """An argument of `main` of which nothing is said is split as its first use is, as far as callers may see."""
+        known = self.values.get(value) or self._as_used(value)
+        if known is None or known.required:
+            return
+        self.completion.found[value] = known
+        dims = tuple(replace(dim, open=True) for dim in known.sharding.dims)
+        outer = outermost(replace(known.sharding, dims=dims), self.working.types[value])
+        if outer is not None:
+            self.values[value] = replace(known, sharding=outer.closed())
+
+    def _as_used(self, value: int) -> Statement | None:
+        for reader, index in self.users.get(value, ()):
+            use = self.uses.get((reader, index))
+            if use is not None:
+                said = Said(0, value, use, f"operand {index}", reader.signature.label)
+                return copied("use", reader, said, "the argument")
+        return None
+
     def _results(self) -> list[TensorSharding | None]:
+        """The shardings of the results of `main`: those of what it returns, all sums done, where nothing is said."""
         results: list[TensorSharding | None] = []
-        for index, value in enumerate(self.block.terminator.operands):
-            said, own = self.uses.get((self.block.terminator, index)), self.working.shardings[value]
-            summed = None if own is None else own.with_axes(own.axes)
-            outer = outermost(summed if said is None else said.sharding, self.working.types[value])
-            if outer is not None:
-                self.uses[self.block.terminator, index] = Use(outer)
-            results.append(outer)
+        terminator = self.block.terminator
+        for index, value in enumerate(terminator.operands):
+            own = self.working.shardings[value]
+            sharding = None if own is None else own.with_axes(own.axes)
+            known = self.uses.get((terminator, index))
+            if known is not None:
+                sharding = known.sharding
+            elif (returned := self._value(value)) is not None:
+                said = Said(0, value, returned, f"operand {index}", terminator.name)
+                known = copied("return", terminator, said, f"result {index} of main")
+            if known is not None:
+                self.completion.found[~index] = known
+            self.completion.same[~index] = self._of(value)
+            results.append(outermost(sharding, self.working.types[value]))
         return results
 
     def _reshard(self, block: Block) -> None:
@@ -239,21 +279,44 @@ class _Completion:
 
     def _read(self, op: Op, index: int, value: int, ops: list[Op], made: dict[tuple[int, TensorSharding], int]) -> int:
         """What an op is to read instead of `value`: a reshard, one for all uses alike in a block, if it needs one."""
-        now, wanted = self.working.shardings[value], self._read_as(op, index)
+        now, (wanted, known, source) = self.working.shardings[value], self._read_as(op, index)
         if now is None or wanted is None or op.name == RESHARD or _serves(now, wanted):
             return value
         if (value, wanted) not in made:
             type = self.working.types[value]
             result = made[value, wanted] = self.working.new_value(type, wanted)
+            self.completion.same[result] = self._of(value)
+            if known is not None:
+                said = Said(0, value, known, source, op.signature.label)
+                self.completion.found[result] = copied("use", op, said, "the reshard")
             ops.append(Op(Signature(RESHARD, (), (type,), (type,)), (value,), (result,), (), op.location))
         return made[value, wanted]
 
-    def _read_as(self, op: Op, index: int) -> TensorSharding | None:
+    def _read_as(self, op: Op, index: int) -> tuple[TensorSharding | None, Statement | None, str]:
+        """The sharding that an op wants of an operand, what that follows from, and what users call that."""
+        if op is self.block.terminator:
+            return self.results[index], self.completion.found.get(~index), f"result {index} of main"
         result = self.carried.get((op, index))
         if result is not None:
-            return self.working.shardings[result]
+            return self.working.shardings[result], self._value(result), "the result that it becomes"
         said = self.uses.get((op, index))
-        return None if said is None else said.sharding
+        return None if said is None else said.sharding, said, f"operand {index}"
+
+
+def _visits(block: Block) -> Iterator[Op]:
+    """Ops in the order in which they are visited forward: control flow before its regions and after them."""
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            yield from _visits(region)
+        if op.regions and op.name in _TIED:
+            yield op
+
+
+def _operand(op: Op, read: tuple[Op, int]) -> str:
+    """What users call what an op reads: an operand, or what a region of it returns."""
+    reader, index = read
+    return f"operand {index}" if reader is op else f"operand {index} of {reader.signature.label}"
 
 
 def _serves(now: TensorSharding, wanted: TensorSharding) -> bool:

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, overlaps_any, subtract_axes, truncate_by_divisor
+from shardwright.propagation.derivation import Dropped, Said
 from shardwright.propagation.option import Option
 from shardwright.propagation.projection import project
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import is_elementwise
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
-__all__ = ["Dropped", "Said", "made_partial", "option_of", "shaped"]
+__all__ = ["Deduced", "made_partial", "option_of", "shaped"]
 
 _LINEAR = frozenset(
     f"stablehlo.{name}"
@@ -34,46 +35,24 @@ _LINEAR = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A sharding that is said of one tensor of an op.
+class Deduced:
+    """What follows for an op.
 
     Attributes:
-        tensor: The tensor, operands counted first.
-        sharding: The sharding.
-        required: Whether it must be so; else it is a hint.
-        where: What it is said of, for diagnostics.
-        line: `FILE:LINE` of the annotation; empty where it follows from others.
-        decided: Whether dimensions stay whole that it does not split, though it is a hint: a result's own sharding.
+        mesh: Its mesh; `None` where nothing that is said of it splits or sums.
+        option: The axes of its loops.
+        owners: Who wanted them, by factor.
+        dropped: The hints that it drops.
     """
 
-    tensor: int
-    sharding: TensorSharding
-    required: bool
-    where: str
-    line: str = ""
-    decided: bool = False
-
-    def __str__(self) -> str:
-        """`result 0 of stablehlo.add [{x}]`."""
-        return f"{self.where} {self.sharding!r}"
+    mesh: Mesh | None
+    option: Option
+    owners: dict[int, Said]
+    dropped: list[Dropped]
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A hint that could not be followed, and why."""
-
-    hint: Said
-    why: str
-
-    def __str__(self) -> str:
-        """A sentence."""
-        return f"{self.hint.line}: the hint for {self.hint} is dropped: {self.why}"
-
-
-def option_of(
-    rule: ShardingRule, said: Sequence[Said], signature: Signature, location: Callable[[], str]
-) -> tuple[Mesh | None, Option, list[Dropped]]:
-    """The mesh of an op, the option that follows from what is said about its tensors, and the hints that it drops.
+def option_of(rule: ShardingRule, said: Sequence[Said], signature: Signature, location: Callable[[], str]) -> Deduced:
+    """The option that follows from what is said about an op's tensors.
 
     Arguments:
         rule: The op's rule.
@@ -88,7 +67,7 @@ def option_of(
     deduction = _Deduction(rule, signature, location)
     deduction.follow([one for one in said if one.required])
     deduction.follow([one for one in said if not one.required])
-    return deduction.mesh, deduction.option, deduction.dropped
+    return Deduced(deduction.mesh, deduction.option, deduction.owners, deduction.dropped)
 
 
 class _Deduction:
@@ -143,8 +122,9 @@ class _Deduction:
         if rival is not None:
             self._refuse(one, rival, "they split one loop of the op in two ways, or two loops by one axis")
             return
-        self.option[factor] = axes if one.required else truncate_by_divisor(axes, self.rule.sizes[factor])
-        self.owners[factor] = one
+        if factor not in self.option:
+            self.option[factor] = axes if one.required else truncate_by_divisor(axes, self.rule.sizes[factor])
+            self.owners[factor] = one
 
     def _rival(self, factor: int, axes: Axes) -> Said | None:
         """Who wants other axes for a factor, or these for another."""

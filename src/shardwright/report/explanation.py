@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from shardwright.propagation import Explanation
+from shardwright.propagation.explanation import shown_unasked
 from shardwright.propagation.outline import outline
 from shardwright.report.layout import Page
 
 __all__ = ["explanations_page", "print_explanations"]
-
-_VALUES = 20
-"""So many values are explained unasked; a line of a model that is unrolled makes hundreds."""
 
 
 def print_explanations(out: Console, explanations: Sequence[Explanation], *, everything: bool = False) -> None:
@@ -26,13 +24,13 @@ def explanations_page(
 ) -> Page:
     """Explanations with an empty line between them; with `everything`, all of them, and all links and stops."""
     page = Page(width)
-    shown = explanations if everything or len(explanations) <= _VALUES + 1 else explanations[:_VALUES]
+    shown, rest = (explanations, "") if everything else shown_unasked(explanations)
     for explanation in shown:
-        first, *rest = [line for section in outline(explanation, everything) for line in section.lines(width)]
+        first, *lines = [line for section in outline(explanation, everything) for line in section.lines(width)]
         page.heading(first)
-        for line in rest:
+        for line in lines:
             text = line.lstrip()
             page.line(text, indent=len(line) - len(text))
-    if len(shown) < len(explanations):
-        page.heading(f"… and {len(explanations) - len(shown)} more values; --all lists them", style="")
+    if rest:
+        page.heading(rest, style="")
     return page
