@@ -49,3 +49,8 @@ class ShardingError(Exception):
         """Raise with the parts of a `Diagnostic`."""
         self.diagnostic = Diagnostic(message, op, location, cause, remedy)
         super().__init__(str(self.diagnostic))
+
+    def at(self, location: str) -> ShardingError:
+        """The same problem, at a location."""
+        said = self.diagnostic
+        return ShardingError(said.message, op=said.op, location=location, cause=said.cause, remedy=said.remedy)

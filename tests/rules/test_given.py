@@ -168,3 +168,12 @@ def test_a_rule_given_in_one_session_is_heeded_in_all() -> None:
     with Session():
         rule("@my_kernel", "i k, k j -> i j")
     assert propagate(graph).main.result_shardings != before.main.result_shardings
+
+
+def test_a_rule_that_does_not_fit_is_told_at_the_line_of_its_op() -> None:
+    rule("@my_kernel", "i k, k j, j -> i j")
+    with pytest.raises(ShardingError) as raised:
+        propagate(read(load_module(_PROGRAM), "kernel.mlir"))
+    line = next(number for number, line in enumerate(_PROGRAM.splitlines(), 1) if "my_kernel" in line)
+    assert raised.value.diagnostic.location.startswith(f"kernel.mlir:{line}")
+    assert "my_kernel" in raised.value.diagnostic.op

@@ -135,7 +135,7 @@ def _check_nesting(data: bytes, name: str) -> None:
 
     Brackets alone are kept and matching pairs struck out, once a level: all of it at the speed of C.
     """
-    brackets = _QUOTED.sub(b"", data).replace(b"->", b"").translate(None, _NOT_BRACKETS)
+    brackets = _without_quoted(data).replace(b"->", b"").translate(None, _NOT_BRACKETS)
     for _ in range(_MAX_NESTING):
         shorter = brackets.replace(b"()", b"").replace(b"[]", b"").replace(b"{}", b"").replace(b"<>", b"")
         if len(shorter) == len(brackets):
@@ -151,6 +151,13 @@ def _check_nesting(data: bytes, name: str) -> None:
                 cause="MLIR's parser is recursive and would exhaust the stack",
                 remedy="flatten the nested regions",
             )
+
+
+def _without_quoted(data: bytes) -> bytes:
+    """Text without its strings and comments."""
+    if b"\\" in data or b"//" in data:
+        return _QUOTED.sub(b"", data)
+    return b"".join(data.split(b'"')[::2])  # five times as fast, where a quote can only begin or end a string
 
 
 def _deep_line(data: bytes) -> int:

@@ -73,7 +73,7 @@ def propagate(
     working = Working.of(graph)
     places = order_by_use(working) if in_order_of_use else {}
     results = _import(working, graph, record)
-    propagator = Propagator(working, results, how, record)
+    propagator = Propagator(working, results, how, graph.locations, record)
     propagator.run()
     made = _graph(graph, working)
     if record is not None and debug.any:
@@ -122,7 +122,7 @@ def propagate_only(
     collect_groups(working, graph.locations)
     if record is not None:
         record.note(working, "group")
-    propagator = Propagator(working, results, how, record)
+    propagator = Propagator(working, results, how, graph.locations, record)
     propagator.run()
     made = _graph(graph, working)
     made.main.result_shardings = propagator.result_shardings

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
-from shardwright.ir.signature import Signature
+from shardwright.ir.locations import LocationTable
 from shardwright.propagation import priorities
-from shardwright.propagation.conservative import conservative_rule
-from shardwright.propagation.dataflow import manual_axes, with_manual_axes, with_replicated, without_manual_axes
+from shardwright.propagation.classes import Classes, OfSignature
 from shardwright.propagation.effects import is_pure
 from shardwright.propagation.engine import Numbers, StepTable, Worklist
 from shardwright.propagation.kind import Kind
 from shardwright.propagation.method import Method, Phase
-from shardwright.propagation.priorities import BARRIERS, Flow
+from shardwright.propagation.priorities import Flow
 from shardwright.propagation.reasons import Recording, When
-from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
-from shardwright.rules.registry import rule_for
-from shardwright.rules.rule import ShardingRule, identity_rule
-from shardwright.rules.traits import is_elementwise
+from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, Working, preorder
+from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Propagator"]
-
-
-_DEPENDS_ON_USES = frozenset({Flow.PASS_THROUGH, Flow.DYNAMIC_SLICE})
-"""What flows earlier where the operands of an op have no other users."""
-
-
-class _Classes(NamedTuple):
-    """The classes of ops with one signature, made when first asked for."""
-
-    numbers: list[int | None]
-    """Where operands are used elsewhere too, and where they are not."""
-    depends_on_uses: bool
 
 
 class Propagator:
@@ -45,6 +30,7 @@ class Propagator:
         working: Working,
         results: Sequence[TensorSharding | None],
         method: Method,
+        locations: LocationTable,
         record: Recording | None = None,
     ) -> None:
         """Number the ops and values.
@@ -53,9 +39,14 @@ class Propagator:
             working: The program, import steps done, use lists in order.
             results: The shardings of `main`'s results.
             method: The phases to go through.
+            locations: Where ops come from.
             record: What to write every change into, if anything.
+
+        Raises:
+            ShardingError: a rule that the program or a user gives does not fit its op.
         """
         self.working = working
+        self.locations = locations
         self.method = method
         self.record = record
         self.numbers = Numbers()
@@ -76,10 +67,8 @@ class Propagator:
         )
         self.worklist.on_dead = self._bury
         self._inward = [self.positions[op] for op, edge in self.edges.items() if edge.inward]
-        self._tables: dict[object, StepTable] = {}
-        self._rounds: list[list[StepTable | None]] = [[None] for _ in method.phases]
-        self._class_of: dict[object, int] = {}
-        self._classes = self._classify()
+        self.classes = Classes(self.numbers, method)
+        self._class_of = self._classify()
         self._buried: set[Op] = set()
         first = {phase.strategy: phase for phase in reversed(method.phases)}
         returned = {strategy: self._return_tables(phase) for strategy, phase in first.items()}
@@ -173,21 +162,22 @@ class Propagator:
 
     def _classify(self) -> list[int]:
         """For each op, its class: ops of one class have the same step table in every round."""
-        by_signature: dict[int, _Classes] = {}  # by identity: readers give equal ops one signature
+        by_signature: dict[int, OfSignature] = {}  # by identity: readers give equal ops one signature
         uses = self.working.uses
         classes = [0] * len(self.ops)
         for number, op in enumerate(self.ops):
             signature = op.signature
             if signature.name == EDGE:
-                classes[number] = self._edge_class(self.edges[op])
+                edge = self.edges[op]
+                classes[number] = self.classes.of_edge(edge, self.working.types[edge.value])
                 continue
             known = by_signature.get(id(signature))
             if known is None:
-                known = by_signature[id(signature)] = self._classes_of(signature)
+                known = by_signature[id(signature)] = self._classes_of(op)
             which = known.depends_on_uses and self._is_single_use(op)
             found = known.numbers[which]
             if found is None:
-                found = known.numbers[which] = self._class(self._kind(signature, which))
+                found = known.numbers[which] = self.classes.number(signature, which)
             classes[number] = found
             results = op.results
             if results and not uses[results[0]] and not any(uses[value] for value in results) and is_pure(op):
@@ -198,76 +188,16 @@ class Propagator:
         uses, types = self.working.uses, self.working.types
         return all(len(uses[value]) == 1 or types[value].shape == () for value in op.operands)
 
-    def _classes_of(self, signature: Signature) -> _Classes:
-        rule = self._rule(signature)
-        if rule is None or len(rule.operands) + len(rule.results) < 2:
-            return _Classes([0, 0], False)
-        return _Classes([None, None], priorities.flow_of(signature) in _DEPENDS_ON_USES)
-
-    def _kind(self, signature: Signature, single_use: bool) -> Kind:
-        flow, rule = priorities.flow_of(signature), self._rule(signature)
-        assert rule is not None, "ops without a rule have no kind"
-        conservative = self.method.conservative and flow not in BARRIERS
-        return Kind(flow, rule, single_use, is_elementwise(signature), conservative)
-
-    def _rule(self, signature: Signature) -> ShardingRule | None:
-        if priorities.flow_of(signature) in BARRIERS:
-            return identity_rule(signature.results[0].dims)
-        rule = rule_for(signature)
-        return conservative_rule(signature, rule) if self.method.conservative and rule is not None else rule
-
-    def _edge_class(self, edge: Edge) -> int:
-        kind = Kind(Flow.PASS_THROUGH, identity_rule(self.working.types[edge.value].dims, len(edge.sources)))
-        boundary = edge.boundary
-        if boundary is None or edge.parent.signature.name != MANUAL:
-            return self._class(kind)
-        manual = manual_axes(edge.parent.signature)
-
-        def inside(sharding: TensorSharding) -> TensorSharding:
-            return without_manual_axes(sharding, manual)
-
-        def outside(sharding: TensorSharding) -> TensorSharding:
-            # Replicated inside are also the axes of dimensions whose priority has not come yet: nobody may take them.
-            return with_replicated(with_manual_axes(boundary, sharding, manual), sharding.replicated)
-
-        before, after = (outside, inside) if edge.inward else (inside, outside)
-        return self._class(kind._replace(before=before, after=after))
-
-    def _class(self, kind: Kind) -> int:
-        number = self._class_of.get(kind)
-        if number is None:
-            number = self._class_of[kind] = len(self._rounds[0])
-            made: dict[object, StepTable | None] = {}  # most rounds allow what the one before did
-            for phase, tables in zip(self.method.phases, self._rounds, strict=True):
-                what = (priorities.allowed(kind.flow, kind.single_use, phase.round), phase.strategy)
-                if what not in made:
-                    made[what] = self._table(kind, phase)
-                tables.append(made[what])
-        return number
-
-    def _table(self, kind: Kind, phase: Phase) -> StepTable | None:
-        allowed = priorities.directions(kind.flow, kind.rule, kind.single_use, phase.round)
-        if not any(allowed):
-            return None
-        key = (kind.rule, allowed, kind.elementwise, phase.strategy, kind.conservative, kind.before, kind.after)
-        table = self._tables.get(key)
-        if table is None:
-            table = self._tables[key] = StepTable(
-                self.numbers,
-                kind.rule,
-                allowed,
-                kind.elementwise,
-                phase.strategy,
-                kind.before,
-                kind.after,
-                kind.conservative,
-            )
-        return table
+    def _classes_of(self, op: Op) -> OfSignature:
+        try:
+            return self.classes.of_signature(op.signature)
+        except ShardingError as error:
+            raise error.at(str(self.locations[op.location])) from None
 
     # Rounds
 
     def _phases_of_one_priority(self, priority: int) -> None:
-        for phase, tables, returned in zip(self.method.phases, self._rounds, self._returned, strict=True):
+        for phase, tables, returned in zip(self.method.phases, self.classes.rounds, self._returned, strict=True):
             if self.record is not None:
                 self.record.enter(When(priority, phase))
             self._start(tables)
@@ -278,7 +208,7 @@ class Propagator:
     def _start(self, tables: list[StepTable | None]) -> None:
         """Put the tables of a round in place; ops whose table is new are due, and so are dead ops."""
         worklist = self.worklist
-        new = list(map(tables.__getitem__, self._classes))
+        new = list(map(tables.__getitem__, self._class_of))
         if self._buried:
             for op in self._buried:
                 new[self.positions[op]] = None
@@ -312,7 +242,7 @@ class Propagator:
         for index, value in enumerate(self.working.block.terminator.operands):
             dims = self.working.types[value].dims
             if dims not in tables:
-                tables[dims] = self._table(Kind(Flow.PASS_THROUGH, identity_rule(dims)), phase)
+                tables[dims] = self.classes.table(Kind(Flow.PASS_THROUGH, identity_rule(dims)), phase)
             table = tables[dims]
             if table is not None:
                 found.append((index, self.working.holder_of(value), table))
@@ -367,7 +297,7 @@ class Propagator:
         for gone in (op, *(inner for region in op.regions for inner in preorder(region))):
             self._buried.add(gone)
             position = self.positions[gone]
-            self._classes[position] = 0
+            self._class_of[position] = 0
             self.worklist.tables[position] = None
             self.worklist.dead[position] = 0
             for value in dict.fromkeys(gone.operands):
@@ -391,13 +321,13 @@ class Propagator:
         """An op may flow earlier once its operands have no other users."""
         if op.signature.name in DATA_FLOW_OPS or op.signature.name == EDGE or not self._is_single_use(op):
             return
-        if not self._classes_of(op.signature).depends_on_uses:
+        if not self._classes_of(op).depends_on_uses:
             return
-        number, found = self.positions[op], self._class(self._kind(op.signature, True))
-        if self._classes[number] == found:
+        number, found = self.positions[op], self.classes.number(op.signature, True)
+        if self._class_of[number] == found:
             return
-        self._classes[number] = found
-        self.worklist.tables[number] = self._rounds[0][found]
+        self._class_of[number] = found
+        self.worklist.tables[number] = self.classes.rounds[0][found]
         self.worklist.due[number] = 1
 
 
