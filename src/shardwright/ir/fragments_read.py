@@ -67,11 +67,7 @@ class _ReducedReader(Reader):
         into.append(Op(signature, operands, results, (), self._location(op.location)))
 
     def callee(self, symbol: str) -> Block:
-        """The reduced block of a function.
-
-        Raises:
-            Unsure: there is none.
-        """
+        """The reduced block of a function; raises `Unsure` where there is none."""
         function = self.functions.get(symbol)
         if function is None or not function.regions[0].blocks:
             raise Unsure("a function without body")
@@ -140,6 +136,8 @@ class _Restorer:
 
     def graph(self) -> Graph:
         found = self.reader.read()
+        if found.callees:
+            raise Unsure("functions that stay, at their lines")
         main = found.main
         self._check_locations()
         self.bodies[main.name] = self._body(main.name, main.block)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from shardwright.ir.callees import Callees
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
@@ -78,7 +79,7 @@ class Function:
 
 @dataclass(slots=True)
 class Graph:
-    """A module of one function `main`, every call inlined, or an `sdy.named_computation` where it is annotated.
+    """A module entered by `main`, every call inlined, or an `sdy.named_computation` where it is annotated.
 
     Attributes:
         types: Type of each value.
@@ -89,6 +90,7 @@ class Graph:
         attributes: Attributes of the module, as MLIR text.
         name: Name of the module.
         mesh_attributes: What `sdy.mesh` ops say beside their mesh, as MLIR text, by symbol.
+        callees: Functions that ops name, kept as they are.
     """
 
     types: list[TensorType]
@@ -99,6 +101,7 @@ class Graph:
     attributes: dict[str, str] = field(default_factory=dict)
     name: str = ""
     mesh_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
+    callees: Callees = field(default_factory=Callees)
 
     def new_value(self, type: TensorType, sharding: TensorSharding | None = None) -> int:
         """A fresh value."""
@@ -135,8 +138,17 @@ class Graph:
             list(self.main.result_shardings),
             self.main.attributes,
         )
-        attributes, mesh_attributes = dict(self.attributes), dict(self.mesh_attributes)
-        return Graph([], [], main, dict(self.meshes), self.locations, attributes, self.name, mesh_attributes)
+        return Graph(
+            [],
+            [],
+            main,
+            dict(self.meshes),
+            self.locations,
+            dict(self.attributes),
+            self.name,
+            dict(self.mesh_attributes),
+            self.callees,
+        )
 
 
 def _walk(block: Block) -> Iterator[Op]:

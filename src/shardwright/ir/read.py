@@ -1,6 +1,7 @@
 """MLIR module → graph: one walk, every handle turned into a small id, every call inlined.
 
 A call about which shardings say something becomes an `sdy.named_computation` (see `ir.calls`), any other one its ops.
+Functions that ops name in other ways stay what they are (see `ir.callees`).
 
 How a sharding is written is a notation's business, so the parsers of sharding text are handed in; use
 `shardwright.notation.modules.read` to read a module of the `sdy` dialect.
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.ir.callees import Callees, called_by, collect, named_by, undefined
 from shardwright.ir.calls import Said, computation, constrained, is_annotated_call, is_annotated_function, said_of_call
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import ir
@@ -57,8 +59,8 @@ def read_module(module: ir.Module, readers: Readers, source: str = "-") -> Graph
     """Read `module`, whose entry is `@main` or its only public function; `source` names the text it came from.
 
     Raises:
-        ShardingError: dynamic shapes, tuples, several blocks in a region, recursion, no entry function, or meshes of
-            different size.
+        ShardingError: dynamic shapes, tuples, several blocks in a region, recursion, no entry function, a custom call
+            of a function that is not there, or meshes of different size.
     """
     return Reader(module, readers, source).read()
 
@@ -72,6 +74,7 @@ class Reader:
         self.types: list[TensorType] = []
         self.shardings: list[TensorSharding | None] = []
         self.meshes: dict[str, Mesh] = {}
+        self.mesh_ops: dict[str, Any] = {}
         self.locations = LocationTable(source)
         self.functions: dict[str, Any] = {}
         self.calls: list[str] = []
@@ -90,6 +93,7 @@ class Reader:
             name = op.operation.name
             if name == "sdy.mesh":
                 symbol = ir.StringAttr(op.attributes["sym_name"]).value
+                self.mesh_ops[symbol] = op.operation
                 self.meshes[symbol] = self.readers.mesh(str(op.attributes["mesh"]), symbol)
                 row = {key: str(value) for key, value in op.attributes.items() if key not in ("sym_name", "mesh")}
                 said |= {symbol: row} if row else {}
@@ -100,7 +104,28 @@ class Reader:
         attributes = {key: str(value) for key, value in self.module.operation.attributes.items() if key != "sym_name"}
         named = "sym_name" in self.module.operation.attributes
         name = ir.StringAttr(self.module.operation.attributes["sym_name"]).value if named else ""
-        return Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name, said)
+        graph = Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name, said)
+        graph.callees = self._callees(graph)
+        return graph
+
+    def _callees(self, graph: Graph) -> Callees:
+        """The functions that the ops of a graph name."""
+        calling = {signature for signature in self._interned if called_by(signature)}
+        for op in graph.walk() if calling else ():
+            if op.signature in calling:
+                self._check_called(op, graph)
+                calling.remove(op.signature)
+        named = {name for signature in self._interned for name in named_by(signature)}
+        return collect(named, self.functions, self.mesh_ops)
+
+    def _check_called(self, op: Op, graph: Graph) -> None:
+        """Refuse an op that calls a function which is not there, or the one that it belongs to."""
+        for name in sorted(called_by(op.signature)):
+            where = str(self.locations[op.location])
+            if name not in self.functions:
+                raise undefined(op.signature.label, name, where)
+            if graph.main.name in collect([name], self.functions, {}).functions:
+                raise uncallable(op.signature.label, graph.main.name, True, where)
 
     def _check_meshes(self) -> None:
         check_meshes(self.meshes)
@@ -279,13 +304,6 @@ class Reader:
                 if key not in unsigned and key not in skipped
             )
         )
-        if name == "stablehlo.custom_call" and any(k == "called_computations" and v != "[]" for k, v in attributes):
-            raise ShardingError(
-                "a custom call that calls functions is not supported",
-                op=name,
-                location=str(self.locations[self._location(op.location)]),
-                remedy="inline the called computation",
-            )
         bodies = self._bodies(op) if name in BODY_OPS else ()
         return Signature(name, attributes, tuple([self.types[value] for value in operands]), results, bodies)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardwright.ir.callees import named_by
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import context, ir, parse_type
 from shardwright.ir.graph import Block, Graph, Op
@@ -78,7 +79,21 @@ class _Writer:
                 values |= {"sym_name": ir.StringAttr.get(symbol), "mesh": attribute(self.print_mesh(mesh))}
                 ir.Operation.create("sdy.mesh", attributes=values)
             self._function()
+        self._callees(module)
         return module
+
+    def _callees(self, module: ir.Module) -> None:
+        """Put the functions that ops name after the one written, with their meshes."""
+        if not self.graph.callees:
+            return
+        callees = self.graph.callees.of(name for signature, _ in self._signatures for name in named_by(signature))
+        if self.printers is None:
+            callees = callees.without_shardings()
+        source = callees.module()  # kept in a name: its ops go with it
+        for view in list(source.body.operations):
+            op = view.operation
+            if ir.StringAttr(op.attributes["sym_name"]).value not in self.graph.meshes:
+                module.body.append(op.detach_from_parent())
 
     def _type(self, type: TensorType) -> Any:
         handle = self._types.get(type)

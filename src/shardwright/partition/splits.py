@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import shardwright.rules.families  # noqa: F401 (registers the rules)
 from shardwright.errors import ShardingError
+from shardwright.ir.callees import called_by
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.rules.convolution import convolution_dims
@@ -60,6 +61,9 @@ _REFUSED = {
 _SPLITTABLE_CALLS = frozenset({"mhlo.erf", "mhlo.erf_inv", "mhlo.topk", "TopK", "mhlo.asin", "mhlo.acos", "mhlo.atan"})
 """Custom calls whose work on a shard is the same call on the shard."""
 
+_COMPARING_CALLS = frozenset({"ApproxTopK"})
+"""Such calls of a function that compares two elements."""
+
 
 def check_supported(signature: Signature, location: Callable[[], str]) -> None:
     """Refuse ops that have no meaning in a program written for one device.
@@ -84,14 +88,19 @@ def splits_of(signature: Signature) -> Splits | None:
     rule = rule_for(signature)
     if rule is None:
         return None
-    opaque = signature.name == "stablehlo.custom_call" and not rule.custom
-    if opaque and signature.get("call_target_name") not in _SPLITTABLE_CALLS:
+    if signature.name == "stablehlo.custom_call" and not rule.custom and not _is_splittable_call(signature):
         return None
     kind = _reduction_kind(signature)
     allowed = rule.pass_through if signature.name in _LOCALIZED else local_factors(signature)
     if kind is not None:
         allowed |= rule.reduction - rule.need_replication - rule.permutation
     return Splits(rule, allowed - _unsupported(signature, rule), kind or "sum", linear_operands(signature))
+
+
+def _is_splittable_call(signature: Signature) -> bool:
+    """A call that calls functions is whole, unless these are known to see single elements only."""
+    target = signature.get("call_target_name")
+    return target in _COMPARING_CALLS or (target in _SPLITTABLE_CALLS and not called_by(signature))
 
 
 def _reduction_kind(signature: Signature) -> str | None:

@@ -1,21 +1,37 @@
-"""The function that a module is called by."""
+"""The function that a module is called by, and those that something in it names."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from shardwright.ir.callees import symbols_of
 from shardwright.ir.context import ir
-from shardwright.passes.attached import functions, operations, symbol_of
-from shardwright.passes.call_graph import callee_of
+from shardwright.ir.handles import attributes_of
+from shardwright.ir.opaque import attribute_text
+from shardwright.passes.attached import SHARDING, functions, operations, symbol_of
 
-__all__ = ["entries"]
+__all__ = ["entries", "named_symbols"]
 
 
 def entries(module: ir.Module) -> list[Any]:
-    """`@main`; without one, the functions that no other calls (the only one, where there is one)."""
+    """`@main`; without one, the functions that no op names (the only one, where there is one)."""
     found = functions(module)
     main = [function for function in found if symbol_of(function) == "main"]
     if main or len(found) < 2:
         return main or found
-    called = {callee_of(op) for op in operations(module) if op.name == "func.call"}
-    return [function for function in found if symbol_of(function) not in called]
+    named = named_symbols(module)
+    return [function for function in found if symbol_of(function) not in named]
+
+
+def named_symbols(module: ir.Module) -> set[str]:
+    """The symbols that ops name: what they call, what custom calls call, meshes.
+
+    Those in the shardings of values are left out: they are meshes, and as many as there are ops.
+    """
+    return {
+        name
+        for op in operations(module)
+        for key, value in attributes_of(op).items()
+        if key != SHARDING
+        for name in symbols_of(attribute_text(value))
+    }

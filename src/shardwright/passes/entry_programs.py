@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.ir.callees import Callees
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Graph
 from shardwright.ir.read import Reader, Readers
@@ -20,7 +21,7 @@ from shardwright.notation.modules import write
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
 from shardwright.passes.attached import functions, operations, symbol_of
 from shardwright.passes.call_graph import callee_of
-from shardwright.passes.entry import entries
+from shardwright.passes.entry import entries, named_symbols
 
 __all__ = ["rewrite_entries"]
 
@@ -30,7 +31,8 @@ _SYMBOL = re.compile(r"@([\w.$-]+)")
 def rewrite_entries(module: ir.Module, change: Callable[[Graph], Graph], *, shardings: bool = True) -> None:
     """Replace every function that a module is entered by with what `change` makes of its program.
 
-    Programs without a mesh stay as they are; functions that only those replaced called are gone.
+    Programs without a mesh stay as they are; functions that only those replaced called are gone, those that ops name
+    in other ways stay as they are.
 
     Raises:
         ShardingError: what a graph cannot hold, meshes of different size in one program, or what `change` raises; the
@@ -47,6 +49,7 @@ def rewrite_entries(module: ir.Module, change: Callable[[Graph], Graph], *, shar
 def _program(module: ir.Module, handle: Any) -> Graph:
     graph = _EntryReader(module, handle).read()
     graph.meshes = _used(graph) or graph.meshes
+    graph.callees = Callees()  # they stay where they are
     for op in graph.walk():
         said = op.signature
         if op.name == "sdy.constant":  # what import makes of StableHLO's, to be copied freely
@@ -102,9 +105,10 @@ def _called(module: ir.Module) -> set[str]:
 
 
 def _erase_uncalled(module: ir.Module, before: set[str]) -> None:
-    """Erase the private functions that were called `before` and are no more, and then what only those called."""
+    """Erase private functions called `before` that nothing calls or names now, and then what only those called."""
     while True:
         dead = before - _called(module)
+        dead = dead and dead - named_symbols(module)
         gone = [f for f in functions(module) if symbol_of(f) in dead and "sym_visibility" in f.attributes]
         for function in gone:
             function.erase()

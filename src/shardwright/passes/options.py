@@ -1,7 +1,7 @@
 """Options of passes as MLIR writes them: `keep-sharding-rules=true propagation-strategy=basic`.
 
-A value with blanks stands in quotes or braces. A comma separates as a blank does, where an option's name follows it;
-elsewhere it belongs to the value, which may be a list. A bool without a value is true.
+A value with blanks stands in quotes or braces; a comma belongs to the value, which may be a list. A bool without a
+value is true.
 
 Source: MLIR's "Pass Infrastructure", Textual Pass Pipeline Specification.
 """
@@ -17,7 +17,7 @@ from shardwright.passes.registry import Option, Options, Pass, Pipeline
 
 __all__ = ["options_text", "parse_options"]
 
-_NAME = re.compile(r"[\s,]*([^\s=,{}]+)(=?)")
+_NAME = re.compile(r"\s*([^\s={}]+)(=?)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _BOOLS = {"true": True, "1": True, "": True, "false": False, "0": False}
 _PAIRS = {"{": "}", "(": ")", "[": "]", "<": ">"}
@@ -32,7 +32,7 @@ def parse_options(entry: Pass | Pipeline, text: str) -> dict[str, Any]:
     """
     known = {option.name: option for option in entry.options}
     found: dict[str, Any] = {option.name: option.default for option in entry.options}
-    for name, value in _written(text, frozenset(known)):
+    for name, value in _written(text):
         if name not in known:
             raise ShardingError(
                 f"no such option {name}",
@@ -44,26 +44,30 @@ def parse_options(entry: Pass | Pipeline, text: str) -> dict[str, Any]:
 
 
 def options_text(entry: Pass, options: Options, *, changed_only: bool = False) -> str:
-    """`{a=b c=d}` with the options by name, as MLIR prints them; nothing for a pass that has none.
+    """`{a=b c=d}` with the options by name, as MLIR prints them, empty lists left out; nothing for a pass without any.
 
     With `changed_only`, those alone that are not at their defaults.
     """
-    defaults = entry.defaults()
-    names = sorted(name for name in defaults if not changed_only or options[name] != defaults[name])
-    return f"{{{' '.join(f'{name}={_spelt(options[name])}' for name in names)}}}" if names else ""
+    said = {option: options[option.name] for option in sorted(entry.options, key=lambda option: option.name)}
+    kept = {
+        option: value
+        for option, value in said.items()
+        if not (changed_only and value == option.default) and not (option.is_list and value == "")
+    }
+    return f"{{{' '.join(f'{option.name}={_spelt(option, value)}' for option, value in kept.items())}}}" if kept else ""
 
 
-def _spelt(value: bool | int | str) -> str:
+def _spelt(option: Option, value: bool | int | str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
-    return f"{{{text}}}" if re.search(r"\s", text) else text
+    return f"{{{text}}}" if option.is_list or re.search(r"\s", text) else text
 
 
-def _written(text: str, known: frozenset[str]) -> Iterator[tuple[str, str | None]]:
+def _written(text: str) -> Iterator[tuple[str, str | None]]:
     """The names and values in order; no value is `None`."""
     at = 0
-    while text[at:].strip(" \t\n,"):
+    while text[at:].strip():
         name = _NAME.match(text, at)
         if name is None:
             raise _malformed(text, at)
@@ -71,13 +75,13 @@ def _written(text: str, known: frozenset[str]) -> Iterator[tuple[str, str | None
         if not name[2]:
             yield name[1], None
             continue
-        end = _end_of_value(text, at, known)
+        end = _end_of_value(text, at)
         yield name[1], _bare(text[at:end])
         at = end
 
 
-def _end_of_value(text: str, at: int, known: frozenset[str]) -> int:
-    """Where the value that starts at `at` ends: at a blank or comma outside quotes and brackets."""
+def _end_of_value(text: str, at: int) -> int:
+    """Where the value that starts at `at` ends: at a blank outside quotes and brackets."""
     closers: list[str] = []
     start = at
     while at < len(text):
@@ -90,18 +94,12 @@ def _end_of_value(text: str, at: int, known: frozenset[str]) -> int:
             closers.append(char)
         elif char in _PAIRS:
             closers.append(_PAIRS[char])
-        elif not closers and (char.isspace() or (char == "," and _starts_option(text, at, known))):
+        elif not closers and char.isspace():
             return at
         at += 1
     if closers:
         raise _malformed(text, start)
     return at
-
-
-def _starts_option(text: str, at: int, known: frozenset[str]) -> bool:
-    """Whether the comma at `at` stands before an option, or before nothing."""
-    following = _NAME.match(text, at)
-    return following is None or following[1] in known or following[2] == "="
 
 
 def _bare(value: str) -> str:

@@ -113,42 +113,50 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.closed = 0
         self.steps: list[Step] = []
 
     def read(self) -> tuple[Step, ...]:
         """All of the text."""
         start = self._blank()
         root = self._word()
-        if root not in (_ROOT, _ANY) or not self._accept("("):
-            self.at = start
+        if not root or not self._accept("(") or not self.text.rstrip().endswith(")"):
             self._refuse(
-                "expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'"
+                "expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'", start
             )
-        self._passes((root,))
-        if self._blank() < len(self.text):
-            self._refuse("encountered extra text after the pipeline")
+        if root not in (_ROOT, _ANY):
+            self._refuse(
+                f"can't run '{root}' pass manager on '{_ROOT}' op", start, remedy=f"nest it: {_ROOT}({root}(…))"
+            )
+        if self.text[self.at :].rstrip() != ")":
+            self._passes((root,))
+            if self._blank() < len(self.text):
+                self._refuse(
+                    "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline", self.at - 1
+                )
         return tuple(self.steps)
 
     def _passes(self, anchors: tuple[str, ...]) -> None:
         """A list of passes, up to and with the parenthesis that closes it."""
-        if self._accept(")"):
-            return
+        start = self.at
         while True:
             self._pass(anchors)
             if self._accept(")"):
+                self.closed = start
                 return
-            if not self._accept(","):
-                self._refuse("expected ',' after parsing pipeline")
+            if self._accept(","):
+                continue
+            if self._blank() == len(self.text):  # the last parenthesis was to close the whole, not that list
+                self._refuse("encountered unbalanced parentheses while parsing pipeline", self.closed)
+            self._refuse("expected ',' after parsing pipeline")
 
     def _pass(self, anchors: tuple[str, ...]) -> None:
         start = self._blank()
         name = self._word()
-        if not name:
-            self._refuse("expected the name of a pass")
         if self._accept("("):
             if len(anchors) == _DEEPEST:
                 self._refuse(f"pipelines are nested more than {_DEEPEST} deep")
-            self._passes((*anchors, name))
+            self._passes((*anchors, name or _ANY))
             return
         options = self._braces()
         if name not in {entry.name for entry in passes()}:

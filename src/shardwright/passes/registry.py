@@ -33,12 +33,14 @@ class Option:
         default: Its value where unsaid; says the kind too: a bool, an int or a string.
         doc: What it does.
         choices: The strings allowed, where few are.
+        is_list: Whether the string is a list, with commas.
     """
 
     name: str
     default: bool | int | str
     doc: str
     choices: tuple[str, ...] = ()
+    is_list: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _options(native: _Native) -> tuple[Option, ...]:
     """What the pass manager prints for a pass that is given no options."""
     printed = str(_manager(_nested(native, native.name)))
     found = [Option(name, _default(value), "") for name, value in _PRINTED.findall(printed)]
-    found += [Option(name, "", "a list, with commas") for name in native.lists]
+    found += [Option(name, "", "a list, with commas", is_list=True) for name in native.lists]
     return tuple(sorted(found, key=lambda option: option.name))
 
 

@@ -55,6 +55,7 @@ class _Localizer:
             "mhlo.num_partitions": f"{math.prod(self.mesh.sizes.values())} : i32",
             "mhlo.num_replicas": "1 : i32",
         }
+        target.callees = source.callees.without_shardings()
         main = target.main
         main.argument_attributes = [_local_attributes(row) for row in source.main.argument_attributes]
         main.result_attributes = [_local_attributes(row) for row in source.main.result_attributes]

@@ -1,0 +1,57 @@
+"""Functions that custom calls name survive passes that put other functions in the place of their calls."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import shardwright.passes.all  # noqa: F401  (registers the passes)
+from tests.passes.differential import Job, ours
+
+_T = "tensor<8xf32>"
+
+
+def _function(name: str, body: str) -> str:
+    return f"func.func private @{name}(%y: {_T}) -> {_T} {{ %0 = {body} : ({_T}) -> {_T} return %0 : {_T} }}\n"
+
+
+def _custom_call(name: str, operand: str) -> str:
+    return f"stablehlo.custom_call @run({operand}) {{called_computations = [@{name}]}} : ({_T}) -> {_T}\n"
+
+
+_FUNCTIONS = (
+    'sdy.mesh @mesh = <["x"=4]>\n'
+    + _function("inner", "stablehlo.negate %y")
+    + _function("named", "func.call @inner(%y)")
+    + _function("only_called", "func.call @deeper(%y)")
+    + _function("deeper", "stablehlo.cosine %y")
+)
+_ENTRY = (
+    f'func.func @entry(%x: {_T} {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) -> {_T} {{\n'
+    f"  %0 = {_custom_call('named', '%x')}"
+    f"  %1 = func.call @named(%0) : ({_T}) -> {_T}\n"
+    f"  %2 = func.call @only_called(%1) : ({_T}) -> {_T}\n"
+    f"  return %2 : {_T}\n}}\n"
+)
+
+
+def _names(text: str) -> set[str]:
+    return set(re.findall(r"func\.func (?:\w+ )?@(\w+)", text))
+
+
+@pytest.mark.parametrize("entry", ["main", "entry"])
+def test_functions_that_only_calls_named_go_and_others_stay(entry: str) -> None:
+    text = ours(Job(_FUNCTIONS + _ENTRY.replace("@entry", f"@{entry}"), "sdy-convert-global-to-local"))
+    assert _names(text) == {entry, "named", "inner"}
+    assert "called_computations = [@named]" in text
+    assert "tensor<2xf32>" in text.split(f"func.func @{entry}(")[1]
+
+
+def test_without_main_what_a_custom_call_names_is_no_entry() -> None:
+    said = '{sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2, ?}]>}'
+    named = f"func.func @named(%y: {_T} {said}) -> {_T} {{ return %y : {_T} }}\n"
+    entry = f"func.func @entry(%x: {_T} {said}) -> {_T} {{ %0 = {_custom_call('named', '%x')} return %0 : {_T} }}\n"
+    text = ours(Job('sdy.mesh @mesh = <["x"=4]>\n' + named + entry, "sdy-remove-sub-axes-in-input-output-shardings"))
+    assert '{"x":(1)2, ?}' in text.split("@named(")[1]
+    assert '{"x":(1)2, ?}' not in text.split("func.func @entry(")[1].split("->")[0]
