@@ -16,7 +16,7 @@ from shardwright.memo import memoize
 from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.traits import is_constant, is_constant_preserving, is_scalar_expansion
 
-__all__ = ["merge_constants", "split_constants"]
+__all__ = ["merge_constants", "merge_scalars", "split_constants"]
 
 _CONSTANTS = frozenset({"stablehlo.constant", "sdy.constant"})
 
@@ -31,6 +31,38 @@ def _kind(signature: Signature) -> int:
     if is_scalar_expansion(signature):
         return _EXPANSION
     return _PRESERVING if is_constant_preserving(signature) else _PLAIN
+
+
+def merge_scalars(working: Working) -> None:
+    """Make one of scalar constants of a block that are alike: frontends write one for each use, a third of all ops.
+
+    They end as one in any case (see `merge_constants`), but not where Shardy has it. Constants stay of which something
+    is said, or that ops read which say something.
+    """
+    kept = {value for ops in working.special.values() for op in ops for value in op.operands}
+    _merge_scalars(working, working.block, kept, {})
+
+
+def _merge_scalars(working: Working, block: Block, kept: set[int], replaced: dict[int, int]) -> None:
+    shardings, types = working.shardings, working.types
+    kept = kept.union(block.terminator.operands)
+    seen: dict[int, int] = {}  # by identity: readers give equal ops one signature
+    ops: list[Op] = []
+    for op in block.ops:
+        signature = op.signature
+        if signature.name in _CONSTANTS:
+            (result,) = op.results
+            if types[result].shape == () and shardings[result] is None and result not in kept:
+                first = seen.setdefault(id(signature), result)
+                if first != result:
+                    replaced[result] = first
+                    continue
+        elif not replaced.keys().isdisjoint(op.operands):
+            op.operands = tuple([replaced.get(value, value) for value in op.operands])
+        for region in op.regions:
+            _merge_scalars(working, region, kept, replaced)
+        ops.append(op)
+    block.ops = ops
 
 
 def split_constants(working: Working) -> None:

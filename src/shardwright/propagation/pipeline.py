@@ -10,7 +10,7 @@ from shardwright.ir.graph import Graph
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.propagation.boundary import leave, outermost
-from shardwright.propagation.constants import merge_constants, split_constants
+from shardwright.propagation.constants import merge_constants, merge_scalars, split_constants
 from shardwright.propagation.constraints import apply_constraints
 from shardwright.propagation.dataflow import add_edges, find_edges
 from shardwright.propagation.debug import Debug, write_debug
@@ -18,7 +18,7 @@ from shardwright.propagation.effects import remove_dead
 from shardwright.propagation.groups import collect_groups
 from shardwright.propagation.method import method
 from shardwright.propagation.normalize import normalize
-from shardwright.propagation.order import order_by_use, restore
+from shardwright.propagation.order import Places, order_by_use, restore
 from shardwright.propagation.propagator import Propagator
 from shardwright.propagation.reasons import Recording
 from shardwright.propagation.rfc import complete
@@ -71,7 +71,10 @@ def propagate(
     if record is None and debug.any:
         record = Recording()
     working = Working.of(graph)
-    places = order_by_use(working) if in_order_of_use else {}
+    places: Places = {}
+    if in_order_of_use:
+        merge_scalars(working)
+        places = order_by_use(working)
     results = _import(working, graph, record)
     propagator = Propagator(working, results, how, graph.locations, record)
     propagator.run()

@@ -24,16 +24,20 @@ def _transpose(signature: Signature) -> ShardingRule:
 @sharding_rule("stablehlo.broadcast_in_dim")
 def _broadcast_in_dim(signature: Signature) -> ShardingRule:
     """A dimension of size 1 that is widened keeps a factor of its own, apart from that of the wide one."""
-    source = signature.operands[0].dims
+    source, target = signature.operands[0].dims, signature.results[0].dims
     dim_of = {out: dim for dim, out in enumerate(signature.get("broadcast_dimensions", ()))}
-    builder = RuleBuilder(signature)
-    for out, size in enumerate(signature.results[0].dims):
+    sizes: list[int] = []
+    operand: list[tuple[int, ...]] = [()] * len(source)
+    result: list[tuple[int, ...]] = []
+    for out, size in enumerate(target):
         dim = dim_of.get(out)
-        if dim is not None and source[dim] != size:
-            builder.factor(source[dim], [dim], [None])
-            dim = None
-        builder.factor(size, [dim], [out])
-    return builder.build()
+        if dim is not None:
+            operand[dim] = (len(sizes),)
+            if source[dim] != size:
+                sizes.append(source[dim])
+        result.append((len(sizes),))
+        sizes.append(size)
+    return ShardingRule(tuple(sizes), (tuple(operand),), (tuple(result),))
 
 
 @sharding_rule("stablehlo.broadcast", beyond_shardy=True)
