@@ -120,3 +120,15 @@ def test_a_program_that_came_explicit_has_nothing_to_explain() -> None:
     assert "sdy.all_reduce" in explicit
     with pytest.raises(sw.ShardingError, match="not propagated"):
         sw.load(explicit).plan().explain("result0")
+
+
+def test_what_nothing_reads_is_said_to_be_left_out(tmp_path: Path) -> None:
+    unread = tmp_path / "unread.mlir"
+    lines = TEXT.splitlines()
+    end = lines.index("  return %1 : tensor<16x256xf32>")
+    unread.write_text("\n".join([*lines[:end], "  %2 = stablehlo.tanh %x : tensor<16x64xf32>", *lines[end:]]))
+    done = shardwright("explain", str(unread), f"unread.mlir:{end + 1}")
+    assert done.exit_code == 1
+    assert "is left out" in done.output
+    assert "nothing reads it" in done.output
+    assert "no value is made at" in shardwright("explain", str(unread), "unread.mlir:1").output

@@ -147,8 +147,28 @@ class Plan:
             >>> [(chain.axis.name, chain.annotation.where) for chain in explanation.chains]
             [('data', 'argument x'), ('model', 'argument w')]
         """
-        found = find_value(self.graph, value)
+        try:
+            found = find_value(self.graph, value)
+        except ShardingError:
+            if self._is_left_out(value):
+                raise ShardingError(
+                    f"what is made at {value!r} is left out",
+                    location=self.program.name,
+                    cause="nothing reads it, or it is a constant for which another like it stands",
+                    remedy="ask for a value that is in `shardwright propagate`'s output, or return this one",
+                ) from None
+            raise
         return explain_values(self._recording, self.graph, found)
+
+    def _is_left_out(self, value: str) -> bool:
+        """Whether the program had a value that is gone; not for one by number, as numbers change."""
+        if value.startswith("%"):
+            return False
+        try:
+            before = find_value(self.annotated, value)
+        except ShardingError:
+            return False
+        return {result for op in self.graph.walk() for result in op.results}.isdisjoint(before)
 
     @cached_property
     def _was_propagated(self) -> bool:
