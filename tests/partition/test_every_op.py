@@ -113,8 +113,22 @@ def test_sharded_is_unsharded(name: str, cases: dict[str, Case | Exception], res
     assert_equal(name, *results[name])
 
 
+_WRONG_IN_XLA = {
+    ("stablehlo.fft", 11): "its CPU runtime refuses an operand whose layout it has chosen itself",
+    (
+        "stablehlo.scatter",
+        15,
+    ): "without index components it makes one update of many; StableHLO's interpreter makes all",
+}
+"""Instances, by op and seed, that XLA 0.10.2 compiles to something else than it says."""
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_sharded_is_unsharded_long(seed: int) -> None:
     for name, outcome in run_all({name: case_of(name, seed) for name in TESTED}).items():
-        assert_equal(name, *outcome)
+        if (name, seed) not in _WRONG_IN_XLA:
+            assert_equal(name, *outcome)
+            continue
+        with pytest.raises(AssertionError):
+            assert_equal(name, *outcome)
