@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import accumulate
 from typing import NoReturn
 
 from shardwright.errors import ShardingError
@@ -37,7 +38,8 @@ class Source:
     def where(self, at: int) -> str:
         """`FILE:LINE:COLUMN` of a character, both counted from 1."""
         if not self._starts:
-            self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+            lengths = map(len, self.text.split("\n"))
+            self._starts = [0, *accumulate(map((1).__add__, lengths))]
         line = bisect_right(self._starts, at)
         return f"{self.name}:{line}:{at - self._starts[line - 1] + 1}"
 

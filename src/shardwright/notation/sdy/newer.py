@@ -48,7 +48,11 @@ _COLLECTIVES = ("all_gather", "all_reduce", "all_slice", "all_to_all", "collecti
 _OPS = "|".join((*_SHARDED, *_COLLECTIVES))
 _KIND = re.compile(r"unreduced\s*=\s*([A-Za-z_]\w*)")
 _REDUCTION = re.compile(r"(?:sdy\.all_reduce|sdy\.reduce_scatter)\s+([A-Za-z_]\w*)\s*(?=[{\[])")
-_REDUCTIONS = [re.compile(rf"{op}\s+[A-Za-z_]") for op in (r"sdy\.all_reduce", r"sdy\.reduce_scatter")]
+_WITH_KINDS = (
+    ("unreduced", _KIND),
+    *((op, re.compile(rf"{re.escape(op)}\s+[A-Za-z_]")) for op in ("sdy.all_reduce", "sdy.reduce_scatter")),
+)
+"""A word, which most texts do not have, and what is looked for in those that do."""
 _SITE = re.compile(
     rf'"(?P<generic>sdy\.(?:{_OPS}))"(?=\s*\()'
     rf"|{STRING}|//[^\n]*"
@@ -85,7 +89,7 @@ def prepare(text: str, name: str = "-") -> str:
 
 
 def _has_kinds(text: str) -> bool:
-    return any(pattern.search(text) is not None for pattern in (_KIND, *_REDUCTIONS))
+    return any(word in text and pattern.search(text) is not None for word, pattern in _WITH_KINDS)
 
 
 def _summed(match: re.Match[str]) -> str:

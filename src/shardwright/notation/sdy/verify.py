@@ -40,12 +40,9 @@ _LOOPS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 """Ops of StableHLO whose regions may hold any op; those of all others compute on scalars."""
 
 _COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
-_WORDS = (
-    *(name.removeprefix("sdy.") for name in COLLECTIVES),
-    "manual_computation",
-    COLLECTIVE,
-    CARRIED_SHARDING + " ",
-)
+_OPS = tuple(name.removeprefix("sdy.") for name in (*COLLECTIVES, "sdy.manual_computation"))
+_WORDS = (COLLECTIVE, CARRIED_SHARDING + " ")
+_OP = re.compile(rf"sdy\.(?:{'|'.join(_OPS)})")
 _EMPTY = re.compile(r"tensor<(?:\d+x)*0x")
 _NEGATIVE = re.compile(r"=\s*-\s*[0-9]")
 _SPELT = re.compile(
@@ -75,8 +72,8 @@ def verify(module: ir.Module, name: str = "-", content: str | bytes | None = Non
 
 def _mentions(content: str | bytes) -> bool:
     if isinstance(content, str):
-        return any(word in content for word in _WORDS)
-    return any(word.encode() in content for word in _WORDS)
+        return _OP.search(content) is not None or any(word in content for word in _WORDS)
+    return any(word.encode() in content for word in (*_OPS, *_WORDS))  # bytecode has names without their dialect
 
 
 def _spelt_meshes(text: str) -> Iterator[tuple[Mesh, int]]:

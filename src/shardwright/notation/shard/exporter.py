@@ -67,7 +67,7 @@ class _Function:
         op: The function.
         arguments: By number.
         results: By number.
-        values: Ops whose results have shardings, those by number.
+        values: Ops whose results have shardings, the attribute that says so, and the shardings by number.
         layouts: Ops that ask for a layout.
         named: The values that name shardings, by their text.
     """
@@ -75,7 +75,7 @@ class _Function:
     op: Any
     arguments: dict[int, Spelled] = field(default_factory=dict)
     results: dict[int, Spelled] = field(default_factory=dict)
-    values: list[tuple[Any, list[Spelled | None]]] = field(default_factory=list)
+    values: list[tuple[Any, str, list[Spelled | None]]] = field(default_factory=list)
     layouts: list[tuple[Any, Spelled]] = field(default_factory=list)
     named: dict[str, Any] = field(default_factory=dict)
 
@@ -148,13 +148,12 @@ class _Exporter:
             if name == CARRIED_CONSTRAINT:
                 self._ask(op, spelled)
             else:
-                self._inside(op).values.append((op, spelled))
+                self._inside(op).values.append((op, CARRIED_SHARDINGS, spelled))
             return
         handle = attributes.get("sdy.sharding")
         if handle is not None:
-            results = op.results
-            types = [results[0].type] if len(results) == 1 else [result.type for result in results]
-            self._inside(op).values.append((op, self._attribute(handle, types)))
+            spelled = self._attribute(handle, [result.type for result in op.results])
+            self._inside(op).values.append((op, "sdy.sharding", spelled))
 
     def _inside(self, op: Any) -> _Function:
         if self.functions:
@@ -246,8 +245,9 @@ class _Exporter:
         start = ir.InsertionPoint(block.operations[len(function.named)])
         for number, spelled in function.arguments.items():
             _annotate(block.arguments[number], spelled, function, op.location, start)
-        for definer, several in function.values:
+        for definer, attribute, several in function.values:
             _state_results(definer, several, function)
+            del definer.attributes[attribute]
         self._state_returned(function)
         for asking, spelled in function.layouts:
             _ask_for(asking, spelled, function)
@@ -260,7 +260,7 @@ class _Exporter:
 
     def _name_shardings(self, function: _Function, block: Any) -> None:
         """One `shard.sharding` for each sharding, at the start, in the order in which the function needs them."""
-        values = [one for _, several in function.values for one in several if one is not None]
+        values = [one for _, _, several in function.values for one in several if one is not None]
         layouts = [one for _, one in function.layouts]
         start = ir.InsertionPoint(block.operations[0])
         for one in (*function.arguments.values(), *values, *layouts, *function.results.values()):
@@ -333,10 +333,6 @@ def _state_results(definer: Any, several: list[Spelled | None], function: _Funct
     for number, spelled in enumerate(several):
         if spelled is not None:
             _annotate(results[number], spelled, function, location, after)
-    attributes = definer.attributes
-    for key in ("sdy.sharding", CARRIED_SHARDINGS):
-        if key in attributes:
-            del attributes[key]
 
 
 def _ask_for(op: Any, spelled: Spelled, function: _Function) -> None:
