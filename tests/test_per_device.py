@@ -90,3 +90,50 @@ def test_what_cannot_run_is_refused_by_name(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "@g" in done.output
     assert "Traceback" not in done.output
+
+
+MATMUL = """
+sdy.mesh @mesh = <["data"=2, "model"=4]>
+func.func @main(%x: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>},
+                %w: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}) -> tensor<4x6xf32> {
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+"""
+
+
+def test_the_local_stage_runs_as_it_is(tmp_path: Path) -> None:
+    local = sw.load(sw.load(MATMUL).plan().partition().write("local", tmp_path / "local.mlir"))
+    x, w = (np.random.default_rng(seed).normal(size=size).astype("f") for seed, size in ((0, (4, 8)), (1, (8, 6))))
+    parts = {
+        "x": np.stack([x[2 * (device // 4) :][:2, 2 * (device % 4) :][:, :2] for device in range(8)]),
+        "w": np.stack([w[2 * (device % 4) :][:2] for device in range(8)]),
+    }
+    rows = local.per_device().run(parts)["result0"]
+    whole = x @ w
+    for device in range(8):
+        np.testing.assert_allclose(rows[device], whole[2 * (device // 4) :][:2], rtol=1e-5, atol=1e-5)
+
+
+def test_a_local_stage_without_communication_is_known_by_its_mark() -> None:
+    spmd = sw.load(MATMUL).shard(args={"x": "data,-", "w": "-,-"}).partition()
+    assert spmd.traffic.total.executed == 0
+    local = sw.load(spmd.module())
+    assert local.is_per_device
+    assert local.per_device().mesh.sizes == {"data": 2, "model": 4}
+    with pytest.raises(sw.ShardingError, match="written for one device"):
+        local.plan()
+
+
+def test_a_program_of_partitions_needs_no_mesh() -> None:
+    text = """module attributes {mhlo.num_partitions = 4 : i32} {
+  func.func @main(%x: tensor<3xf32>) -> tensor<3xui32> {
+    %0 = stablehlo.partition_id : tensor<ui32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<ui32>) -> tensor<3xui32>
+    return %1 : tensor<3xui32>
+  }
+}
+"""
+    rows = sw.load(text).per_device().run()["result0"]
+    assert rows.tolist() == [[device] * 3 for device in range(4)]

@@ -12,6 +12,7 @@ from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local, device_mesh, local_type
 from shardwright.partition.localize.manual import inline
 from shardwright.partition.localize.registry import Shardings, localize_op
+from shardwright.partition.stage import LOCAL_STAGE
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["localize"]
@@ -54,6 +55,7 @@ class _Localizer:
         target.attributes |= {
             "mhlo.num_partitions": f"{math.prod(self.mesh.sizes.values())} : i32",
             "mhlo.num_replicas": "1 : i32",
+            **LOCAL_STAGE,
         }
         target.callees = source.callees.without_shardings()
         main = target.main

@@ -14,6 +14,7 @@ from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local
 from shardwright.partition.processes.call import Call, State, lowered_type
 from shardwright.partition.processes.registry import is_process, process_of
+from shardwright.partition.stage import is_local_stage
 
 __all__ = ["is_per_device", "lower"]
 
@@ -23,7 +24,12 @@ _MOST_DEVICES = 1 << 20
 
 
 def is_per_device(graph: Graph) -> bool:
-    """Whether a graph is a program for one device of a grid: it asks or communicates, and nothing is to be sharded."""
+    """Whether a graph is a program for one device of a grid: it asks or communicates, and nothing is to be sharded.
+
+    It does so by ops of the `shard` dialect, or by those of StableHLO on several partitions.
+    """
+    if is_local_stage(graph):
+        return True
     names = {op.name for op in graph.walk()}
     annotated = any(name.startswith("sdy.") or name in ("shard.shard", "shard.get_sharding") for name in names)
     return any(map(is_process, names)) and not annotated and not any(graph.shardings)
@@ -53,7 +59,7 @@ class _Lowering:
         self.source = graph
         self.target = graph.skeleton()
         self.cluster = str(decode(graph.main.attributes.get("mesh_cluster", '""')))
-        self.meshes = self.used(meshes)
+        self.meshes = self.used(meshes) or _partitions(graph)
 
     def used(self, meshes: Mapping[str, Mesh]) -> dict[str, Mesh]:
         """The grids that the program names, or all where it relies on there being one."""
@@ -161,6 +167,13 @@ class _Lowering:
                 cause="no shard.recv on the same grid and axes, of the same type, follows in the same block",
                 remedy="receive it, or take the send away",
             )
+
+
+def _partitions(graph: Graph) -> dict[str, Mesh]:
+    """The devices of a program without a grid: its mesh where it has one, else as many as it has partitions."""
+    count = int(decode(graph.attributes.get("mhlo.num_partitions", "1 : i32")))
+    meshes = {name: mesh for name, mesh in graph.meshes.items() if mesh.size == count}
+    return meshes or {"devices": Mesh([("partition", count)], name="devices")}
 
 
 def _renumbered(signature: Signature, ctx: Local) -> Signature:
