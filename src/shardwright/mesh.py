@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from operator import index
+from typing import Any, NamedTuple
 
 from shardwright.errors import ShardingError
 
@@ -94,28 +95,29 @@ class Mesh:
 
     def __init__(
         self,
-        axes: Iterable[tuple[str, int]] = (),
+        axes: Iterable[tuple[str, int]] | Mapping[str, int] = (),
         *,
         device_ids: Sequence[int] | None = None,
         name: str = "mesh",
         **named: int,
     ) -> None:
-        """Make a mesh from pairs or from keywords.
+        """Make a mesh from pairs, from a mapping, or from keywords.
 
         Raises:
-            ShardingError: a repeated axis, a size below 1, or device ids that are not a permutation.
+            ShardingError: what are no pairs of a name and a size, a repeated axis, a size below 1, or device ids that
+                are not a permutation.
         """
-        pairs = (*axes, *named.items())
+        pairs = tuple((axis, _whole(size)) for axis, size in (*_pairs(axes), *named.items()))
         names = [axis for axis, _ in pairs]
         for axis, size in pairs:
             if names.count(axis) > 1:
                 raise ShardingError(f"mesh axis {axis!r} appears twice", remedy="give every axis its own name")
-            if not isinstance(size, int) or size < 1:
-                raise ShardingError(f"mesh axis {axis!r} has size {size!r}", remedy="use a size of at least 1")
-        ids = None if device_ids is None else tuple(device_ids)
+            if type(size) is not int or size < 1:
+                raise ShardingError(f"mesh axis {axis!r} has size {size!r}", remedy="use a whole number from 1")
+        ids = None if device_ids is None else tuple(map(_whole, device_ids))
         total = math.prod(size for _, size in pairs)
         if ids is not None and pairs:
-            if len(ids) != total or set(ids) != set(range(total)):
+            if len(ids) != total or {id for id in ids if type(id) is int} != set(range(total)):
                 raise ShardingError(
                     f"device ids {list(ids)[:8]} do not name each of the {total} devices of the mesh once",
                     remedy=f"list every id from 0 to {total - 1} once, or leave them out",
@@ -339,3 +341,30 @@ def decompose(lists: Iterable[Iterable[AxisRef]]) -> dict[AxisRef, Axes]:
             pieces.append(AxisRef(axis.name, low, high // low))
         parts[axis] = tuple(pieces) or (axis,)  # an axis of size 1 has no cuts
     return parts
+
+
+def _pairs(axes: Any) -> Sequence[tuple[str, int]]:
+    """Names and sizes of axes as they were given.
+
+    Raises:
+        ShardingError: they are something else.
+    """
+    try:
+        pairs = [(axis, size) for axis, size in (axes.items() if isinstance(axes, Mapping) else axes)]
+    except (TypeError, ValueError):
+        pairs = [(None, 0)]
+    if all(isinstance(axis, str) for axis, _ in pairs):
+        return pairs
+    raise ShardingError(
+        f"not the axes of a mesh: {axes!r}"[:200],
+        cause="an axis has a name and a size",
+        remedy='give Mesh(data=2, model=4), or pairs: Mesh([("data", 2), ("model", 4)])',
+    )
+
+
+def _whole(number: Any) -> Any:
+    """A whole number of any type, numpy's too, as `int`; truth values and all else as they are, to be refused."""
+    try:
+        return number if isinstance(number, bool) else index(number)
+    except TypeError:
+        return number

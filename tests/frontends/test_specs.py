@@ -165,6 +165,6 @@ def test_a_sharding_of_the_same_mesh() -> None:
     assert sharding_of(sharding, MESH, 2) == sharding
 
 
-@pytest.mark.parametrize("spec", [None, 3, ("data", None)])
+@pytest.mark.parametrize("spec", [None, 3, ("data", 3), {"data"}])
 def test_what_is_no_sharding(spec: object) -> None:
     assert refused(sharding_of, spec, MESH, 2).message.startswith("not a sharding")

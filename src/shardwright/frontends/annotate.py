@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +18,20 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["annotate", "program_mesh", "select_arguments"]
 
+_EXACT = 1 << 30
+"""The closeness of a key that names one argument, longer than any path."""
 
-def annotate(graph: Graph, mesh: Mesh | None, args: Mapping[str | int, Any], source: str = "-") -> Graph:
+
+def annotate(
+    graph: Graph, mesh: Mesh | None, args: Mapping[str | int, Any] | Sequence[Any], source: str = "-"
+) -> Graph:
     """A copy of `graph` on its mesh, with the shardings of `args` on its arguments.
 
     Arguments:
         graph: The program; it is left as it was.
         mesh: The mesh; `None` where the program brings one.
-        args: Name, path prefix or index of an argument → SPEC text, `PartitionSpec` or `TensorSharding`. The more
-            specific name wins, and all of them win over what the program says.
+        args: Name, path prefix or index of an argument → what `sharding_of` takes. The more specific name wins, and
+            all of them win over what the program says. Or a list, one for each argument, `None` for what is not given.
         source: What diagnostics call the program.
 
     Raises:
@@ -69,34 +75,54 @@ def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
 
 
 def select_arguments(
-    graph: Graph, args: Mapping[str | int, Any], source: str = "-"
+    graph: Graph, args: Mapping[str | int, Any] | Sequence[Any], source: str = "-"
 ) -> dict[int, tuple[str | int, Any]]:
     """Argument number → the key of `args` that names it most closely, and its value.
 
     Raises:
-        ShardingError: a key that names no argument.
+        ShardingError: a key that names no argument, an argument that is named twice, or neither names nor a list.
     """
     names = graph.main.argument_names
     chosen: dict[int, tuple[str | int, Any]] = {}
     closeness: dict[int, int] = {}
-    for key, value in args.items():
+    for key, value in _by_key(args, source):
         for number, score in _matches(key, names, source):
+            if score == closeness.get(number) == _EXACT:
+                raise ShardingError(
+                    f"argument {names[number]!r} is given two shardings",
+                    location=source,
+                    cause=f"{chosen[number][0]!r} and {key!r} both name it",
+                    remedy="keep one of them",
+                )
             if score >= closeness.get(number, 0):
                 chosen[number], closeness[number] = (key, value), score
     return chosen
 
 
+def _by_key(args: Any, source: str) -> Iterable[tuple[str | int, Any]]:
+    """Keys and values; those of a list are the numbers of its entries."""
+    if isinstance(args, Mapping):
+        return args.items()
+    if isinstance(args, (list, tuple)):
+        return [(number, value) for number, value in enumerate(args) if value is not None]
+    raise ShardingError(
+        f"not shardings of arguments: {args!r}"[:200],
+        location=source,
+        cause=f"it is a {type(args).__name__}",
+        remedy='name the argument: args={"x": sw.P("data")}, or give a list with one entry an argument',
+    )
+
+
 def _matches(key: str | int, names: Sequence[str], source: str) -> list[tuple[int, int]]:
     """`(argument number, closeness)` for every argument that `key` names; an exact name is the closest."""
-    exact = 1 << 30
     name = key if isinstance(key, str) else ""
     for said in (name, pytree_path(name)):
         if said in names:
-            return [(names.index(said), exact)]
+            return [(names.index(said), _EXACT)]
     inside = [n for n, known in enumerate(names) if name and known.startswith(pytree_path(name) + "/")]
     if inside:
         return [(number, len(pytree_path(name))) for number in inside]
-    index = int(key) if isinstance(key, int) or re.fullmatch(r"\d+", name, re.ASCII) else None
+    index = int(name) if re.fullmatch(r"\d+", name, re.ASCII) else _number(key)
     if index is None:
         raise ShardingError(
             f"the program has no argument {key!r}",
@@ -111,7 +137,15 @@ def _matches(key: str | int, names: Sequence[str], source: str) -> list[tuple[in
             cause=f"it has {len(names)} arguments",
             remedy=f"give an index from 0 to {len(names) - 1}, or a name" if names else "leave it out",
         )
-    return [(index, exact)]
+    return [(index, _EXACT)]
+
+
+def _number(key: Any) -> int | None:
+    """The index that a key is, numpy's integers included."""
+    try:
+        return None if isinstance(key, bool) else operator.index(key)
+    except TypeError:
+        return None
 
 
 def _sharding(graph: Graph, number: int, key: str | int, spec: Any, mesh: Mesh) -> TensorSharding:
@@ -123,7 +157,7 @@ def _sharding(graph: Graph, number: int, key: str | int, spec: Any, mesh: Mesh) 
         raise ShardingError(
             said.message,
             op=f"argument {number} of @{graph.main.name}: {graph.main.argument_names[number]}, {type}",
-            location=f"{key}={spec}" if isinstance(spec, str) else f"{key}={spec!r}",
+            location=f"{key}={spec}" if isinstance(spec, str) else f"{key}={spec!r}"[:200],
             cause=said.cause,
             remedy=said.remedy,
         ) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shardwright.errors import ShardingError
 
-__all__ = ["make_folder", "read_file", "write_file"]
+__all__ = ["make_folder", "not_a_path", "read_file", "write_file"]
 
 
 def read_file(path: str) -> bytes:
@@ -28,12 +28,21 @@ def read_file(path: str) -> bytes:
         ) from None
 
 
+def not_a_path(path: object) -> ShardingError:
+    """What to say of something else where a path is needed."""
+    return ShardingError(
+        f"not a path: {path!r}"[:200], cause=f"it is a {type(path).__name__}", remedy="give a string or a pathlib.Path"
+    )
+
+
 def write_file(path: str | os.PathLike[str], text: str) -> Path:
     """Write `text`; a file that exists is replaced at once when all is written, and stays as it was on failure.
 
     Raises:
-        ShardingError: a place that cannot be written.
+        ShardingError: a place that cannot be written, or what is no path.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise not_a_path(path)
     try:
         target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file():  # /dev/stdout and the like; a folder fails here

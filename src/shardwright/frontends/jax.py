@@ -120,6 +120,13 @@ def lower(
             or a program that the graph cannot hold. What JAX cannot trace is JAX's error.
     """
     name = getattr(fn, "__name__", type(fn).__name__)
+    if not callable(fn):
+        raise ShardingError(
+            f"not a function: {fn!r}"[:200].partition("\n")[0],
+            cause=f"it is a {name}",
+            remedy="give the function itself and its arguments; what is lowered already goes to "
+            "sw.load(lowered.as_text(debug_info=True))",
+        )
     lowered = _jitted(fn, name, jit).trace(*args, **kwargs).lower(lowering_platforms=(platform,))
     source = parse_source(_at_the_function(lowered.as_text(debug_info=True), fn), name)
     in_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.args_info))

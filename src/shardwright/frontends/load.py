@@ -62,12 +62,38 @@ def content_of(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str
     """What a source holds, and what diagnostics call it.
 
     Raises:
-        ShardingError: an unreadable file.
+        ShardingError: an unreadable file, or what is neither path nor text.
     """
     if isinstance(source, bytes) or (isinstance(source, str) and "\n" in source):
         return as_text(source), "-"
+    if not isinstance(source, (str, os.PathLike)):
+        raise _no_source(source)
     path = os.fspath(source)
-    return as_text(read_file(path), path), path
+    if not path.strip():
+        raise ShardingError("the path is empty", remedy="give the path of a module, or its text with a line break")
+    try:
+        return as_text(read_file(path), path), path
+    except ShardingError as error:
+        if "{" not in path:
+            raise
+        raise ShardingError(
+            f"there is no file {path[:80]!r}",
+            cause=error.diagnostic.cause,
+            remedy="for text on a single line, put a line break at its end: any other string is a path",
+        ) from None
+
+
+def _no_source(source: object) -> ShardingError:
+    """What to say of what is neither a path nor text; jax's own objects print themselves as text."""
+    if hasattr(source, "as_text"):
+        remedy = "give its text: sw.load(lowered.as_text(debug_info=True)), or the function to sw.from_jax"
+    elif hasattr(source, "operation"):
+        remedy = "give its text: sw.load(str(module))"
+    else:
+        remedy = "give the path of a module, its text or its bytes"
+    return ShardingError(
+        f"not a program: {source!r}"[:200].partition("\n")[0], cause=f"it is a {type(source).__name__}", remedy=remedy
+    )
 
 
 def parse_source(content: str | bytes, name: str = "-") -> Source:

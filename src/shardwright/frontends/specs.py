@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardwright.errors import ShardingError
@@ -103,7 +103,8 @@ def print_spec(sharding: TensorSharding) -> str:
 
 
 def sharding_of(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:
-    """A sharding from what Python users give: a SPEC text, a `PartitionSpec`, or a `TensorSharding`.
+    """A sharding from what Python users give: a SPEC text, a `PartitionSpec`, a list or tuple of its entries, a
+    `NamedSharding`, or a `TensorSharding`.
 
     In a `PartitionSpec`, as in JAX, `None` and missing trailing entries are not split (closed), and
     `P.UNCONSTRAINED` is left to propagation (open).
@@ -115,8 +116,12 @@ def sharding_of(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:
         return parse_spec(spec, mesh, rank)
     if isinstance(spec, TensorSharding):
         return _own(spec, mesh, rank)
-    from jax.sharding import PartitionSpec  # takes most of a second, and the command line needs none of it
+    from jax.sharding import NamedSharding, PartitionSpec  # takes most of a second, and the command line needs none
 
+    if isinstance(spec, NamedSharding):
+        spec = _spec_on(spec, mesh)
+    elif type(spec) in (list, tuple):
+        spec = _spec_of_entries(spec)
     if not isinstance(spec, PartitionSpec):
         raise ShardingError(
             f"not a sharding: {spec!r}",
@@ -124,6 +129,34 @@ def sharding_of(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:
             remedy='give sw.P(None, "model"), the text "-,model" or a TensorSharding',
         )
     return _partition_spec(spec, mesh, rank, lambda entry: entry is PartitionSpec.UNCONSTRAINED)
+
+
+def _spec_on(sharding: Any, mesh: Mesh) -> Any:
+    """The `PartitionSpec` of a `NamedSharding`, which must be on our mesh and in the memory that devices compute in."""
+    if tuple(sharding.mesh.shape.items()) != mesh.axes:
+        raise ShardingError(
+            f"the sharding is on {sharding.mesh}"[:200],
+            cause=f"the program is on {mesh!r}",
+            remedy="make it on the mesh of the program, or give its spec",
+        )
+    if sharding.memory_kind not in (None, "device"):
+        raise ShardingError(
+            f"the sharding is in the memory {sharding.memory_kind!r}",
+            cause="where an argument is stored is said by the function, not by its sharding here",
+            remedy="jit the function with in_shardings that say so, and give its spec here",
+        )
+    return sharding.spec
+
+
+def _spec_of_entries(entries: Sequence[Any]) -> Any:
+    """`("data", None)` as a `PartitionSpec`; what is no entry of one comes back as it is."""
+    from jax.sharding import PartitionSpec
+
+    def is_entry(entry: Any) -> bool:
+        return entry is None or isinstance(entry, str) or entry is PartitionSpec.UNCONSTRAINED
+
+    nested = [entry if isinstance(entry, (list, tuple)) else (entry,) for entry in entries]
+    return PartitionSpec(*entries) if all(is_entry(name) for names in nested for name in names) else entries
 
 
 def _partition_spec(spec: Any, mesh: Mesh, rank: int, is_open: Callable[[Any], bool]) -> TensorSharding:

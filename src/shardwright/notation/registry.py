@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.notation.objects import Shape, unwrap
+from shardwright.notation.objects import Shape, shape_of, unwrap
 from shardwright.sharding import VIEWS, TensorSharding
 
 __all__ = ["Notation", "Shape", "notation", "notations", "parse_text", "print_text", "register"]
@@ -72,16 +72,27 @@ def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = Non
     """A sharding in any notation, told apart by how it begins.
 
     Raises:
-        ShardingError: no notation begins so, or its own reader refuses.
+        ShardingError: no notation begins so, or its own reader refuses; what is no text.
     """
-    inside, shape, mesh = unwrap(text.strip(), shape, mesh)
+    if not isinstance(text, str):
+        raise ShardingError(
+            f"not the text of a sharding: {text!r}"[:200],
+            cause=f"it is a {type(text).__name__}",
+            remedy="give its text: str(sharding) for an object of JAX or PyTorch",
+        )
+    inside, shape, mesh = unwrap(text.strip(), None if shape is None else shape_of(shape), mesh)
     for entry in _notations.values():
         if entry.looks_like(inside):
             sharding = entry.parse(inside, shape, mesh)
             sharding.check(shape)
             return sharding
-    known = "; ".join(f"{entry.name}: {entry.title}" for entry in _notations.values())
-    raise ShardingError(f"not a sharding in any notation: {text[:200]!r}", cause=f"known are {known}")
+    width = max(len(entry.name) for entry in _notations.values())
+    known = "\n".join(f"          {entry.name:<{width}}  {entry.title}" for entry in _notations.values())
+    raise ShardingError(
+        f"not a sharding in any notation: {text[:200]!r}",
+        cause="it begins as none of them does",
+        remedy=f"write it in one of these\n{known}",
+    )
 
 
 def print_text(sharding: TensorSharding, name: str, *, shape: Shape | None = None) -> str:

@@ -147,6 +147,12 @@ class Plan:
             >>> [(chain.axis.name, chain.annotation.where) for chain in explanation.chains]
             [('data', 'argument x'), ('model', 'argument w')]
         """
+        if not isinstance(value, str):
+            raise ShardingError(
+                f"not the name of a value: {value!r}"[:200],
+                cause=f"it is a {type(value).__name__}",
+                remedy=f'give a name such as {next(iter(self.shardings), "x")!r}, FILE:LINE, or a printed number "%12"',
+            )
         try:
             found = find_value(self.graph, value)
         except ShardingError:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.annotate import annotate
 from shardwright.frontends.load import Source, load_source
+from shardwright.frontends.meshes import mesh_of
 from shardwright.frontends.reference import unsharded_text
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 from shardwright.program.plan import Plan
 
-__all__ = ["EXAMPLE", "Program", "from_jax", "load"]
+__all__ = ["EXAMPLE", "MeshLike", "Program", "from_jax", "load"]
+
+MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
+"""A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
 
 
 class Program:
@@ -62,18 +66,20 @@ class Program:
 
     def shard(
         self,
-        mesh: Mesh | None = None,
-        args: Mapping[str | int, Any] | None = None,
+        mesh: MeshLike | None = None,
+        args: Mapping[str | int, Any] | Sequence[Any] | None = None,
         strategy: str = DEFAULT_STRATEGY,
         conservative: bool = False,
     ) -> Plan:
         """Complete the sharding of every tensor.
 
         Arguments:
-            mesh: The devices; may be left out where the program brings its own.
+            mesh: The devices: a `Mesh`, a dict of axis sizes, or JAX's mesh. It may be left out where the program
+                brings its own.
             args: Shardings of arguments, by name (`"params/w1"`), by index, or by a path that several share
-                (`"params"`): `sw.P(None, "model")`, the text `"-,model"`, or a `TensorSharding`. They win over
-                what the program says; the more specific name wins over the less.
+                (`"params"`): `sw.P(None, "model")`, its entries as a tuple, a `NamedSharding`, the text `"-,model"`,
+                or a `TensorSharding`. They win over what the program says; the more specific name wins over the
+                less. Or a list with one for each argument, `None` where nothing is given.
             strategy: How to propagate, by name: `STRATEGY_WORDS` of `shardwright.propagation` says what each does.
             conservative: Whether only whole axes flow, and none to where data would move between neighbours.
 
@@ -92,7 +98,8 @@ class Program:
         self.check_shardable()
         check_strategy(strategy)
         clock = self.clock.branch()
-        annotated = annotate(self.graph, mesh, args or {}, self.name)
+        devices = None if mesh is None else mesh_of(mesh)
+        annotated = annotate(self.graph, devices, {} if args is None else args, self.name)
         with clock.stage("propagate"):
             if is_explicit(annotated):
                 graph = annotated

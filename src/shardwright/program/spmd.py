@@ -111,7 +111,19 @@ class Spmd:
         """
         program = self.plan.program
         if given is not None and not isinstance(given, Mapping):
+            if not isinstance(given, Sequence):
+                raise ShardingError(
+                    f"not inputs: {given!r}"[:200],
+                    cause=f"it is a {type(given).__name__}",
+                    remedy="give arrays by argument name, or the list of all arguments",
+                )
             leaves = list(given) if program.call is None else program.call.flatten(tuple(given), {})
+            if len(leaves) != len(program.arguments):
+                raise ShardingError(
+                    f"the program takes {len(program.arguments)} arrays, {len(leaves)} were given",
+                    cause=f"its arguments are {', '.join(program.arguments)}",
+                    remedy="give all of them, or a mapping by name; what is missing from that is drawn",
+                )
             given = {str(number): np.asarray(leaf) for number, leaf in enumerate(leaves)}
         types = list(program.arguments.values())
         attributes = program.graph.main.argument_attributes

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shardwright.errors import ShardingError
 from shardwright.mesh import axes_size
+from shardwright.notation.objects import shape_of
 from shardwright.report.show import Picture, picture
 from shardwright.report.svg import picture_svg
 from shardwright.sharding import VIEWS, TensorSharding
@@ -26,14 +28,20 @@ def show(sharding: TensorSharding, shape: Sequence[int] | None = None) -> Pictur
     A notebook draws what comes back; `str()` of it is the picture of a terminal.
 
     Raises:
-        ShardingError: the sharding does not fit the shape.
+        ShardingError: the sharding does not fit the shape, or is a text that has not been read.
 
     Example:
         >>> import shardwright as sw
         >>> print(str(sw.show(sw.parse_sharding("{devices=[2,1]0,1}", shape=(4, 3)), (4, 3))).splitlines()[0])
         tensor 4x3 in 2 tiles (2x1) of 2x3
     """
-    return picture(sharding, illustrated(sharding) if shape is None else shape)
+    if not isinstance(sharding, TensorSharding):
+        raise ShardingError(
+            f"not a sharding: {sharding!r}"[:200],
+            cause=f"it is a {type(sharding).__name__}",
+            remedy="read it first: sw.show(sw.parse_sharding(text, shape=shape), shape)",
+        )
+    return picture(sharding, illustrated(sharding) if shape is None else shape_of(shape))
 
 
 def illustrated(sharding: TensorSharding) -> tuple[int, ...]:

@@ -1,0 +1,59 @@
+"""Meshes as Python users hold them: our own, axis sizes by name, the text of `--mesh`, or JAX's.
+
+>>> mesh_of({"data": 2, "model": 4}), mesh_of("data=2,model=4")
+(Mesh(data=2, model=4), Mesh(data=2, model=4))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.frontends.specs import parse_mesh_option
+from shardwright.mesh import Mesh
+
+__all__ = ["mesh_of"]
+
+
+def mesh_of(mesh: Any) -> Mesh:
+    """Our mesh of what a user gives as one.
+
+    Arguments:
+        mesh: A `Mesh`, axis name → size, `"data=2,model=4"`, or a `jax.sharding.Mesh` or `AbstractMesh`. The devices
+            of a JAX mesh are kept in its order.
+
+    Raises:
+        ShardingError: anything else, or a JAX mesh of other devices than the first ones.
+    """
+    if isinstance(mesh, Mesh):
+        return mesh
+    if isinstance(mesh, str):
+        return parse_mesh_option(mesh)
+    if isinstance(mesh, Mapping):
+        return Mesh(mesh)
+    if type(mesh).__module__.partition(".")[0] == "jax" and hasattr(mesh, "axis_names"):
+        return Mesh(mesh.shape, device_ids=_device_ids(mesh))
+    raise ShardingError(
+        f"not a mesh: {mesh!r}"[:200],
+        cause=f"it is a {type(mesh).__name__}",
+        remedy="give sw.Mesh(data=2, model=4), a dict of axis sizes, or a JAX mesh",
+    )
+
+
+def _device_ids(mesh: Any) -> list[int] | None:
+    """The numbers of the devices of a JAX mesh, row-major; `None` for an abstract mesh, which has none."""
+    import jax  # loaded already: the mesh is JAX's
+
+    if not isinstance(mesh, jax.sharding.Mesh):
+        return None
+    ids = [device.id for device in mesh.devices.flat]
+    first = sorted(device.id for device in jax.devices(mesh.devices.flat[0].platform))[: len(ids)]
+    if sorted(ids) != first:
+        raise ShardingError(
+            f"the JAX mesh is on the devices {', '.join(map(str, ids[:8]))}",
+            cause=f"a program is planned for the first {len(ids)} devices",
+            remedy="make the mesh on jax.devices()[:N]",
+        )
+    place = {number: position for position, number in enumerate(first)}
+    return [place[number] for number in ids]
