@@ -15,8 +15,9 @@ from shardwright.ir.callees import called_by
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.rules.convolution import convolution_dims
+from shardwright.rules.given import corresponding_factors, is_opaque, stated_factors
 from shardwright.rules.local import local_factors
-from shardwright.rules.registry import rule_for
+from shardwright.rules.registry import is_given, known_rule, rule_for
 from shardwright.rules.rule import ShardingRule
 
 __all__ = ["Splits", "check_supported", "linear_operands", "splits_of"]
@@ -88,7 +89,18 @@ def splits_of(signature: Signature) -> Splits | None:
     rule = rule_for(signature)
     if rule is None:
         return None
-    if signature.name == "stablehlo.custom_call" and not rule.custom and not _is_splittable_call(signature):
+    if not is_given(signature):
+        return _known_splits(signature, rule)
+    known = known_rule(signature)
+    own = _known_splits(signature, known) if known is not None else None
+    if own is not None:
+        return Splits(rule, corresponding_factors(rule, own.rule, own.allowed), own.kind, own.linear)
+    return Splits(rule, stated_factors(signature, rule), "sum", ()) if is_opaque(signature) else None
+
+
+def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
+    """How an op may be split by the rule that it has by its meaning."""
+    if signature.name == "stablehlo.custom_call" and not _is_splittable_call(signature):
         return None
     kind = _reduction_kind(signature)
     allowed = rule.pass_through if signature.name in _LOCALIZED else local_factors(signature)

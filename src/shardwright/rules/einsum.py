@@ -44,6 +44,7 @@ class Einsum:
         need_replication: Factors that the op cannot be computed in parts of.
         permutation: Factors that need data of neighbouring shards.
         blocked: Factors along which propagation must not flow.
+        local: Factors that parts can be computed along, where nothing else shows it.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Einsum:
     need_replication: frozenset[str]
     permutation: frozenset[str]
     blocked: frozenset[str]
+    local: frozenset[str]
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -98,6 +100,7 @@ class Einsum:
             permutation=those(self.permutation),
             blocked=those(self.blocked),
             custom=True,
+            local=those(self.local),
         )
 
     def _of(
@@ -152,6 +155,7 @@ def parse_einsum(
     need_replication: str | Iterable[str] = (),
     permutation: str | Iterable[str] = (),
     blocked: str | Iterable[str] = (),
+    local: str | Iterable[str] = (),
 ) -> Einsum:
     """Read a rule.
 
@@ -161,6 +165,7 @@ def parse_einsum(
         need_replication: Names of factors that the op cannot be computed in parts of, also as text: `"k d"`.
         permutation: Names of factors that need data of neighbouring shards.
         blocked: Names of factors along which propagation must not flow.
+        local: Names of factors that parts can be computed along, where nothing else shows it.
 
     Raises:
         ShardingError: not text, or malformed text, at its column; a factor twice in one tensor; a name that is no
@@ -174,6 +179,7 @@ def parse_einsum(
     whole = _factors(text, names, "need_replication", need_replication)
     shifted = _factors(text, names, "permutation", permutation)
     still = _factors(text, names, "blocked", blocked)
+    parts = _factors(text, names, "local", local)
     if not isinstance(reduction, bool):
         _refuse(text, f"reduction is {reduction!r}, not True or False", "factors that no result has are summed, or not")
     if whole & shifted:
@@ -181,7 +187,9 @@ def parse_einsum(
     summed = inner - whole - shifted
     if not reduction:
         whole |= summed
-    return Einsum(text, operands, results, summed if reduction else frozenset(), whole, shifted, still)
+    if parts & (whole | shifted):
+        _refuse(text, f"{min(parts & (whole | shifted))!r} is local and not", "what is local needs no data of others")
+    return Einsum(text, operands, results, summed if reduction else frozenset(), whole, shifted, still, parts)
 
 
 def _factors(text: str, names: frozenset[str], what: str, given: str | Iterable[str]) -> frozenset[str]:

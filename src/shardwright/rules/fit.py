@@ -39,8 +39,8 @@ def unfit(signature: Signature, cause: str, remedy: str) -> ShardingError:
 def _wrong_factors(rule: ShardingRule, tensors: tuple[TensorMapping, ...]) -> Iterator[tuple[str, str]]:
     sized = set(range(len(rule.sizes)))
     mapped = {factor for tensor in tensors for dim in tensor for factor in dim}
-    if (mapped | rule.special | rule.blocked) - sized:
-        named = sorted(mapped | rule.special | rule.blocked)
+    if (mapped | rule.special | rule.blocked | rule.local) - sized:
+        named = sorted(mapped | rule.special | rule.blocked | rule.local)
         yield f"factors {named}, sizes {rule.sizes}", "give every factor its size"
     if sized - mapped:
         yield f"factors {sorted(sized - mapped)} are in no dimension", "give sizes of factors that are mapped only"
@@ -48,6 +48,9 @@ def _wrong_factors(rule: ShardingRule, tensors: tuple[TensorMapping, ...]) -> It
     several = sorted(factor for factor, count in kinds.items() if count > 1)
     if several:
         yield f"factors {several} are of more than one kind", "say one kind for each factor"
+    if rule.local & (rule.need_replication | rule.permutation):
+        both = sorted(rule.local & (rule.need_replication | rule.permutation))
+        yield f"factors {both} are local and not", "what is local needs neither all of a factor nor neighbours"
     returned = {factor for tensor in rule.results for dim in tensor for factor in dim}
     if rule.reduction & returned:
         summed = sorted(rule.reduction & returned)

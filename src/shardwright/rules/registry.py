@@ -22,7 +22,16 @@ from shardwright.rules.interface import interface_rule
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE, parse_rule
 
-__all__ = ["beyond_shardy", "forget_rule", "registered_ops", "rule", "rule_for", "sharding_rule"]
+__all__ = [
+    "beyond_shardy",
+    "forget_rule",
+    "is_given",
+    "known_rule",
+    "registered_ops",
+    "rule",
+    "rule_for",
+    "sharding_rule",
+]
 
 RuleFunction = Callable[[Signature], ShardingRule | None]
 UserFunction = Callable[[Signature], ShardingRule | str | None]
@@ -71,6 +80,7 @@ def rule(
     need_replication: str | Iterable[str] = (),
     permutation: str | Iterable[str] = (),
     blocked: str | Iterable[str] = (),
+    local: str | Iterable[str] = (),
 ) -> None: ...
 
 
@@ -86,10 +96,15 @@ def rule(
     need_replication: str | Iterable[str] = (),
     permutation: str | Iterable[str] = (),
     blocked: str | Iterable[str] = (),
+    local: str | Iterable[str] = (),
 ) -> Callable[[Given], Given] | None:
     """Give the sharding rule of an op of your own, or another rule for one that has one.
 
-    It is believed: an op is computed in parts along factors that are not said to need replication or neighbours.
+    What shardings propagate along and what is computed in parts are two things. Shardings propagate along every
+    factor that is not blocked. An op of your own is computed in parts along factors that are summed, and along those
+    that stand in an operand and in every result; never along those that need replication or neighbours. Factors of
+    results alone are computed whole, and so is all of a call that calls functions, or in whose `backend_config` the
+    factor's size stands, unless `local` names them. An op of StableHLO is computed in parts where its own rule allows.
 
     Arguments:
         name: The op's name, or `@target` for a custom call.
@@ -99,6 +114,7 @@ def rule(
         need_replication: Names of factors that the op cannot be computed in parts of, also as text: `"k d"`.
         permutation: Names of factors that need data of neighbouring shards.
         blocked: Names of factors along which propagation must not flow.
+        local: Names of factors that your op can be computed in parts along although nothing shows it.
 
     Raises:
         ShardingError: malformed text, at its column; a name that is no factor; kinds of factors without a text. Where
@@ -116,11 +132,16 @@ def rule(
     label = _label(name)
     if text is not None:
         einsum = parse_einsum(
-            text, reduction=reduction, need_replication=need_replication, permutation=permutation, blocked=blocked
+            text,
+            reduction=reduction,
+            need_replication=need_replication,
+            permutation=permutation,
+            blocked=blocked,
+            local=local,
         )
         _give(label, einsum.rule)
         return None
-    if not reduction or need_replication or permutation or blocked:
+    if not reduction or need_replication or permutation or blocked or local:
         raise ShardingError(
             f"kinds of factors for {name!r} without a rule that has factors",
             remedy="give the rule in one line with them, or let the decorated function return a ShardingRule",
@@ -150,8 +171,17 @@ def rule_for(signature: Signature) -> ShardingRule | None:
     if text is not None:
         return parse_rule(text)
     given = _given.get(signature.label) if _given else None
-    function = given or _rules.get(signature.name, interface_rule)
-    return function(signature)
+    return given(signature) if given else known_rule(signature)
+
+
+def known_rule(signature: Signature) -> ShardingRule | None:
+    """The rule that an op has by its meaning, whatever the program or a user says."""
+    return _rules.get(signature.name, interface_rule)(signature)
+
+
+def is_given(signature: Signature) -> bool:
+    """Whether the rule of an op comes from the program or from a user."""
+    return signature.text(ATTRIBUTE) is not None or signature.label in _given
 
 
 def _label(name: str) -> str:

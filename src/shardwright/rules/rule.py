@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from shardwright.memo import Hashed
 
-__all__ = ["DimFactors", "ShardingRule", "TensorMapping", "identity_rule"]
+__all__ = ["DimFactors", "ShardingRule", "TensorMapping", "factors_in", "identity_rule"]
 
 DimFactors = tuple[int, ...]
 """The factors of one dimension, major to minor."""
@@ -34,6 +34,8 @@ class ShardingRule(Hashed):
         permutation: Factors that need data of neighbouring shards (a slice along a sharded dimension).
         blocked: Factors along which propagation must not flow.
         custom: Whether a user gave the rule.
+        local: Factors along which its author says that parts can be computed, where nothing else shows it: see
+            `rules/given.py`.
     """
 
     sizes: tuple[int, ...]
@@ -44,6 +46,7 @@ class ShardingRule(Hashed):
     permutation: frozenset[int] = frozenset()
     blocked: frozenset[int] = frozenset()
     custom: bool = False
+    local: frozenset[int] = frozenset()
 
     @property
     def special(self) -> frozenset[int]:
@@ -54,6 +57,11 @@ class ShardingRule(Hashed):
     def pass_through(self) -> frozenset[int]:
         """Factors that split all tensors alike, with no communication."""
         return frozenset(range(len(self.sizes))) - self.special
+
+
+def factors_in(mapping: TensorMapping) -> frozenset[int]:
+    """The factors of one tensor."""
+    return frozenset(factor for dim in mapping for factor in dim)
 
 
 def identity_rule(shape: tuple[int, ...], operands: int = 1) -> ShardingRule:

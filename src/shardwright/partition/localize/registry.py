@@ -15,6 +15,7 @@ from typing import TypeAlias
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.local import Local, local_type
+from shardwright.rules.text import ATTRIBUTE
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Localizer", "Shardings", "localize_op", "localizer", "rebuild", "local_signature"]
@@ -82,4 +83,6 @@ def localize_op(
         ShardingError: the op cannot be computed in these parts.
     """
     write = _LOCALIZERS.get(signature.name, rebuild)
+    if signature.text(ATTRIBUTE) is not None:
+        signature = signature.replace(**{ATTRIBUTE: None})  # it has the sizes of the whole
     return write(ctx, signature, operands, operand_shardings, result_shardings)
