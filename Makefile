@@ -1,22 +1,26 @@
 # Everything runs in .venv, which the first target that needs it makes from requirements.lock.
 # Another Python than the first one found: make test PYTHON=/path/to/python3.12
+# Another jax, in an environment of its own: make test JAX=0.12 PYTHON=python3.13
 
-VENV := .venv
+JAX :=
+# The versions that the locks pin, inside the range that pyproject.toml allows; requirements.lock has the first.
+LOCKED_JAX := 0.10.2 0.11.2 0.12.0.1
+LANES := python3.11-jax0.10 python3.12-jax0.11 python3.12-jax0.12 python3.13-jax0.12
+
+LOCK := requirements$(addprefix -jax,$(filter-out 0.10,$(JAX))).lock
+VENV := $(if $(JAX),build/lanes/$(notdir $(or $(PYTHON),python3))-jax$(JAX),.venv)
 PY := $(VENV)/bin/python
-# An environment copied to another place still points to the old one: the stamp carries the place.
-READY := $(VENV)/.ready-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d' ' -f1)
+# An environment copied to another place still points to the old one: the stamp carries the place. And the Python.
+READY := $(VENV)/.ready-$(shell printf '%s' '$(CURDIR) $(PYTHON)' | cksum | cut -d' ' -f1)
 
 DEMO ?= examples/gpt2.mlir
 PYTEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadgroup
-# The version that the lock pins, inside the range that pyproject.toml allows.
-LOCKED_JAX ?= 0.10.2
-LOCK_VENV := build/lock-venv
 
-export PYTHON MAKECMDGOALS
+export PYTHON JAX VENV LOCK MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test lint format types floors unit fuzz bench oracles lock clean
+.PHONY: help setup demo test lint format types floors unit lanes fuzz bench oracles lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s@ 2>/dev/null \
@@ -24,7 +28,10 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv from requirements.lock (the other targets do it by themselves)
 
-$(READY): requirements.lock pyproject.toml tools/setup.sh
+requirements-jax%.lock:
+	@echo "no lock for jax $*; there are: $(LOCKED_JAX)" >&2; exit 1
+
+$(READY): $(LOCK) pyproject.toml tools/setup.sh tools/python.sh
 	@bash tools/setup.sh
 	@rm -f $(VENV)/.ready-*
 	@touch $@
@@ -51,6 +58,9 @@ floors: $(READY) ## imports go downward only, and private jaxlib stays behind it
 unit: $(READY) ## the tests, without the long ones
 	$(PY) -m pytest $(PYTEST_FLAGS)
 
+lanes: ## the tests with every jax and Python that is supported and on this machine
+	@bash tools/lanes.sh $(LANES)
+
 fuzz: $(READY) ## the long tests only (minutes)
 	$(PY) -m pytest $(PYTEST_FLAGS) -m long
 
@@ -62,19 +72,9 @@ bench: $(READY) ## every benchmark, each against a peer measured in the same run
 oracles: $(READY) ## the peers that some tests compare with: torch and torch-mlir (300 MB)
 	@bash tools/oracles.sh
 
-# One package a line, name==version and hashes: no index, no address, no path of any machine.
-lock: $(READY) ## resolve requirements.lock anew
-	@[ -x $(LOCK_VENV)/bin/pip-compile ] \
-	  || { $(PY) -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install --quiet pip-tools; }
-	$(LOCK_VENV)/bin/pip-compile pyproject.toml --quiet --upgrade --extra dev --build-deps-for editable \
-	  --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-options \
-	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	  --upgrade-package jax==$(LOCKED_JAX) --upgrade-package jaxlib==$(LOCKED_JAX) \
-	  --output-file build/requirements.txt
-	@sed -e ':join' -e '/\\$$/{N;s/ *\\\n */ /;b join' -e '}' build/requirements.txt \
-	  | grep -E '^[A-Za-z0-9_.-]+==[^ ]+( --hash=sha256:[0-9a-f]{64})+$$' > requirements.lock
-	@echo "requirements.lock: $$(wc -l < requirements.lock) packages"
+lock: ## resolve requirements.lock and the locks of the other jaxes anew
+	@set -e; for version in $(LOCKED_JAX); do bash tools/lock.sh $$version; done
 
 clean: ## remove what the targets made, .venv included
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,7 +11,7 @@ if cmp -s "$lock" "$home/installed.lock" && "$home/bin/python" -c '' 2>/dev/null
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 echo "oracles: installing torch and torch-mlir into $home (300 MB, once for each change of the lock)"
 mkdir -p build
-.venv/bin/python -m venv --clear "$home"
+"${VENV:-.venv}/bin/python" -m venv --clear "$home"
 # pip takes hashes for all packages or for none, so what has none comes second, with whatever its build asks for.
 grep -e '--hash=' "$lock" >"$home/hashed.txt"
 grep -v -e '--hash=' -e '^#' "$lock" >"$home/unhashed.txt"
