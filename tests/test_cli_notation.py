@@ -39,18 +39,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def _refuse(sharding: TensorSharding, shape: Shape | None) -> str:
+    raise ShardingError("mute has no words", cause="it never had")
+
+
+def _unread(text: str, shape: Shape | None, mesh: object) -> TensorSharding:
+    raise AssertionError
+
+
+MUTE = Notation("mute", "says nothing", lambda text: False, _unread, _refuse)
+
+
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> None:
     """A notation that can say nothing, beside those there are."""
-
-    def refuse(sharding: TensorSharding, shape: Shape | None) -> str:
-        raise ShardingError("mute has no words", cause="it never had")
-
-    def unread(text: str, shape: Shape | None, mesh: object) -> TensorSharding:
-        raise AssertionError
-
-    known = {**registry._notations, "mute": Notation("mute", "says nothing", lambda text: False, unread, refuse)}
-    monkeypatch.setattr(registry, "_notations", known)
+    monkeypatch.setitem(registry._HOMES, "mute", f"{__name__}:MUTE")
 
 
 def test_show_draws_both_pictures_plain_when_piped() -> None:

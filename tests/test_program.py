@@ -61,7 +61,7 @@ def test_the_public_names_are_all_there_is() -> None:
         assert getattr(shardwright, name) is not None
     assert jax.sharding.PartitionSpec is shardwright.P
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        shardwright.nothing  # noqa: B018
+        shardwright.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_shardings_are_completed_and_named(plan: sw.Plan) -> None:

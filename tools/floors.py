@@ -2,18 +2,20 @@
 
 The package is a house of rooms (a module or a package directly under `src/shardwright`), one above the
 other. A room imports only from the rooms below it, wherever in a file the import stands: at the top, inside
-a function, or under `TYPE_CHECKING`. Run as `python tools/floors.py [PACKAGE_FOLDER]`.
+a function, under `TYPE_CHECKING`, or in a string `module:name`, which says where something is that is loaded
+when it is used. Run as `python tools/floors.py [PACKAGE_FOLDER]`.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 FLOORS = (  # ground first
-    "errors", "memo", "clock", "mesh", "sharding", "ir", "notation", "rules", "cost", "reshard", "propagation",
+    "errors", "lazy", "memo", "clock", "mesh", "sharding", "ir", "notation", "rules", "cost", "reshard", "propagation",
     "partition", "optimize", "analysis", "autoshard", "runtime", "frontends", "passes", "per_device", "program",
     "report", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
@@ -22,6 +24,8 @@ HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 # The files that may touch what jax and jaxlib do not promise to keep.
 DOORS = ("ir/context.py", "runtime/xla.py")
 PRIVATE = ("jaxlib", "jax._src", "jax.interpreters", "jax.lib", "jax.extend")
+
+HOME = re.compile(r"[a-z_]\w*(?:\.\w+)+:\w+", re.ASCII)  # what `shardwright.lazy` loads
 
 Import = tuple[int, str]  # line, dotted name of what is imported
 
@@ -67,6 +71,8 @@ def imports_of(tree: ast.AST, package: Sequence[str]) -> Iterator[Import]:
                 yield from ((node.lineno, f"{base}.{alias.name}") for alias in names)
             case ast.Call() if module := dynamic_import(node):
                 yield node.lineno, module
+            case ast.Constant(value=str(text)) if HOME.fullmatch(text):
+                yield node.lineno, text.replace(":", ".")
             case ast.Attribute() if (name := dotted_name(node)).startswith("jax."):
                 yield node.lineno, name  # `import jax` and then `jax._src.…`
 

@@ -7,26 +7,29 @@
     spmd = plan.partition()
     spmd.verify().ok
 
-These names are all there is to import; what they hold is documented where it is defined.
+These names are all there is to import; what they hold is documented where it is defined. Each is loaded when it is
+first asked for, so that importing this takes no time: MLIR alone takes a fifth of a second, jax most of one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shardwright.errors import Diagnostic, ShardingError
-from shardwright.frontends.convert import convert
-from shardwright.memo import Session
-from shardwright.mesh import Mesh
-from shardwright.notation.registry import parse_text as parse_sharding
-from shardwright.per_device import PerDevice
-from shardwright.program import Plan, Program, Spmd, from_jax, load
-from shardwright.report.notebook import show
-from shardwright.rules.registry import forget_rule, rule
-from shardwright.sharding import TensorSharding
+from shardwright.lazy import VIEWS, loaded
 
 if TYPE_CHECKING:
     from jax.sharding import PartitionSpec as P
+
+    from shardwright.errors import Diagnostic, ShardingError
+    from shardwright.frontends.convert import convert
+    from shardwright.memo import Session
+    from shardwright.mesh import Mesh
+    from shardwright.notation.registry import parse_text as parse_sharding
+    from shardwright.per_device import PerDevice
+    from shardwright.program import Plan, Program, Spmd, from_jax, load
+    from shardwright.report.notebook import show
+    from shardwright.rules.registry import forget_rule, rule
+    from shardwright.sharding import TensorSharding
 
 __all__ = [
     "Diagnostic",
@@ -48,11 +51,41 @@ __all__ = [
     "show",
 ]
 
+_HOMES = {
+    "Diagnostic": "shardwright.errors:Diagnostic",
+    "Mesh": "shardwright.mesh:Mesh",
+    "P": "jax.sharding:PartitionSpec",
+    "PerDevice": "shardwright.per_device:PerDevice",
+    "Plan": "shardwright.program:Plan",
+    "Program": "shardwright.program:Program",
+    "Session": "shardwright.memo:Session",
+    "ShardingError": "shardwright.errors:ShardingError",
+    "Spmd": "shardwright.program:Spmd",
+    "TensorSharding": "shardwright.sharding:TensorSharding",
+    "convert": "shardwright.frontends.convert:convert",
+    "forget_rule": "shardwright.rules.registry:forget_rule",
+    "from_jax": "shardwright.program:from_jax",
+    "load": "shardwright.program:load",
+    "parse_sharding": "shardwright.notation.registry:parse_text",
+    "rule": "shardwright.rules.registry:rule",
+    "show": "shardwright.report.notebook:show",
+}
+"""Public name → where it is defined, for those who run this; the imports above say the same to those who read it."""
 
-def __getattr__(name: str) -> Any:
-    """`P` is JAX's `PartitionSpec`; importing jax takes most of a second, so it waits until somebody asks."""
-    if name != "P":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from jax.sharding import PartitionSpec
 
-    return PartitionSpec
+if not TYPE_CHECKING:  # to a type checker this would mean that any name can be imported
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, loaded(_HOMES[name]))
+
+
+def __dir__() -> list[str]:
+    """The public names as well, loaded or not."""
+    return sorted({*globals(), *__all__})
+
+
+VIEWS["text"] = "shardwright.notation.registry:print_text"
+VIEWS["html"] = "shardwright.report.notebook:sharding_svg"

@@ -16,11 +16,12 @@ Source: the `sdy` dialect's TensorShardingAttr; kinds, offsets and halos from up
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from shardwright.errors import ShardingError
+from shardwright.lazy import VIEWS, loaded
 from shardwright.memo import Hashed
 from shardwright.mesh import (
     Axes,
@@ -32,16 +33,13 @@ from shardwright.mesh import (
     truncate_by_divisor,
 )
 
-__all__ = ["REDUCTION_KINDS", "VIEWS", "DimSharding", "Partial", "TensorSharding", "replicated"]
+__all__ = ["REDUCTION_KINDS", "DimSharding", "Partial", "TensorSharding", "replicated"]
 
 REDUCTION_KINDS = ("sum", "max", "min", "product", "and", "or", "xor", "average", "generic")
 """How contributions of a partial tensor combine."""
 
 _SHOWN = 16
 """Offsets of one dimension that are written out in a `repr`."""
-
-VIEWS: dict[str, Callable[..., str]] = {}
-"""What rooms above make of a sharding: `notation.registry` enters `text`, `report.notebook` enters `html`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,11 +301,13 @@ class TensorSharding(Hashed):
             >>> sw.TensorSharding.of(sw.Mesh(x=2, y=4), [["x"], []]).to("mhlo")
             '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
         """
-        return VIEWS["text"](self, notation, shape=None if shape is None else tuple(shape))
+        text: str = loaded(VIEWS["text"])(self, notation, shape=None if shape is None else tuple(shape))
+        return text
 
     def _repr_html_(self) -> str:
         """A picture, for notebooks: see `report.notebook`."""
-        return VIEWS["html"](self)
+        picture: str = loaded(VIEWS["html"])(self)
+        return picture
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import load_source
 from shardwright.ir.callees import Callees, symbols_of

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import load_source
 from shardwright.ir.context import ir, load_module, module_text

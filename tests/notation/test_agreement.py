@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.registry import Shape, notation

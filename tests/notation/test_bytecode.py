@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.notation.conversion import as_generic, open_module

@@ -10,7 +10,7 @@ import pytest
 
 import shardwright as sw
 from shardwright.ir.graph import Graph
-from shardwright.notation.conversion import convert_module, mentions, module_notations, notation_of, open_module
+from shardwright.notation.conversion import convert_module, mentions, module_notation_names, notation_of, open_module
 from shardwright.notation.modules import read
 from shardwright.sharding import TensorSharding, replicated
 
@@ -105,7 +105,7 @@ def test_a_notation_is_told_by_ops_and_not_by_comments_or_strings() -> None:
 def test_an_unknown_notation_is_refused_with_those_there_are() -> None:
     with pytest.raises(sw.ShardingError, match="unknown notation") as caught:
         convert_module("module {}", "gspmd")
-    assert all(entry.name in caught.value.diagnostic.remedy for entry in module_notations())
+    assert all(name in caught.value.diagnostic.remedy for name in module_notation_names())
 
 
 @pytest.mark.parametrize("name", ["shard", "rfc", "mhlo"])

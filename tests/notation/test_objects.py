@@ -9,7 +9,6 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.notation import all as _  # noqa: F401  # makes them known
 from shardwright.notation.registry import parse_text
 
 MESH = Mesh(x=2, y=4)

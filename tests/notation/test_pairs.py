@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.notation.hlo.sharding import named_hlo
-from shardwright.notation.registry import Shape, notation, notations, parse_text
+from shardwright.notation.registry import Shape, notation, notation_names, parse_text
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 SEED = int(os.environ.get("SHARDWRIGHT_SEED", "0"))
-NAMES = tuple(entry.name for entry in notations())
+NAMES = notation_names()
 PAIRS = tuple(itertools.product(NAMES, NAMES))
 Case = tuple[TensorSharding, Shape]
 

@@ -9,7 +9,7 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.notation import registry
-from shardwright.notation.registry import Notation, notation, notations
+from shardwright.notation.registry import Notation, Shape, notation, notation_names
 from shardwright.notation.table import Feature, attempt, features, table
 from shardwright.sharding import TensorSharding
 from tools.notations import FILE, main, render
@@ -35,7 +35,7 @@ def test_every_feature_is_tried_in_every_notation() -> None:
     names = Counter(feature.name for feature in features())
     assert set(names.values()) == {1}
     assert set(cells) == set(names)
-    assert all(set(row) == {entry.name for entry in notations()} for row in cells.values())
+    assert all(set(row) == set(notation_names()) for row in cells.values())
 
 
 def test_a_refusal_has_words_and_all_else_a_text() -> None:
@@ -54,13 +54,15 @@ def test_all_notations_write_plain_layouts_and_none_is_without_a_use() -> None:
         assert [key for key, cell in cells[feature].items() if cell.verdict == "yes"] == [name]
 
 
-def test_a_notation_that_moves_data_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swapped(sharding: TensorSharding, shape: registry.Shape | None) -> str:
-        dims = sharding.dims[::-1]
-        return notation("sdy").print(TensorSharding(sharding.mesh, dims), shape)
+def _swapped(sharding: TensorSharding, shape: Shape | None) -> str:
+    return notation("sdy").print(TensorSharding(sharding.mesh, sharding.dims[::-1]), shape)
 
-    liar = Notation("liar", "swaps dimensions", lambda text: False, notation("sdy").parse, swapped)
-    monkeypatch.setitem(registry._notations, "liar", liar)
+
+LIAR = Notation("liar", "swaps dimensions", lambda text: False, notation("sdy").parse, _swapped)
+
+
+def test_a_notation_that_moves_data_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._HOMES, "liar", f"{__name__}:LIAR")
     with pytest.raises(ShardingError, match="liar changes"):
         attempt(features()[0], "liar")
 

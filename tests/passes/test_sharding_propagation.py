@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-import shardwright.notation.all
 import shardwright.passes.sharding_propagation  # noqa: F401  (registers the pass)
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
-from shardwright.notation.conversion import as_generic, module_notations
+from shardwright.notation.conversion import as_generic, module_notation
 from shardwright.passes.registry import Pass, pass_named
 from shardwright.rules.registry import forget_rule, rule
 from tests.oracles import peers
@@ -28,7 +27,7 @@ def _annotated(text: str, traversal: str = "backward-forward") -> str:
     assert isinstance(declared, Pass)
     module = load_module(as_generic(text, "-"))
     declared.apply(module, {"traversal": traversal})
-    (notation,) = [notation for notation in module_notations() if notation.name == "shard"]
+    notation = module_notation("shard")
     return notation.spell(module_text(module))
 
 

@@ -56,6 +56,7 @@ def test_downward_imports_pass(check: Check) -> None:
         ("partition/localize/dot.py", "from ...runtime import execute\n", "partition", "runtime"),
         ("cost/hardware.py", "from .. import Program\n", "cost", "__init__"),
         ("cost/hardware.py", "import shardwright\n", "cost", "__init__"),
+        ("mesh.py", "TEXT = 'shardwright.notation.registry:print_text'\n", "mesh", "notation"),
         ("rules/dot.py", "import importlib\nimportlib.import_module('shardwright.cli')\n", "rules", "cli"),
     ],
 )
@@ -99,6 +100,7 @@ def test_a_room_without_a_floor_fails(check: Check) -> None:
         "from jax._src import core\n",
         "from jax.interpreters import mlir\n",
         "import jax\njax._src.core\n",
+        "IR = 'jaxlib.mlir:ir'\n",
     ],
 )
 @pytest.mark.parametrize("path", ["ir/graph.py", "frontends/jax.py", "runtime/execute.py", "__init__.py"])

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from shardwright.errors import ShardingError
+from shardwright.lazy import loaded
 from shardwright.memo import uncollected
 
 __all__ = ["cli", "main"]
@@ -24,8 +24,42 @@ class _ClosedPipe(Exception):
     """The reader of standard output is gone; under this name click leaves it to us."""
 
 
+class _Entry(NamedTuple):
+    """Where a command is defined, and what the list of commands says of it."""
+
+    home: str
+    short_help: str
+
+
+_COMMANDS = {
+    "convert": _Entry("shardwright.cli.notations:convert", "Write a module or a sharding in another notation."),
+    "explain": _Entry("shardwright.cli.explain:explain", "Say why a value is sharded as it is."),
+    "partition": _Entry("shardwright.cli.programs:partition", "Write the program of one device."),
+    "propagate": _Entry("shardwright.cli.programs:propagate", "Complete the sharding of every tensor."),
+    "run": _Entry("shardwright.cli.programs:run", "Shard, run on virtual devices, compare, summarize."),
+    "show": _Entry("shardwright.cli.notations:show", "Draw a sharding: the tiles and the devices."),
+    "verify": _Entry("shardwright.cli.programs:verify", "Run sharded and unsharded, and compare."),
+}
+
+
 class _Commands(click.Group):
-    """A group whose failures are diagnostics: no traceback reaches a user."""
+    """A group that loads the command invoked, and whose failures are diagnostics: no traceback reaches a user."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """A command by name, loaded."""
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = loaded(_COMMANDS[name].home)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, none of which is loaded for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.short_help) for name, entry in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -77,11 +111,17 @@ def _forget_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _version() -> str:
+def _print_version(ctx: click.Context, option: click.Parameter, is_given: bool) -> None:
+    if not is_given:
+        return
+    from importlib.metadata import PackageNotFoundError, version  # as slow as all that help texts need
+
     try:
-        return version("shardwright")
+        said = version("shardwright")
     except PackageNotFoundError:
-        return "(not installed: run from its source)"
+        said = "(not installed: run from its source)"
+    click.echo(f"shardwright, version {said}")
+    ctx.exit()
 
 
 _HELP = """Shards tensor programs: completes shardings, makes communication explicit, runs and verifies.
@@ -97,7 +137,14 @@ Examples:
 
 
 @click.group(cls=_Commands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(_version(), package_name="shardwright", prog_name="shardwright")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """The command and its subcommands."""
 

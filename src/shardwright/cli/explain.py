@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from shardwright.cli.command import cli
 from shardwright.cli.given import Given, epilog, print_json, program_options, progress
 from shardwright.propagation import Annotation, Explanation
 from shardwright.report.explanation import print_explanations
@@ -16,8 +15,7 @@ from shardwright.report.summary import Summary
 from shardwright.sharding import TensorSharding
 
 
-@cli.command(
-    short_help="Say why a value is sharded as it is.",
+@click.command(
     epilog=epilog(
         "shardwright explain examples/gpt2.mlir params/blocks/0/wq",
         "shardwright explain examples/gpt2.mlir examples/gpt.py:86",

@@ -9,16 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
-from shardwright.cli.command import cli
 from shardwright.cli.given import examples, parse_shape, print_json
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.convert import convert_content
 from shardwright.frontends.files import write_file
 from shardwright.frontends.load import content_of
 from shardwright.frontends.specs import parse_mesh_option
-from shardwright.notation.conversion import module_notations, notation_of
-from shardwright.notation.registry import Shape, notations, parse_text, print_text
+from shardwright.notation.conversion import module_notation_names, notation_of
+from shardwright.notation.registry import Shape, notation_names, parse_text, print_text
 from shardwright.report.layout import Page, console
 from shardwright.report.show import describe_picture, picture, print_picture
 from shardwright.report.summary import Summary
@@ -29,8 +27,8 @@ from shardwright.sharding import TensorSharding
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_MODULES = ", ".join(entry.name for entry in module_notations())
-_SHARDINGS = ", ".join(entry.name for entry in notations())
+_MODULES = ", ".join(module_notation_names())
+_SHARDINGS = ", ".join(notation_names())
 
 
 def _sharding_options(*, required: bool) -> Callable[[F], F]:
@@ -59,8 +57,7 @@ def _described(sharding: TensorSharding, shape: Shape) -> Summary:
     return {"sharding": repr(sharding), "shape": list(shape), "mesh": mesh}
 
 
-@cli.command(
-    short_help="Draw a sharding: the tiles and the devices.",
+@click.command(
     epilog=examples(
         """shardwright show --sharding '<@mesh, [{"x"}, {}]>' --shape 4x3 --mesh x=2""",
         """shardwright show --sharding '<@mesh, [{"x"}, {}]>' --shape 7x5 --mesh x=4,y=2 -o tiles.svg""",
@@ -94,8 +91,7 @@ def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str
         print_picture(console(), drawn)
 
 
-@cli.command(
-    short_help="Write a module or a sharding in another notation.",
+@click.command(
     epilog=examples(
         "shardwright convert examples/mlp.mlir --to mhlo -o mlp.mhlo.mlir",
         """shardwright convert --sharding '<@mesh, [{"x"}, {}]>' --shape 8x16 --mesh x=2,y=4""",
@@ -151,7 +147,7 @@ def _convert_sharding(sharding: str, to: str, output: str | None, shape: str, me
     read = _sharding(sharding, sizes, mesh)
     texts: dict[str, str] = {}
     refused: dict[str, Diagnostic] = {}
-    for name in [entry.name for entry in notations()] if to == "all" else [to]:
+    for name in notation_names() if to == "all" else [to]:
         try:
             texts[name] = print_text(read, name, shape=sizes)
         except ShardingError as error:

@@ -9,7 +9,6 @@ from typing import Any
 import click
 import numpy as np
 
-from shardwright.cli.command import cli
 from shardwright.cli.given import (
     VIRTUAL_DEVICES,
     Given,
@@ -34,8 +33,7 @@ from shardwright.report.summary import (
 from shardwright.runtime.inputs import load_inputs
 
 
-@cli.command(
-    short_help="Shard, run on virtual devices, compare, summarize.",
+@click.command(
     epilog=epilog(
         "shardwright run examples/gpt2.mlir",
         "shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model -o stages",
@@ -70,8 +68,7 @@ def run(file: str, inputs: str | None, seed: int, output: str | None, **options:
     return 0 if verification.ok else 1
 
 
-@cli.command(
-    short_help="Complete the sharding of every tensor.",
+@click.command(
     epilog=epilog(
         "shardwright propagate examples/gpt2.mlir -o full.mlir",
         "shardwright propagate mlp.mlir --mesh data=2,model=4 --arg 0=data,- --arg 1=-,model",
@@ -88,8 +85,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     deliver(given, text, output, lambda: _with_dropped(plan, describe_plan(plan)))
 
 
-@cli.command(
-    short_help="Write the program of one device.",
+@click.command(
     epilog=epilog(
         "shardwright partition examples/gpt2.mlir -o local.mlir",
         "shardwright partition mlp.mlir --mesh x=8 --arg 0=x,- --stage explicit",
@@ -119,8 +115,7 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
     deliver(given, text, output, lambda: _with_dropped(spmd.plan, describe_spmd(spmd)))
 
 
-@cli.command(
-    short_help="Run sharded and unsharded, and compare.",
+@click.command(
     epilog=epilog(
         "shardwright verify examples/gpt2.mlir",
         "shardwright verify mlp.mlir --mesh x=8 --arg 0=x,- --inputs batch.npz",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.frontends.load import content_of, guarded
 from shardwright.notation.conversion import convert_module
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.diagnose import argument_names, explain, mesh_position
 from shardwright.frontends.files import read_file

@@ -61,8 +61,6 @@ def parse_carrier(text: str, shape: Shape, meshes: Mapping[str, Mesh]) -> Tensor
     key = (text, shape, *meshes.values())
     found: TensorSharding | None = table.get(key)
     if found is None:
-        import shardwright.notation.all  # noqa: F401 (registers what texts may be written in; imports this file)
-
         found = table[key] = parse_text(text, shape=shape, mesh=_mesh(text, meshes))
     return found
 

@@ -2,7 +2,7 @@
 
     text ── spell generically ── MLIR parses ── import ──► module in sdy ── export ── print ── spell ──► text
 
-A notation of modules declares itself with `register`; `shardwright.notation.all` imports ours.
+A notation is loaded when a module may be written in it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import as_text, ir, load_module, module_text
+from shardwright.lazy import loaded
 from shardwright.memo import uncollected
 
 __all__ = [
@@ -21,10 +23,10 @@ __all__ = [
     "as_generic",
     "convert_module",
     "mentions",
-    "module_notations",
+    "module_notation",
+    "module_notation_names",
     "notation_of",
     "open_module",
-    "register",
 ]
 
 
@@ -42,7 +44,6 @@ class ModuleNotation:
             place. Raises `ShardingError` for what the dialect forbids and sdy and its carriers cannot hold.
         write: A module in `sdy` → the same module in this notation, in place.
         spell: What jaxlib prints → the notation's own syntax.
-        words: A text that has none of these is of another notation, and is not looked at; its name unless said.
     """
 
     name: str
@@ -52,16 +53,35 @@ class ModuleNotation:
     read: Callable[[ir.Module, str, str | bytes], None]
     write: Callable[[ir.Module], None]
     spell: Callable[[str], str]
-    words: tuple[str, ...] = ()
+
+
+class _Entry(NamedTuple):
+    """Where a notation of modules is defined, and words: a text that has none of them is of another notation."""
+
+    home: str
+    words: tuple[str, ...]
 
     def is_of(self, content: str | bytes) -> bool:
         """Whether a module is written in this notation."""
-        if isinstance(content, str) and not any(word in content for word in self.words or (self.name,)):
+        if isinstance(content, str) and not any(word in content for word in self.words):
             return False
-        return self.looks_like(content)
+        return self.load().looks_like(content)
+
+    def load(self) -> ModuleNotation:
+        """The notation."""
+        found: ModuleNotation = loaded(self.home)
+        return found
 
 
-_notations: dict[str, ModuleNotation] = {}
+_ENTRIES = {
+    "sdy": _Entry("shardwright.notation.sdy.modules:NOTATION", ("sdy",)),
+    "rfc": _Entry("shardwright.notation.rfc.modules:NOTATION", ("mesh",)),
+    "shard": _Entry("shardwright.notation.shard.modules:NOTATION", ("shard.", "mesh.")),
+    "mesh": _Entry("shardwright.notation.shard.modules:OLDER_NOTATION", ("shard.", "mesh.")),
+    "mhlo": _Entry("shardwright.notation.hlo.modules:NOTATION", ("mhlo.sharding",)),
+}
+"""By name, in the order in which texts are tried; the first one is what all others are written from and read into."""
+
 _PASSED = re.compile(r'"(?:[^"\\\n]|\\.)*"(?P<op>\s*\()?|//[^\n]*')
 """Strings and comments; a string that a parenthesis follows is the name of an op in generic form."""
 
@@ -86,21 +106,26 @@ def mentions(pattern: re.Pattern[str], text: str) -> bool:
     return False
 
 
-def register(entry: ModuleNotation) -> ModuleNotation:
-    """Make a notation known; texts are tried in the order of registration, the first one is what all others are."""
-    _notations[entry.name] = entry
-    return entry
+def module_notation_names() -> tuple[str, ...]:
+    """What the notations of modules are called, in the order in which texts are tried."""
+    return tuple(_ENTRIES)
 
 
-def module_notations() -> tuple[ModuleNotation, ...]:
-    """All notations of modules, in the order in which they were registered."""
-    return tuple(_notations.values())
+def module_notation(name: str) -> ModuleNotation:
+    """The notation of modules called `name`.
+
+    Raises:
+        ShardingError: there is none.
+    """
+    if name not in _ENTRIES:
+        raise ShardingError(f"unknown notation of modules {name!r}", remedy=f"one of {', '.join(_ENTRIES)}")
+    return _ENTRIES[name].load()
 
 
 def notation_of(content: str | bytes) -> ModuleNotation:
     """The notation that a module is written in; `sdy` for one without shardings."""
-    entries = module_notations()
-    return next((entry for entry in entries if entry.is_of(content)), entries[0])
+    entries = _ENTRIES.values()
+    return next((entry for entry in entries if entry.is_of(content)), _ENTRIES["sdy"]).load()
 
 
 def as_generic(content: str | bytes, name: str = "-", notation: ModuleNotation | None = None) -> str | bytes:
@@ -153,9 +178,7 @@ def convert_module(content: str | bytes, to: str, name: str = "-") -> str:
     Raises:
         ShardingError: no such notation, a malformed module, or what `to` cannot express, at its op and line.
     """
-    if to not in _notations:
-        raise ShardingError(f"unknown notation of modules {to!r}", remedy=f"one of {', '.join(_notations)}")
-    target = _notations[to]
+    target = module_notation(to)
     found = open_module(content, name)
     target.write(found.module)
     has_locations = isinstance(found.generic, bytes) or "loc(" in found.generic

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, axes_size
-from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.registry import Notation, Shape
 from shardwright.notation.scan import Scanner
 from shardwright.notation.shard.sharding import ceil_cuts
 from shardwright.sharding import DimSharding, Partial, TensorSharding
@@ -292,12 +292,10 @@ def _refuse(sharding: TensorSharding, what: str, remedy: str) -> NoReturn:
     raise ShardingError(f"DTensor cannot express {what}", cause=f"sharding {sharding!r}", remedy=remedy)
 
 
-register(
-    Notation(
-        "dtensor",
-        "PyTorch DTensor, `[Shard(0), Replicate(), Partial(sum)]`",
-        lambda text: _START.match(text) is not None,
-        parse,
-        print_sharding,
-    )
+NOTATION = Notation(
+    "dtensor",
+    "PyTorch DTensor, `[Shard(0), Replicate(), Partial(sum)]`",
+    lambda text: _START.match(text) is not None,
+    parse,
+    print_sharding,
 )

@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
-from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.registry import Notation, Shape
 from shardwright.notation.scan import Scanner
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
@@ -235,12 +235,10 @@ def _refuse(sharding: TensorSharding, what: str, remedy: str) -> NoReturn:
     raise ShardingError(f"a PartitionSpec cannot express {what}", cause=f"sharding {sharding!r}", remedy=remedy)
 
 
-register(
-    Notation(
-        "jax",
-        "JAX, `P('x', None, ('y', 'z'))` or `f32[8@x,4@(y,z)]`",
-        lambda text: (_SPEC.match(text) or _TYPE.match(text)) is not None,
-        parse,
-        print_sharding,
-    )
+NOTATION = Notation(
+    "jax",
+    "JAX, `P('x', None, ('y', 'z'))` or `f32[8@x,4@(y,z)]`",
+    lambda text: (_SPEC.match(text) or _TYPE.match(text)) is not None,
+    parse,
+    print_sharding,
 )

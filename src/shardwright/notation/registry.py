@@ -1,26 +1,26 @@
 """The notations of single shardings, by name: each reads its text into the model and prints the model as its text.
 
-    >>> import shardwright.notation.all
     >>> from shardwright.notation.registry import parse_text, print_text
     >>> from shardwright.mesh import Mesh
     >>> sharding = parse_text('#sdy.sharding<@mesh, [{"x"}, {}]>', shape=(8, 16), mesh=Mesh(x=2, y=4))
     >>> sharding, print_text(sharding, "sdy")
     ([{x}, {}], '#sdy.sharding<@mesh, [{"x"}, {}]>')
 
-A notation file declares itself with `register`; `shardwright.notation.all` imports all of ours.
+Each is loaded when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
+from shardwright.lazy import loaded
 from shardwright.mesh import Mesh
 from shardwright.notation.objects import Shape, shape_of, unwrap
-from shardwright.sharding import VIEWS, TensorSharding
+from shardwright.sharding import TensorSharding
 
-__all__ = ["Notation", "Shape", "notation", "notations", "parse_text", "print_text", "register"]
+__all__ = ["Notation", "Shape", "notation", "notation_names", "notations", "parse_text", "print_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,25 @@ class Notation:
     print: Callable[[TensorSharding, Shape | None], str]
 
 
-_notations: dict[str, Notation] = {}
+_HOMES = {
+    "sdy": "shardwright.notation.sdy.sharding:NOTATION",
+    "mhlo": "shardwright.notation.hlo.sharding:NOTATION",
+    "shard": "shardwright.notation.shard.sharding:NOTATION",
+    "rfc": "shardwright.notation.rfc.sharding:NOTATION",
+    "jax": "shardwright.notation.jax:NOTATION",
+    "dtensor": "shardwright.notation.dtensor:NOTATION",
+}
+"""Name → where the notation is defined, in the order in which texts are tried."""
 
 
-def register(entry: Notation) -> Notation:
-    """Make a notation known."""
-    _notations[entry.name] = entry
-    return entry
+def notation_names() -> tuple[str, ...]:
+    """What the notations are called, in the order in which texts are tried."""
+    return tuple(_HOMES)
 
 
-def notations() -> tuple[Notation, ...]:
-    """All notations, in the order in which they were registered."""
-    return tuple(_notations.values())
+def notations() -> Iterator[Notation]:
+    """All notations, in the order in which texts are tried; each is loaded when it is reached."""
+    return map(notation, _HOMES)
 
 
 def notation(name: str) -> Notation:
@@ -63,9 +70,10 @@ def notation(name: str) -> Notation:
     Raises:
         ShardingError: there is none.
     """
-    if name not in _notations:
-        raise ShardingError(f"unknown notation {name!r}", remedy=f"one of {', '.join(_notations)}")
-    return _notations[name]
+    if name not in _HOMES:
+        raise ShardingError(f"unknown notation {name!r}", remedy=f"one of {', '.join(_HOMES)}")
+    found: Notation = loaded(_HOMES[name])
+    return found
 
 
 def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = None) -> TensorSharding:
@@ -81,13 +89,13 @@ def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = Non
             remedy="give its text: str(sharding) for an object of JAX or PyTorch",
         )
     inside, shape, mesh = unwrap(text.strip(), None if shape is None else shape_of(shape), mesh)
-    for entry in _notations.values():
+    for entry in notations():
         if entry.looks_like(inside):
             sharding = entry.parse(inside, shape, mesh)
             sharding.check(shape)
             return sharding
-    width = max(len(entry.name) for entry in _notations.values())
-    known = "\n".join(f"          {entry.name:<{width}}  {entry.title}" for entry in _notations.values())
+    width = max(map(len, _HOMES))
+    known = "\n".join(f"          {entry.name:<{width}}  {entry.title}" for entry in notations())
     raise ShardingError(
         f"not a sharding in any notation: {text[:200]!r}",
         cause="it begins as none of them does",
@@ -102,6 +110,3 @@ def print_text(sharding: TensorSharding, name: str, *, shape: Shape | None = Non
         ShardingError: no such notation, or it cannot express this sharding.
     """
     return notation(name).print(sharding, shape)
-
-
-VIEWS["text"] = print_text

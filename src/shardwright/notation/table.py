@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import shardwright.notation.all  # noqa: F401 (registers every notation)
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.registry import Shape, notation, notations
+from shardwright.notation.registry import Shape, notation, notation_names
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
 
 __all__ = ["Cell", "Feature", "Witness", "attempt", "features", "table"]
@@ -78,7 +77,7 @@ class Cell:
 
 def table() -> dict[str, dict[str, Cell]]:
     """Feature → notation → cell, notations by name, all of them tried now."""
-    names = sorted(entry.name for entry in notations())
+    names = sorted(notation_names())
     return {feature.name: {name: attempt(feature, name) for name in names} for feature in features()}
 
 

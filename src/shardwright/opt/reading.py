@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import shardwright.notation.all  # noqa: F401  # makes the notations known
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, load_module
 from shardwright.notation.conversion import ModuleNotation, as_generic, notation_of

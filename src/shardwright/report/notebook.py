@@ -17,9 +17,9 @@ from shardwright.mesh import axes_size
 from shardwright.notation.objects import shape_of
 from shardwright.report.show import Picture, picture
 from shardwright.report.svg import picture_svg
-from shardwright.sharding import VIEWS, TensorSharding
+from shardwright.sharding import TensorSharding
 
-__all__ = ["illustrated", "show"]
+__all__ = ["illustrated", "sharding_svg", "show"]
 
 
 def show(sharding: TensorSharding, shape: Sequence[int] | None = None) -> Picture:
@@ -54,5 +54,6 @@ def illustrated(sharding: TensorSharding) -> tuple[int, ...]:
     )
 
 
-VIEWS["html"] = lambda sharding: picture_svg(show(sharding))
-VIEWS["picture"] = picture_svg
+def sharding_svg(sharding: TensorSharding) -> str:
+    """What a notebook shows of a sharding."""
+    return picture_svg(show(sharding))

@@ -33,7 +33,7 @@ from rich.text import Text
 from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
-from shardwright.sharding import VIEWS, TensorSharding
+from shardwright.sharding import TensorSharding
 
 __all__ = ["PALETTE", "Cell", "Grid", "Picture", "describe_picture", "picture", "picture_lines", "print_picture"]
 
@@ -114,7 +114,9 @@ class Picture:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return VIEWS["picture"](self)
+        from shardwright.report.svg import picture_svg  # which draws what is defined here
+
+        return picture_svg(self)
 
 
 def picture(sharding: TensorSharding, shape: Sequence[int]) -> Picture:

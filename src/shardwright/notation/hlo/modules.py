@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.memo import uncollected
-from shardwright.notation.conversion import ModuleNotation, register
+from shardwright.notation.conversion import ModuleNotation
 from shardwright.notation.hlo.exporter import Exporter
 from shardwright.notation.hlo.importer import Importer
 
@@ -65,14 +65,12 @@ def looks_like(content: str | bytes) -> bool:
     return (b"mhlo.sharding" if isinstance(content, bytes) else "mhlo.sharding") in content  # type: ignore[operator]
 
 
-register(
-    ModuleNotation(
-        "mhlo",
-        "`mhlo.sharding` attributes, as XLA's own partitioner reads them",
-        looks_like,
-        lambda text, _: text,
-        lambda module, name, _: import_module(module, name),
-        export_module,
-        str,
-    )
+NOTATION = ModuleNotation(
+    "mhlo",
+    "`mhlo.sharding` attributes, as XLA's own partitioner reads them",
+    looks_like,
+    lambda text, _: text,
+    lambda module, name, _: import_module(module, name),
+    export_module,
+    str,
 )

@@ -38,7 +38,7 @@ from shardwright.notation.hlo.tiles import (
     expand,
     order_size,
 )
-from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.registry import Notation, Shape
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
 
 __all__ = ["from_hlo", "named_hlo", "parse_hlo", "parse_sharding", "print_sharding", "to_hlo"]
@@ -262,12 +262,10 @@ _BEGINNING = re.compile(
     r"|single_device)"
 )
 
-register(
-    Notation(
-        "mhlo",
-        "XLA's HloSharding, `mhlo.sharding`, `{devices=[2,1]<=[2]}`",
-        lambda text: _BEGINNING.match(text) is not None,
-        parse_sharding,
-        print_sharding,
-    )
+NOTATION = Notation(
+    "mhlo",
+    "XLA's HloSharding, `mhlo.sharding`, `{devices=[2,1]<=[2]}`",
+    lambda text: _BEGINNING.match(text) is not None,
+    parse_sharding,
+    print_sharding,
 )

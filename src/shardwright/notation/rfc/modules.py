@@ -18,7 +18,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, mhlo, passmanager
 from shardwright.ir.locations import read_location
-from shardwright.notation.conversion import ModuleNotation, mentions, register
+from shardwright.notation.conversion import ModuleNotation, mentions
 from shardwright.notation.forms.bytecode import verify_bytecode
 from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.texts import to_custom, to_generic
@@ -132,15 +132,12 @@ def _read(module: ir.Module, name: str, content: str | bytes) -> None:
     import_module(module, name, content)
 
 
-register(
-    ModuleNotation(
-        "rfc",
-        "the mesh RFC on LLVM's forum: clusters, annotations, distributed tensors",
-        looks_like,
-        lambda text, name: to_generic(text, [RFC], name),
-        _read,
-        export_module,
-        partial(to_custom, dialects=[RFC]),
-        words=("mesh",),
-    )
+NOTATION = ModuleNotation(
+    "rfc",
+    "the mesh RFC on LLVM's forum: clusters, annotations, distributed tensors",
+    looks_like,
+    lambda text, name: to_generic(text, [RFC], name),
+    _read,
+    export_module,
+    partial(to_custom, dialects=[RFC]),
 )

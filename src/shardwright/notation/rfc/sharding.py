@@ -13,7 +13,7 @@ import re
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.registry import Notation, Shape
 from shardwright.notation.scan import Scanner, axes_at, layout, named, positions, symbol_of
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
@@ -71,12 +71,10 @@ def _print(sharding: TensorSharding, shape: Shape | None) -> str:
     return f"{PREFIX}{symbol}{positions(lists, mesh)}>"
 
 
-register(
-    Notation(
-        "rfc",
-        "mesh RFC, `#mesh.shard<@mesh0, [[0], [], [1]]>`, the last list the partial axes",
-        lambda text: text.startswith(PREFIX) and KEYWORD.search(text) is None,
-        _parse,
-        _print,
-    )
+NOTATION = Notation(
+    "rfc",
+    "mesh RFC, `#mesh.shard<@mesh0, [[0], [], [1]]>`, the last list the partial axes",
+    lambda text: text.startswith(PREFIX) and KEYWORD.search(text) is None,
+    _parse,
+    _print,
 )

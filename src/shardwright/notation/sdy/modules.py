@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from shardwright.ir.context import ir
-from shardwright.notation.conversion import ModuleNotation, mentions, register
+from shardwright.notation.conversion import ModuleNotation, mentions
 from shardwright.notation.sdy.newer import prepare
 from shardwright.notation.sdy.verify import verify
 
@@ -23,4 +23,4 @@ def _as_it_is(module: ir.Module) -> None:
     """A module in sdy is one already."""
 
 
-register(ModuleNotation("sdy", "the dialect of OpenXLA's Shardy", looks_like, prepare, verify, _as_it_is, str))
+NOTATION = ModuleNotation("sdy", "the dialect of OpenXLA's Shardy", looks_like, prepare, verify, _as_it_is, str)

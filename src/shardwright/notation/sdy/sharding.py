@@ -14,7 +14,7 @@ from dataclasses import replace
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh
-from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.registry import Notation, Shape
 from shardwright.notation.sdy.names import SYMBOL, quoted, symbol, symbol_name
 from shardwright.notation.sdy.parser import Parser
 from shardwright.sharding import DimSharding, TensorSharding
@@ -204,12 +204,10 @@ def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     return parse_sharding(text, {name: Mesh(mesh.axes, device_ids=mesh.device_ids, name=name)})
 
 
-register(
-    Notation(
-        "sdy",
-        'OpenXLA Shardy, `#sdy.sharding<@mesh, [{"x"}, {?}]>`',
-        lambda text: text.startswith(("#sdy.sharding<", "<@", "<mesh<")),
-        _parse,
-        lambda sharding, shape: print_sharding(sharding),
-    )
+NOTATION = Notation(
+    "sdy",
+    'OpenXLA Shardy, `#sdy.sharding<@mesh, [{"x"}, {?}]>`',
+    lambda text: text.startswith(("#sdy.sharding<", "<@", "<mesh<")),
+    _parse,
+    lambda sharding, shape: print_sharding(sharding),
 )

@@ -20,7 +20,7 @@ import re
 from functools import partial
 
 from shardwright.ir.context import ir
-from shardwright.notation.conversion import ModuleNotation, mentions, register
+from shardwright.notation.conversion import ModuleNotation, mentions
 from shardwright.notation.forms.bytecode import verify_bytecode
 from shardwright.notation.forms.canonical import canonicalize
 from shardwright.notation.forms.shard_dialect import SHARD
@@ -50,16 +50,17 @@ def _read(module: ir.Module, name: str, content: str | bytes) -> None:
     import_module(module, name)
 
 
-for _name, _title in (("shard", "upstream MLIR's `shard` dialect"), ("mesh", "the same under its older name, `mesh`")):
-    register(
-        ModuleNotation(
-            _name,
-            _title,
-            looks_like,
-            lambda text, name: to_generic(text, [SHARD], name),
-            _read,
-            export_module,
-            partial(to_custom, dialects=[SHARD], spelling="" if _name == "shard" else _name),
-            words=("shard.", "mesh."),
-        )
+def _modules(name: str, title: str, spelling: str) -> ModuleNotation:
+    return ModuleNotation(
+        name,
+        title,
+        looks_like,
+        lambda text, file: to_generic(text, [SHARD], file),
+        _read,
+        export_module,
+        partial(to_custom, dialects=[SHARD], spelling=spelling),
     )
+
+
+NOTATION = _modules("shard", "upstream MLIR's `shard` dialect", "")
+OLDER_NOTATION = _modules("mesh", "the same under its older name, `mesh`", "mesh")

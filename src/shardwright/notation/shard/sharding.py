@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh, axes_size
-from shardwright.notation.registry import Notation, Shape, register
+from shardwright.notation.registry import Notation, Shape
 from shardwright.notation.rfc.sharding import KEYWORD, PREFIX
 from shardwright.notation.scan import Scanner, axes_at, layout, named, positions, symbol_of
 from shardwright.sharding import DimSharding, Partial, TensorSharding
@@ -276,12 +276,10 @@ def _looks_like(text: str) -> bool:
     return re.match(r"(%[\w.$-]+\s*=\s*)?(shard|mesh)\.sharding\b|(@\S+\s+)?split_axes\b", text) is not None
 
 
-register(
-    Notation(
-        "shard",
-        "upstream MLIR, `shard.sharding @g split_axes = [[0], []]`, and its older `mesh` forms",
-        _looks_like,
-        parse,
-        print_sharding,
-    )
+NOTATION = Notation(
+    "shard",
+    "upstream MLIR, `shard.sharding @g split_axes = [[0], []]`, and its older `mesh` forms",
+    _looks_like,
+    parse,
+    print_sharding,
 )
