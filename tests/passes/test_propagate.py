@@ -195,6 +195,39 @@ def test_what_nobody_reads_goes_where_it_goes_in_the_cpp() -> None:
     assert assert_same([Job(_UNREAD, name) for name in _NAMES], refusals=False) == len(_NAMES)
 
 
+_UNREAD_LOOP = """
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %n: tensor<i32>)
+    -> tensor<8x8xf32> {
+  %c = stablehlo.constant dense<1> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:2 = stablehlo.while(%i = %n, %b = %a) : tensor<i32>, tensor<8x8xf32>
+    cond {
+      %p = stablehlo.compare LT, %i, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %q = stablehlo.add %b, %b : tensor<8x8xf32>
+      stablehlo.return %c, %q : tensor<i32>, tensor<8x8xf32>
+    }
+  %t = stablehlo.tanh %w#1 : tensor<8x8xf32>
+  %r = "stablehlo.reduce_window"(%a, %z) <{
+      window_dimensions = array<i64: 2, 2>, padding = dense<[[1, 0], [1, 0]]> : tensor<2x2xi64>}> ({
+    ^bb0(%l: tensor<f32>, %m: tensor<f32>):
+      %s = stablehlo.add %l, %m : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }) : (tensor<8x8xf32>, tensor<f32>) -> tensor<8x8xf32>
+  return %r : tensor<8x8xf32>
+}
+"""
+
+
+@pytest.mark.oracle
+def test_a_loop_that_nobody_reads_goes_as_a_whole() -> None:
+    """What its body holds was erased before what reads it there, which corrupted the heap."""
+    assert assert_same([Job(_UNREAD_LOOP, name) for name in _NAMES], refusals=False) == len(_NAMES)
+    assert "stablehlo.while" not in _propagated(_UNREAD_LOOP)
+
+
 def test_carriers_are_propagated_as_carriers() -> None:
     text = _propagated("""
 sdy.mesh @mesh = <["x"=2, "y"=2]>

@@ -17,6 +17,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import context, ir, load_module
+from shardwright.ir.erasing import erase
 from shardwright.ir.opaque import attribute
 from shardwright.ir.signature import Body, Signature
 
@@ -163,7 +164,7 @@ def _strip(function: Any) -> None:
         if _only_says(op):
             for result in op.results:
                 result.replace_all_uses_with(op.operands[0])
-            op.erase()
+            erase(op)
 
 
 def _within(op: Any) -> Iterator[Any]:

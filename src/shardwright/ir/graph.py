@@ -62,6 +62,13 @@ class Block:
         """The last op, whose operands the block yields."""
         return self.ops[-1]
 
+    def walk(self) -> Iterator[Op]:
+        """Every op, an op before those in its regions."""
+        for op in self.ops:
+            yield op
+            for region in op.regions:
+                yield from region.walk()
+
 
 @dataclass(slots=True)
 class Function:
@@ -111,7 +118,7 @@ class Graph:
 
     def walk(self) -> Iterator[Op]:
         """Every op, an op before those in its regions."""
-        yield from _walk(self.main.block)
+        yield from self.main.block.walk()
 
     def uses(self) -> list[list[tuple[Op, int]]]:
         """For each value, the `(op, operand number)` pairs that read it, in program order."""
@@ -149,10 +156,3 @@ class Graph:
             dict(self.mesh_attributes),
             self.callees,
         )
-
-
-def _walk(block: Block) -> Iterator[Op]:
-    for op in block.ops:
-        yield op
-        for region in op.regions:
-            yield from _walk(region)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.notation.sdy.names import symbol
 from shardwright.passes.attached import error_at, functions, operations, symbol_of
 
@@ -78,7 +79,7 @@ class Symbols:
 
     def erase(self, name: str) -> None:
         """Take an op that nobody refers to out of the module."""
-        self.ops.pop(name).erase()
+        erase(self.ops.pop(name))
 
 
 def _symbol_ops(module: ir.Module) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.passes.attached import functions, operations
 from shardwright.passes.registry import Options, register
 
@@ -38,7 +39,7 @@ def _merge(function: Any) -> None:
         first = seen.setdefault(key, op)
         if first is not op:
             op.results[0].replace_all_uses_with(first.results[0])
-            op.erase()
+            erase(op)
 
 
 def _key(op: Any) -> Any | None:

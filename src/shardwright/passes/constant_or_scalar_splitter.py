@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.passes.attached import operations
@@ -55,7 +56,7 @@ def _convert(op: Any) -> None:
         ip=ir.InsertionPoint(op),
     )
     op.results[0].replace_all_uses_with(new.results[0])
-    op.erase()
+    erase(op)
 
 
 class _Splitter:
@@ -122,8 +123,8 @@ class _Region:
             users = [use.owner.operation for result in op.results for use in result.uses]
             if all(user.name == _GROUP for user in users):
                 for user in users:
-                    user.erase()
-                op.erase()
+                    erase(user)
+                erase(op)
 
     def _visit(self, op: Any) -> None:
         name = op.name

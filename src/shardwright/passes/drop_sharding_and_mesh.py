@@ -6,6 +6,7 @@ import re
 
 from shardwright.ir.carriers import CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name
 from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, operations, rows_of, set_rows, symbol_of
 from shardwright.passes.registry import Options, register
@@ -30,7 +31,7 @@ def drop_sharding_and_mesh(module: ir.Module, options: Options) -> None:
     named = _symbols(module)
     for op in ops:
         if op.name == "sdy.mesh" and symbol_of(op) not in named:
-            op.erase()
+            erase(op)
 
 
 def _symbols(module: ir.Module) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import Callees
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Graph
 from shardwright.ir.read import Reader, Readers
 from shardwright.ir.signature import Signature
@@ -97,7 +98,7 @@ def _replace(handle: Any, graph: Graph, shardings: bool) -> None:
     else:
         del function.operation.attributes["sym_visibility"]
     function.operation.move_before(handle)
-    handle.erase()
+    erase(handle)
 
 
 def _called(module: ir.Module) -> set[str]:
@@ -111,6 +112,6 @@ def _erase_uncalled(module: ir.Module, before: set[str]) -> None:
         dead = dead and dead - named_symbols(module)
         gone = [f for f in functions(module) if symbol_of(f) in dead and "sym_visibility" in f.attributes]
         for function in gone:
-            function.erase()
+            erase(function)
         if not gone:
             return

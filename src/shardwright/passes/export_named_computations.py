@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import context, ir
+from shardwright.ir.erasing import erase
 from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, operations, set_rows, single
 from shardwright.passes.call_graph import ORIGINAL_NAME, Symbols
 from shardwright.passes.registry import Options, register
@@ -31,7 +32,7 @@ def export_named_computations(module: ir.Module, options: Options) -> None:
         call = _call(op, name)
         for old, new in zip(list(op.results), list(call.results), strict=True):
             old.replace_all_uses_with(new)
-        op.erase()
+        erase(op)
 
 
 def _function(op: Any, shardings: Shardings) -> Any:
@@ -61,7 +62,7 @@ def _return(block: Any) -> None:
     """Let a block end in the terminator of a function."""
     old = block.operations[len(block.operations) - 1].operation
     ir.Operation.create("func.return", operands=list(old.operands), loc=old.location, ip=ir.InsertionPoint(old))
-    old.erase()
+    erase(old)
 
 
 def _call(op: Any, name: str) -> Any:

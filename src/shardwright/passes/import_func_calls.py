@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from shardwright.ir.context import context, ir
+from shardwright.ir.erasing import erase
 from shardwright.notation.sdy.names import SYMBOL, symbol, symbol_name
 from shardwright.passes.add_data_flow_edges import add_edges
 from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, error_at, operations, per_value
@@ -84,7 +85,7 @@ class _Importer:
         self.bodies.setdefault(name, computation)
         for old, new in zip(call.results, computation.results, strict=True):
             old.replace_all_uses_with(new)
-        call.erase()
+        erase(call)
 
     def _body(self, name: str, function: Any) -> Any:
         """A block that is the function's body: its own for the first call, copies for others."""
@@ -96,7 +97,7 @@ class _Importer:
         ir.Operation.create(
             "sdy.return", operands=list(returned.operands), loc=returned.location, ip=ir.InsertionPoint(returned)
         )
-        returned.erase()
+        erase(returned)
         return block
 
 

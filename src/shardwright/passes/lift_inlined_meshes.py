@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute
+from shardwright.ir.erasing import erase
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.names import quoted, symbol
 from shardwright.notation.sdy.sharding import print_mesh
@@ -53,7 +54,7 @@ class _Lifter:
             Shardings(self.module).changed_everywhere(self.module, lambda sharding, shape: self._named(sharding))
         self._lift_from_groups()
         for op in same:
-            op.erase()
+            erase(op)
         for mesh in self.named.values():
             self.symbols.ops[mesh.name].attributes[_STABLEHLO_MESH] = parse_attribute(_stablehlo_mesh(mesh))
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Op
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.passes.attached import ARGUMENTS, COMPUTATIONS, RESULTS, Shardings, functions, operations, rows_of
@@ -160,7 +161,7 @@ class _Inserting:
             if op.name == _RESHARD and self._pass_on(Use(op, 0), wanted, at):
                 result.replace_all_uses_with(op.operands[0])
                 self.reshards.forget(result)
-                op.erase()
+                erase(op)
                 return
             for index in range(len(op.operands)):
                 self.reshards.reduce(Use(op, index), wanted, at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.passes.attached import SHARDING, Shardings, functions, operations, per_value
 from shardwright.passes.registry import Options, register
 
@@ -45,4 +46,4 @@ def _scatters_a_dot(op: Any, shardings: Shardings) -> bool:
 
 def _remove(op: Any) -> None:
     op.results[0].replace_all_uses_with(op.operands[0])
-    op.erase()
+    erase(op)

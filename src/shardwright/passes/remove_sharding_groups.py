@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.passes.attached import operations
 from shardwright.passes.registry import Options, register
 
@@ -11,4 +12,4 @@ from shardwright.passes.registry import Options, register
 def remove_sharding_groups(module: ir.Module, options: Options) -> None:
     """Erase every `sdy.sharding_group`."""
     for op in [op for op in operations(module) if op.name == "sdy.sharding_group"]:
-        op.erase()
+        erase(op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.passes.attached import operations
 from shardwright.passes.registry import Options, register
 
@@ -20,4 +21,4 @@ def sharding_constraint_to_reshard(module: ir.Module, options: Options) -> None:
             ip=ir.InsertionPoint(op),
         )
         op.results[0].replace_all_uses_with(reshard.results[0])
-        op.erase()
+        erase(op)

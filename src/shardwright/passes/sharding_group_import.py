@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import context, ir
+from shardwright.ir.erasing import erase
 from shardwright.passes.attached import error_at, operations
 from shardwright.passes.registry import Options, register
 
@@ -40,7 +41,7 @@ def sharding_group_import(module: ir.Module, options: Options) -> None:
         for op in members:
             number = numbers[_number(op)]
             if (value, number) in seen:
-                op.erase()
+                erase(op)
             else:
                 seen.add((value, number))
                 op.attributes[_ID] = ir.IntegerAttr.get(type, number)

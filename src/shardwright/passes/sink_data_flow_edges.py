@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardwright.ir.context import context, ir
+from shardwright.ir.erasing import erase
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.passes.attached import (
     COMPUTATIONS,
@@ -65,7 +66,7 @@ def remove_edges_of(op: Any) -> None:
 
 def _remove(edge: Any) -> None:
     edge.results[0].replace_all_uses_with(edge.operands[0])
-    edge.erase()
+    erase(edge)
 
 
 def say_what_edges_say(op: Any, shardings: Shardings, notes: Sequence[str] = ()) -> None:

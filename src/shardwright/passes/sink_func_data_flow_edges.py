@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.passes.attached import SHARDING, Shardings, functions, operations
 from shardwright.passes.function_shardings import unsaid
 from shardwright.passes.registry import Options, register
@@ -19,7 +20,7 @@ def sink_func_data_flow_edges(module: ir.Module, options: Options) -> None:
         for op in [op for op in operations(function) if op.name == "sdy.func_data_flow_edge"]:
             _sink(op, shardings)
             op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            erase(op)
 
 
 def _sink(edge: Any, shardings: Shardings) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import context, ir
+from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.opaque import attribute
 from shardwright.ir.ops import SHARDING_ATTRIBUTES
@@ -47,23 +48,23 @@ class _Writing:
         self.attributes: dict[object, tuple[tuple[str, Any], ...]] = {}
 
     def run(self) -> tuple[tuple[Any, Op], ...]:
-        """All parts; a part's dead ops last, readers before what they read."""
+        """All parts; a part's dead ops last, readers before what they read, and with them what their regions hold."""
         count = len(self.read.graph.types)
         new = [op for op in self.made.walk() if op.results and op.results[0] >= count]
         added = self._constraints(new) if new else ()
         for part in self.read.parts:
             self._boundary(part)
             dead: list[Any] = []
+            inside: set[Op] = set()
             for handle, op in part.ops:
-                if not op.results:
-                    continue
-                maker = self.makers.get(op.results[0])
-                if maker is None:
-                    dead.append(handle)
-                else:
+                maker = self.makers.get(op.results[0]) if op.results else None
+                if maker is not None:
                     self._op(part, handle, op, maker)
+                elif op.results and op not in inside:
+                    dead.append(handle)
+                    inside.update(inner for block in op.regions for inner in block.walk())
             for handle in reversed(dead):
-                handle.erase()
+                erase(handle)
         return added
 
     def _constraints(self, new: Sequence[Op]) -> tuple[tuple[Any, Op], ...]:

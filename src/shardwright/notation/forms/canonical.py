@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardwright.ir.context import context, ir
+from shardwright.ir.erasing import erase
 from shardwright.notation.forms.kinds import AXES, DYNAMIC, I64_ARRAY
 from shardwright.notation.forms.shard_collectives import COLLECTIVE_FORMS
 
@@ -82,7 +83,7 @@ def _without_group(op: ir.Operation) -> bool:
     if op.results[0].type != op.operands[0].type:
         return False
     op.results[0].replace_all_uses_with(op.operands[0])
-    op.erase()
+    erase(op)
     return True
 
 
@@ -157,7 +158,7 @@ def _replace(op: ir.Operation, lists: dict[str, tuple[int, ...]], cuts: Values, 
         ip=ir.InsertionPoint(op),
     )
     op.results[0].replace_all_uses_with(new.results[0])
-    op.erase()
+    erase(op)
 
 
 def _without_duplicates(annotations: Sequence[ir.Operation]) -> int:
@@ -177,9 +178,9 @@ def _without_duplicates(annotations: Sequence[ir.Operation]) -> int:
     for op, earlier in duplicates:
         sharding = op.operands[1].owner
         op.results[0].replace_all_uses_with(earlier.results[0])
-        op.erase()
+        erase(op)
         if next(iter(sharding.results[0].uses), None) is None:
-            sharding.erase()
+            erase(sharding)
     return len(duplicates)
 
 

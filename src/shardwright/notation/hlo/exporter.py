@@ -9,6 +9,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
+from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL
@@ -212,14 +213,14 @@ class Exporter:
         kept = {n: a for n, a in op.attributes.items() if n not in ("sharding", METADATA)}
         made = _call("Sharding", op.operands[0], op.results[0].type, str(text), _open_dims(sharding), op, kept)
         op.results[0].replace_all_uses_with(made.results[0])
-        op.erase()
+        erase(op)
 
     def _group(self, op: Any) -> None:
         number = op.attributes["group_id"].value
         text = str(HloSharding("unknown", group=("shard_as", number)))
         kept = {"has_side_effect": ir.BoolAttr.get(True)}
         _call("Sharding", op.operands[0], op.operands[0].type, text, "", op, kept)
-        op.erase()
+        erase(op)
 
     def _function(self, function: Any) -> None:
         for key, what in (("arg_attrs", "argument"), ("res_attrs", "result")):
@@ -270,7 +271,7 @@ class Exporter:
             text = str(self._spelled(sharding, outer, op))
             made = _call(SHARD_TO_FULL, said.results[0], result.type, text, dims, op)
             result.replace_all_uses_with(made.results[0])
-        op.erase()
+        erase(op)
 
     def _outlined(self, op: Any, body: Any, entered: Sequence[Any]) -> list[Any]:
         """The body as a call; one that is a call already stays the same call."""
@@ -322,7 +323,7 @@ class Exporter:
         returned = self._said(op, "out_shardings", list(inner[-1].operands), manual)
         for result, value in zip(op.results, returned, strict=True):
             result.replace_all_uses_with(value)
-        op.erase()
+        erase(op)
 
     def _said(self, op: Any, key: str, values: list[Any], manual: Axes) -> list[Any]:
         if key not in op.attributes:
@@ -343,7 +344,7 @@ class Exporter:
                 attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, 1)
         if not self.needed:
             for op in self.ops.get("sdy.mesh", []):
-                op.erase()
+                erase(op)
 
 
 def _call(

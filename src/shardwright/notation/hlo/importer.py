@@ -10,6 +10,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, parse_attribute
+from shardwright.ir.erasing import erase
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL, Crossing
 from shardwright.notation.hlo.manual import ManualRegions
@@ -90,7 +91,7 @@ class Importer:
         regions.finish()
         for op in idle:
             op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            erase(op)
 
     def _said_of(self, attribute: Any, types: tuple[Any, ...], fail: Callable[[], Fail]) -> _Said:
         key = (attribute, *types)
@@ -190,7 +191,7 @@ class Importer:
         if said.groups[0] is not None:
             _group(constraint.results[0], said.groups[0], ir.InsertionPoint(op), op.location)
         op.results[0].replace_all_uses_with(constraint.results[0])
-        op.erase()
+        erase(op)
         entries[constraint.results[0]] = value
         self.stated.append((constraint, (value,)))
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shardwright.ir.context import ir, parse_attribute
+from shardwright.ir.erasing import erase
 from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
 from shardwright.notation.hlo.components import FORM, FULL_TO_SHARD, SHARD_TO_FULL, Component, Components, Crossing
 from shardwright.notation.hlo.mesh import Placed
@@ -58,7 +59,7 @@ class ManualRegions:
         absorbed: list[tuple[Any, Any]] = []
         for op, made in self.dead:
             before = op.operands[0].owner
-            op.erase()
+            erase(op)
             if made is not None and not isinstance(before, ir.Block):
                 absorbed.append((before.operation, made))
         dropped: list[Any] = []
@@ -69,7 +70,7 @@ class ManualRegions:
                 op.results[0].replace_all_uses_with(op.operands[0])
                 dropped.append(op)
         for op in (*dropped, *self.idle):
-            op.erase()
+            erase(op)
 
 
 class _Block:

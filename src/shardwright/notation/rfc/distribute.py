@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
+from shardwright.ir.erasing import erase
 from shardwright.ir.locations import read_location
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.forms.rfc_dialect import RFC
@@ -135,7 +136,7 @@ class _Distributing:
             source = move.target
         self.known[value] = layout
         old.replace_all_uses_with(value)
-        op.erase()
+        erase(op)
 
     def _created(self, op: Any, value: Any, said: Collective, type: Any) -> Any:
         form = RFC.forms[f"mesh.{said.name}"]

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
+from shardwright.ir.erasing import erase
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc.distribute import distribute, verified
 from shardwright.notation.rfc.layouts import Layout, spelled_lists, symbol_text, trimmed
@@ -83,7 +84,7 @@ class Exporter:
         for op in self._mesh_ops:
             with ir.InsertionPoint(op):
                 write_cluster(self.meshes[ir.StringAttr(op.attributes["sym_name"]).value])
-            op.erase()
+            erase(op)
         if materialized:
             verified(self.module, self.name)
 
@@ -188,7 +189,7 @@ class Exporter:
             sharding = self.shardings(op.attributes["sharding"])[0]
             results.update(dict.fromkeys(numbers, sharding))
             op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
+            erase(op)
         return kept
 
     def boundary(self, function: Any) -> tuple[dict[int, TensorSharding], dict[int, TensorSharding]]:
@@ -259,7 +260,7 @@ class Exporter:
         with located(op.name, line_of(op, self.name)):
             new = self._annotated(op.operands[0], sharding, op.location, ir.InsertionPoint(op), as_result=False)
         op.results[0].replace_all_uses_with(new)
-        op.erase()
+        erase(op)
 
     def _returned(self, op: Any, results: dict[int, TensorSharding], where: str) -> None:
         for index, sharding in sorted(results.items()):

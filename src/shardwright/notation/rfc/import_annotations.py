@@ -12,6 +12,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.notation.rfc.reading import Function, Reading, Said, Statement, told
 
 __all__ = ["import_annotations"]
@@ -79,7 +80,7 @@ class _Annotations:
         else:
             value = self._constrained(op, value, said.statement)
         result.replace_all_uses_with(value)
-        op.erase()
+        erase(op)
 
     def _annotation(self, type: Any, attributes: Any) -> _Annotation:
         sharding, required, as_result = map(attributes.get, ("sharding", "required", "as_result"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
+from shardwright.ir.erasing import erase
 from shardwright.mesh import axes_size
 from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.rfc.collectives import Collective, Move, check, moves
@@ -55,7 +56,7 @@ def import_collective(
     reading.said.pop(old, None)
     reading.said[value] = Said(reading.statement(said.target), op.location)
     old.replace_all_uses_with(value)
-    op.erase()
+    erase(op)
 
 
 def _attributes(op: Any) -> dict[str, Any]:

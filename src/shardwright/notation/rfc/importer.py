@@ -16,6 +16,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
+from shardwright.ir.erasing import erase
 from shardwright.notation.rfc.collectives import COLLECTIVES
 from shardwright.notation.rfc.import_annotations import import_annotations
 from shardwright.notation.rfc.import_collectives import import_collective
@@ -279,4 +280,4 @@ def _meshes(reading: Reading) -> None:
             mesh = cluster.mesh()
             with ir.InsertionPoint(cluster.op):
                 write_mesh(mesh)
-            cluster.op.erase()
+            erase(cluster.op)

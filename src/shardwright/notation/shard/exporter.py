@@ -17,6 +17,7 @@ from shardwright.ir.carriers import (
     carried_texts,
 )
 from shardwright.ir.context import context, ir, parse_type
+from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.ops import SHARDING_ATTRIBUTES
 from shardwright.memo import uncollected
@@ -289,7 +290,7 @@ class _Exporter:
         if any(name != f"axis_{number}" for number, (name, _) in enumerate(mesh.axes)):
             made["axis_names"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in mesh.axes])
         ir.Operation.create("shard.grid", attributes=made, loc=op.location, ip=ir.InsertionPoint(op))
-        op.erase()
+        erase(op)
 
 
 def _check_mesh(mesh: Mesh) -> None:
@@ -340,7 +341,7 @@ def _ask_for(op: Any, spelled: Spelled, function: _Function) -> None:
     if returns_of(op.results[0]):
         made.attributes["as_constraint"] = ir.UnitAttr.get()
     op.results[0].replace_all_uses_with(made.results[0])
-    op.erase()
+    erase(op)
 
 
 def _bare(row: Any) -> Any:

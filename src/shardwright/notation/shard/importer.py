@@ -14,6 +14,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import context, ir, parse_attribute
+from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
@@ -194,7 +195,7 @@ class _Importer:
         made = {key: value for key, value in attributes.items() if key not in ("shape", "axis_names")}
         made["mesh"] = parse_attribute(sdy.print_mesh(self.meshes[symbol.value]))
         ir.Operation.create("sdy.mesh", attributes=made, loc=op.location, ip=ir.InsertionPoint(op))
-        op.erase()
+        erase(op)
 
     # --- annotations
 
@@ -245,7 +246,7 @@ class _Importer:
             self._for_users(op, value, result, statement)
         else:
             self._for_definer(op, value, result, statement)
-        op.erase()
+        erase(op)
 
     def _statement(self, described: Described, type: Any, notes: tuple[Any, Any]) -> _Statement:
         key = (described, type, notes)
@@ -393,7 +394,7 @@ class _Importer:
                     remedy="name shardings with shard.sharding where they are used",
                 )
             constants = {operand.owner.operation for operand in op.operands} if what == _SHARDING else set()
-            op.erase()
+            erase(op)
             for constant in constants:
                 if next(iter(constant.results[0].uses), None) is None:
-                    constant.erase()
+                    erase(constant)
