@@ -7,6 +7,7 @@ source line, why, and what to change. It travels in a `ShardingError`; the comma
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Diagnostic", "ShardingError"]
 
@@ -50,7 +51,16 @@ class ShardingError(Exception):
         self.diagnostic = Diagnostic(message, op, location, cause, remedy)
         super().__init__(str(self.diagnostic))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and sent to other processes by the parts of its diagnostic, notes and all."""
+        told = self.diagnostic
+        return _error, (type(self), told.message, told.op, told.location, told.cause, told.remedy), self.__dict__
+
     def at(self, location: str) -> ShardingError:
         """The same problem, at a location."""
         said = self.diagnostic
         return ShardingError(said.message, op=said.op, location=location, cause=said.cause, remedy=said.remedy)
+
+
+def _error(kind: type[ShardingError], message: str, op: str, location: str, cause: str, remedy: str) -> ShardingError:
+    return kind(message, op=op, location=location, cause=cause, remedy=remedy)
