@@ -1,5 +1,23 @@
 """The command `shardwright`: options, printing, exit status, and nothing else."""
 
-from shardwright.cli.command import cli, main
+from __future__ import annotations
+
+from typing import Any
+
+from shardwright.lazy import loaded
+from shardwright.process import prepare
 
 __all__ = ["cli", "main"]
+
+
+def main() -> None:
+    """The entry point of the `shardwright` command; signals end it also while the rest is loaded."""
+    prepare()
+    loaded("shardwright.cli.command:main")()
+
+
+def __getattr__(name: str) -> Any:
+    """`cli` is the command without the process around it."""
+    if name != "cli":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return loaded("shardwright.cli.command:cli")

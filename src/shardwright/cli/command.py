@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
@@ -16,6 +15,7 @@ import click
 from shardwright.errors import ShardingError
 from shardwright.lazy import loaded
 from shardwright.memo import uncollected
+from shardwright.process import finish_output, forget, hold_output
 
 __all__ = ["cli", "main"]
 
@@ -74,20 +74,23 @@ class _Commands(click.Group):
         status = 0
         try:
             status = super().main(*args, **kwargs) or 0
-            sys.stdout.flush()
+            finish_output()
         except click.ClickException as error:
             error.show()
             status = error.exit_code
         except ShardingError as error:
             status = _fail(str(error))
         except (click.Abort, KeyboardInterrupt):
-            status = _fail("interrupted", 130)
+            status = 130
         except (BrokenPipeError, _ClosedPipe):
-            _forget_stdout()
+            forget(1)
             status = 141
         except OSError as error:
-            status = _fail(f"error: cannot write the answer\n  why:    {error.strerror or error}")
-            _forget_stdout()
+            forget(1)
+            status = _fail(
+                f"error: cannot write the answer\n  why:    {error.strerror or error}\n"
+                "  change: make room, or write to another file or pipe"
+            )
         except Exception as error:
             if os.environ.get("SHARDWRIGHT_TRACEBACK"):
                 raise
@@ -100,15 +103,8 @@ class _Commands(click.Group):
 
 
 def _fail(message: str, status: int = 1) -> int:
-    with suppress(OSError):
-        print(message, file=sys.stderr)
+    print(message, file=sys.stderr)
     return status
-
-
-def _forget_stdout() -> None:
-    """Keep the interpreter from flushing into the closed pipe when it ends."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_version(ctx: click.Context, option: click.Parameter, is_given: bool) -> None:
@@ -151,8 +147,6 @@ def cli() -> None:
 
 @uncollected
 def main() -> None:
-    """The entry point of the `shardwright` command."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without × shows ?
+    """Run the `shardwright` command and end its process."""
+    hold_output()
     cli.main(prog_name="shardwright")

@@ -16,7 +16,7 @@ from rich.console import Console
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.annotate import program_mesh
-from shardwright.frontends.files import write_file
+from shardwright.frontends.files import is_standard_output, write_file
 from shardwright.frontends.load import load_source
 from shardwright.frontends.specs import GRAMMAR, parse_argument_option, parse_mesh_option
 from shardwright.notation.registry import Shape
@@ -230,7 +230,7 @@ def progress() -> Iterator[Clock]:
 
 def deliver(given: Given, text: str, output: str | None, describe: Callable[[], Summary]) -> None:
     """The module to its file and the summary to standard output; without a file the module takes its place."""
-    if output is not None and output != "-":
+    if output is not None and not is_standard_output(output):
         path = write_file(output, text)
         answer(given, {**describe(), "written": {"module": str(path)}})
     elif given.as_json:

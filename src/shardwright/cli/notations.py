@@ -12,7 +12,7 @@ import click
 from shardwright.cli.given import examples, parse_shape, print_json
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.convert import convert_content
-from shardwright.frontends.files import write_file
+from shardwright.frontends.files import is_standard_output, write_file
 from shardwright.frontends.load import content_of
 from shardwright.frontends.specs import parse_mesh_option
 from shardwright.notation.conversion import module_notation_names, notation_of
@@ -77,7 +77,8 @@ def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str
     read = _sharding(sharding, sizes, mesh)
     drawn = picture(read, sizes)
     answer = {**_described(read, sizes), **describe_picture(drawn)}
-    if output is not None and output != "-":
+    is_printed = output is not None and is_standard_output(output)
+    if output is not None and not is_printed:
         written = {"picture": str(write_file(output, picture_svg(drawn)))}
         if as_json:
             print_json({**answer, "written": written})
@@ -85,7 +86,7 @@ def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str
             print_summary(console(), {"written": written})
     elif as_json:
         print_json(answer)
-    elif output == "-":
+    elif is_printed:
         sys.stdout.write(picture_svg(drawn))
     else:
         print_picture(console(), drawn)
@@ -128,7 +129,7 @@ def _convert_module(file: str, to: str, output: str | None, shape: str | None, m
     content, name = content_of(file)
     text = convert_content(content, to, name)
     told = {"from": notation_of(content).name, "to": to}
-    if output is not None and output != "-":
+    if output is not None and not is_standard_output(output):
         written = {"module": str(write_file(output, text))}
         if as_json:
             print_json({**told, "written": written})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from shardwright.cli.given import (
     program_options,
     progress,
 )
-from shardwright.frontends.files import make_folder, write_file
+from shardwright.frontends.files import make_folder, write_files
 from shardwright.per_device import PerDevice
 from shardwright.program import STAGES, Plan, Spmd
 from shardwright.report.summary import (
@@ -144,11 +145,12 @@ def _run_per_device(
     text = program.module()
     results = program.run(arrays, seed=seed)
     make_folder(folder)
-    module = write_file(folder / "local.mlir", text)
-    file = folder / "results.npz"
+    module, file = str(folder / "local.mlir"), str(folder / "results.npz")
     arrays_by_name: dict[str, Any] = dict(results)
-    np.savez(file, **arrays_by_name)
-    return {**describe_per_device(program, results), "written": {"local": str(module), "results": str(file)}}
+    archive = io.BytesIO()
+    np.savez(archive, **arrays_by_name)
+    write_files({module: text, file: archive.getvalue()})
+    return {**describe_per_device(program, results), "written": {"local": module, "results": file}}
 
 
 def _with_dropped(plan: Plan, summary: Summary) -> Summary:
@@ -164,6 +166,7 @@ def _stem(file: str) -> str:
 def _write_stages(spmd: Spmd, folder: Path) -> dict[str, str]:
     """Write every stage; all texts are made before the first is written."""
     with spmd.clock.stage("write"):
-        texts = {stage: spmd.module(stage) for stage in STAGES}
+        texts = {str(folder / f"{stage}.mlir"): spmd.module(stage) for stage in STAGES}
         make_folder(folder)
-        return {stage: str(write_file(folder / f"{stage}.mlir", text)) for stage, text in texts.items()}
+        write_files(texts)
+        return dict(zip(STAGES, texts, strict=True))

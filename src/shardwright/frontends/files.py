@@ -1,14 +1,31 @@
-"""Reading and writing files: whole or not at all, and every failure a diagnostic."""
+"""Reading and writing files and standard streams: whole or not at all, and every failure a diagnostic."""
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+import stat
 import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from shardwright.errors import ShardingError
+from shardwright.process import unfinished, write_descriptor
 
-__all__ = ["make_folder", "not_a_path", "read_file", "write_file"]
+__all__ = [
+    "is_standard_output",
+    "make_folder",
+    "not_a_path",
+    "read_file",
+    "write_file",
+    "write_files",
+]
+
+_STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_FSYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
 
 
 def read_file(path: str) -> bytes:
@@ -18,7 +35,7 @@ def read_file(path: str) -> bytes:
         ShardingError: a file that cannot be read.
     """
     try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return _standard_input() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         raise ShardingError(
             f"cannot read {path!r}",
@@ -28,6 +45,17 @@ def read_file(path: str) -> bytes:
         ) from None
 
 
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def is_standard_output(path: str) -> bool:
+    """Whether output to `path` goes where the answers go: `-`, `/dev/stdout` and its other names."""
+    return path in _STANDARD_OUTPUT
+
+
 def not_a_path(path: object) -> ShardingError:
     """What to say of something else where a path is needed."""
     return ShardingError(
@@ -35,28 +63,48 @@ def not_a_path(path: object) -> ShardingError:
     )
 
 
-def write_file(path: str | os.PathLike[str], text: str) -> Path:
-    """Write `text`; a file that exists is replaced at once when all is written, and stays as it was on failure.
+def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write `content`, text as UTF-8; a file that exists is replaced at once when all is on the disk.
+
+    On failure it stays as it was. Its mode is kept, a link is followed, and what is no file (a pipe, a device, an open
+    descriptor) is written to as it is.
 
     Raises:
         ShardingError: a place that cannot be written, or what is no path.
     """
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise not_a_path(path)
+    write_files({os.fsdecode(path): content})
+    return Path(os.fsdecode(path))
+
+
+def write_files(contents: Mapping[str, str | bytes]) -> None:
+    """Write several files as `write_file`; none is replaced before all are on the disk.
+
+    Raises:
+        ShardingError: a place that cannot be written; then all are as they were.
+    """
+    ready: list[tuple[str, Path, Path]] = []  # path, what was written, what it is to replace
+    path = ""
     try:
-        target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():  # /dev/stdout and the like; a folder fails here
-            target.write_text(text, encoding="utf-8")
-        else:
-            _replace(target, text)
+        for path, content in contents.items():
+            data = content.encode() if isinstance(content, str) else content
+            if _is_replaced(path):
+                target = Path(os.path.realpath(path))
+                ready.append((path, _write_beside(target, data), target))
+            else:
+                _write_through(path, data)
+        for path, part, target in ready:  # noqa: B007  # told where it fails
+            part.replace(target)
     except (OSError, ValueError) as error:
         raise ShardingError(
-            f"cannot write {os.fspath(path)!r}",
-            location=os.fspath(path) if isinstance(error, OSError) else "",
+            f"cannot write {path!r}",
+            location=path if isinstance(error, OSError) else "",
             cause=_reason(error),
-            remedy="give a path in a folder that exists and can be written",
+            remedy=_write_remedy(error),
         ) from None
-    return Path(path)
+    finally:
+        _remove(part for _, part, _ in ready)
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
@@ -76,15 +124,75 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def _replace(target: Path, text: str) -> None:
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+def _is_replaced(path: str) -> bool:
+    """Whether a path is that of a file, or of none yet; not that of an open descriptor, such as `/dev/stdout`."""
     try:
-        part.write_text(text, encoding="utf-8")
-        if target.exists():
-            part.chmod(target.stat().st_mode & 0o7777)
-        part.replace(target)
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
+    link = Path(os.path.abspath(path))
+    while is_file and link.is_symlink():  # links that end, as `stat` has followed them
+        if link.is_relative_to("/dev/fd") or link.is_relative_to("/proc"):
+            return False
+        link = Path(os.path.abspath(link.parent / link.readlink()))
+    return is_file
+
+
+def _write_through(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    try:
+        write_descriptor(descriptor, data)
     finally:
-        part.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _write_beside(target: Path, data: bytes) -> Path:
+    """A new file in the folder of `target`, with its mode and owner, that holds `data` on the disk."""
+    before = target.stat() if target.exists() else None
+    if before is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    part = target.with_name(f".shardwright-{secrets.token_hex(8)}.part")
+    unfinished.add(part)
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            if before is not None:
+                _take_after(descriptor, before)
+            write_descriptor(descriptor, data)
+            _to_disk(descriptor)
+        finally:
+            os.close(descriptor)  # some file systems tell only now that the disk or the quota is full
+    except BaseException:
+        _remove([part])
+        raise
+    return part
+
+
+def _take_after(descriptor: int, before: os.stat_result) -> None:
+    with suppress(PermissionError):  # only root gives files away
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+
+
+def _to_disk(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FSYNC:
+            raise
+
+
+def _remove(parts: Iterable[Path]) -> None:
+    for part in parts:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        unfinished.discard(part)
+
+
+def _write_remedy(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return "make room there, or give a path on another disk"
+    return "give a path in a folder that exists and can be written"
 
 
 def _reason(error: Exception) -> str:

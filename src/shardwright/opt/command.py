@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import groupby
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
@@ -18,30 +17,24 @@ from shardwright.opt.diagnostics import Said, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
 from shardwright.opt.help import dialects_text, help_text, passes_text, version_text
-from shardwright.opt.printing import forget_standard_output, write_output
+from shardwright.opt.printing import write_output
 from shardwright.opt.reading import read_input
 from shardwright.opt.split import near_misses, split
 from shardwright.opt.timing import Timer
 from shardwright.passes.pipeline import PARSER, Step, parse_pipeline, pipeline_text, steps_of
+from shardwright.process import hold_output
 
 __all__ = ["main", "run"]
 
 
 @uncollected
 def main() -> None:
-    """The entry point of the `shardwright-opt` command."""
-    if sys.stderr is None:  # closed; what is printed there would go to standard output
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # as long as the process
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without × shows ?
+    """Run the `shardwright-opt` command and end its process."""
+    hold_output()
     try:
         status = run(sys.argv[1:])
     except BrokenPipeError:
-        forget_standard_output()
         status = 141
-    except KeyboardInterrupt:
-        status = 130
     except Exception as error:
         sys.stderr.write(_mistake(error))
         status = 1

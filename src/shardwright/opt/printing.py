@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import os
 import re
 import sys
-from contextlib import suppress
-from pathlib import Path
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.files import is_standard_output, write_file
 from shardwright.ir.context import ir
 from shardwright.notation.conversion import ModuleNotation, notation_of
 from shardwright.opt.flags import Settings
+from shardwright.process import finish_output, forget
 
-__all__ = ["bytecode", "forget_standard_output", "text_of", "write_output"]
+__all__ = ["bytecode", "text_of", "write_output"]
 
 _PRETTY_LOCATION = re.compile(r"(?<=[ \[])-(?=:\d+:\d+(?:$|[]),]| at ))", re.MULTILINE)
 """What locations for people call the text that was parsed."""
@@ -67,54 +65,27 @@ def write_output(path: str, content: bytes) -> None:
     Raises:
         ShardingError: a place that cannot be written.
     """
-    if path == "-":
+    if is_standard_output(path):
         _write_standard_output(content)
         return
     try:
-        target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():  # /dev/null and the like; a folder fails here
-            target.write_bytes(content)
-        else:
-            _replace(target, content)
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        raise ShardingError(
-            f"cannot open output file {path!r}",
-            cause=(error.strerror if isinstance(error, OSError) else None) or str(error),
-            remedy="give a path in a folder that exists and can be written",
-        ) from None
+        write_file(path, content)
+    except ShardingError as error:
+        told = error.diagnostic
+        raise ShardingError(f"cannot open output file {path!r}", cause=told.cause, remedy=told.remedy) from None
 
 
 def _write_standard_output(content: bytes) -> None:
     """A pipe that is closed is no error: who reads it has read enough."""
-    stream = sys.stdout
     try:
-        if stream is None:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        stream.buffer.write(content)
-        stream.buffer.flush()
+        sys.stdout.buffer.write(content)
+        finish_output()
     except BrokenPipeError:
         raise
     except OSError as error:
-        forget_standard_output()
+        forget(1)
         raise ShardingError(
             "cannot write to standard output",
             cause=error.strerror or "",
             remedy="make room, or write to a file with -o FILE",
         ) from None
-
-
-def forget_standard_output() -> None:
-    """Keep Python from writing at its end what could not be written now."""
-    with suppress(AttributeError, OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _replace(target: Path, content: bytes) -> None:
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(content)
-        if target.exists():
-            part.chmod(target.stat().st_mode & 0o7777)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.files import write_file
 from shardwright.ir.context import ir, module_text
 from shardwright.passes.registry import Option, Options, register
 
@@ -28,10 +29,10 @@ def save_module(module: ir.Module, options: Options) -> None:
     path = directory / f"{f'{index:02}.' if index >= 0 else ''}{options['file-name']}.mlir"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        path.write_text(module_text(module), encoding="utf-8")
     except OSError as error:
         raise ShardingError(
             f"the module cannot be saved to {path}",
             cause=str(error),
             remedy="give a dump-directory that can be written to",
         ) from None
+    write_file(path, module_text(module))

@@ -1,0 +1,140 @@
+"""A command as a process: its standard streams, the signals that end it, and what it leaves behind then: nothing.
+
+Everything here is about the whole process, so it is for commands only; a library leaves streams and signals alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["children", "finish_output", "forget", "hold_output", "prepare", "unfinished", "write_descriptor"]
+
+children: set[int] = set()
+"""The processes that work for this one, which end with it."""
+
+unfinished: set[Path] = set()
+"""Files that are half written and go with this process."""
+
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
+
+
+class _HeldOutput(io.TextIOWrapper):
+    """Standard output that is written when the answer is whole, by `finish_output`.
+
+    A `write` of Python's own to a pipe or a full disk may take half of the text and tell nobody.
+    """
+
+    def __init__(self, descriptor: int | None, encoding: str) -> None:
+        self.held = io.BytesIO()
+        self.descriptor = descriptor
+        super().__init__(self.held, encoding=encoding, errors="replace", write_through=True)
+
+    def isatty(self) -> bool:
+        """Whether the text will be seen on a terminal."""
+        return self.descriptor is not None and os.isatty(self.descriptor)
+
+    def finish(self) -> None:
+        """Write all that is held."""
+        data = self.held.getvalue()
+        self.held.seek(0)
+        self.held.truncate()
+        if self.descriptor is not None:
+            write_descriptor(self.descriptor, data)
+        elif data:
+            raise OSError(errno.EBADF, "standard output is closed")
+
+
+class _Errors(io.FileIO):
+    """Standard error; that it cannot be written is nothing to be told, and changes no exit status."""
+
+    def write(self, data: Any, /) -> int:
+        """Write all of `data` if it can be done."""
+        with suppress(OSError):
+            write_descriptor(self.fileno(), bytes(data))
+        return len(data)
+
+
+def prepare() -> None:
+    """Make this the process of a command: signals end it without a word, and it has all standard streams."""
+    for name in _ENDING:
+        number = getattr(signal, name)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells ask for
+            signal.signal(number, _end)
+    _open_standard_streams()
+
+
+def hold_output() -> None:
+    """Hold back what is printed until `finish_output`."""
+    if sys.stdout is None:
+        sys.stdout = _HeldOutput(None, "utf-8")
+        return
+    with suppress(OSError, ValueError):  # no descriptor: a stream that somebody else put there
+        sys.stdout = _HeldOutput(sys.stdout.fileno(), sys.stdout.encoding)
+
+
+def finish_output() -> None:
+    """Write what was held back.
+
+    Raises:
+        OSError: not all of it could be written.
+    """
+    if isinstance(sys.stdout, _HeldOutput):
+        sys.stdout.finish()
+    elif sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def forget(descriptor: int) -> None:
+    """Let a standard stream lead nowhere, so that Python does not try at its end what could not be written now."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+
+def write_descriptor(descriptor: int, data: bytes) -> None:
+    """Write all of `data`, however little a write takes.
+
+    Raises:
+        OSError: not all of it could be written.
+    """
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
+def _open_standard_streams() -> None:
+    """Give closed standard streams a descriptor: the next file that is opened would get it, and what is printed."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            forget(descriptor)
+    encoding = sys.stderr.encoding if sys.stderr is not None else "utf-8"
+    sys.stderr = io.TextIOWrapper(_Errors(2, "wb", closefd=False), encoding, "replace", write_through=True)
+
+
+def _end(number: int, frame: object) -> None:
+    """End at once, as a shell reports a process that the signal ended; raised, it could be lost in a callback."""
+    for child in list(children):
+        with suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+    for path in list(unfinished):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR)
+    os._exit(128 + number)

@@ -1,0 +1,98 @@
+"""Commands as processes: standard streams that are closed, full or slow, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from shardwright.process import write_descriptor
+
+PROGRAM = """\
+sdy.mesh @mesh = <["data"=2, "model"=4]>
+func.func @main(%x: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x64xf32> {
+  %y = stablehlo.tanh %x : tensor<16x64xf32>
+  return %y : tensor<16x64xf32>
+}
+"""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAX_PLATFORMS": "cpu"}
+COMMANDS = {
+    "shardwright": "from shardwright.cli import main; main()",
+    "shardwright-opt": "from shardwright.opt import main; main()",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "step.mlir").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """What `bash` makes of a line in which `shardwright` and `shardwright-opt` are this tree's commands."""
+    functions = "".join(f"{name}() {{ '{sys.executable}' -c '{code}' \"$@\"; }}\n" for name, code in COMMANDS.items())
+    command = ["bash", "-c", f"set -o pipefail\n{functions}{line}"]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.parametrize("command", ["shardwright propagate step.mlir", "shardwright-opt step.mlir"])
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        (">/dev/full", "No space left on device"),
+        (">&-", "standard output is closed"),
+        ("1</dev/null", "Bad file descriptor"),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_an_error(folder: Path, command: str, where: str, why: str) -> None:
+    done = shell(f"PYTHONUNBUFFERED=1 {command} {where}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot write" in done.stderr
+    assert why in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(folder: Path) -> None:
+    for command in ("shardwright --help", "shardwright-opt step.mlir"):
+        done = shell(f"PYTHONUNBUFFERED=1 {command} | true")
+        assert (done.returncode, done.stdout, done.stderr) == (141, "", "")
+
+
+def test_closed_streams_are_nobody_elses(folder: Path) -> None:
+    done = shell("shardwright propagate nope.mlir 2>&- <&-; echo $?; shardwright propagate - <&-; echo $?")
+    assert done.stdout.split() == ["1", "1"]
+    assert "standard input is closed" in done.stderr
+
+
+def test_errors_that_cannot_be_told_keep_their_status(folder: Path) -> None:
+    done = shell("shardwright nope 2>/dev/full; echo $?; shardwright-opt nope.mlir 2>/dev/full; echo $?")
+    assert done.stdout.split() == ["2", "1"]
+
+
+def test_the_names_of_standard_output_are_all_the_same(folder: Path) -> None:
+    done = shell("shardwright propagate step.mlir -o /dev/stdout > a; shardwright propagate step.mlir -o - > b")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (folder / "a").read_text() == (folder / "b").read_text() != ""
+
+
+def test_all_is_written_to_a_pipe_that_takes_little_at_a_time() -> None:
+    data = os.urandom(1 << 20)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    received = bytearray()
+
+    def read() -> None:
+        while part := os.read(reading, 1 << 12):
+            received.extend(part)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    write_descriptor(writing, data)
+    os.close(writing)
+    reader.join()
+    os.close(reading)
+    assert received == data
