@@ -230,6 +230,17 @@ class Mesh:
         """The device at grid position `position`."""
         return position if self.device_ids is None else self.device_ids[position]
 
+    def positions_of(self, other: Mesh) -> tuple[int, ...]:
+        """For each position of `other`, a mesh of the same devices, where the device there sits in this one.
+
+        >>> Mesh(x=2).positions_of(Mesh([("x", 2)], device_ids=[1, 0]))
+        (1, 0)
+        """
+        if self.device_ids == other.device_ids:
+            return tuple(range(other.size))
+        here = {self.device_id(position): position for position in range(self.size)}
+        return tuple(here[other.device_id(position)] for position in range(other.size))
+
 
 def axes_size(axes: Iterable[AxisRef]) -> int:
     """Product of the sizes of `axes`."""

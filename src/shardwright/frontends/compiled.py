@@ -68,7 +68,10 @@ class Compiled:
 
     def _run(self, leaves: Sequence[Any]) -> list[jax.Array]:
         with jax.enable_x64(True):  # leaves have the program's types already; without it 64 bits would become 32
-            placed = [jax.device_put(leaf, sharding) for leaf, sharding in zip(leaves, self.in_shardings, strict=True)]
+            placed = [
+                self._executable.placed(number, leaf, sharding)
+                for number, (leaf, sharding) in enumerate(zip(leaves, self.in_shardings, strict=True))
+            ]
             shards = self._executable.call(placed)
             return [
                 jax.make_array_from_single_device_arrays(type.dims, sharding, parts)
@@ -113,7 +116,7 @@ def compile_program(
         ShardingError: fewer devices here than the mesh has, or a module that XLA refuses.
     """
     mesh_devices(mesh)
-    named = named_shardings([*in_shardings, *out_shardings])
+    named = named_shardings([*in_shardings, *out_shardings])  # before XLA, which takes longer to refuse
     try:
         executable = compile_local(module, mesh)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
@@ -122,5 +125,7 @@ def compile_program(
             cause=str(error).split("\n", 1)[0],
             remedy="verify() runs it in a process of its own and shows what XLA says",
         ) from None
+    memory_kinds = (*executable.memory_kinds, *executable.result_memory_kinds)
+    placed = [sharding.with_memory_kind(kind) for sharding, kind in zip(named, memory_kinds, strict=True)]
     count = len(in_shardings)
-    return Compiled(executable, named[:count], named[count:], in_types, out_types, call)
+    return Compiled(executable, placed[:count], placed[count:], in_types, out_types, call)

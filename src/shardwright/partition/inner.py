@@ -11,6 +11,7 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import print_axes, print_shardings
 from shardwright.partition.assign import Assignment
 from shardwright.partition.emit import collective
@@ -54,6 +55,7 @@ def emit_reduced(
     )
     ops: list[Op] = []
     ctx = Local(graph, ops, builder.location)
+    ctx.mesh = Mesh(ctx.mesh.axes, name=ctx.mesh.name)  # a manual computation names devices by their ids
     made = localize_op(ctx, signature, arguments, choice.operands, choice.results)
     reduced = [
         _reduce(ctx, value, type, layout, target)

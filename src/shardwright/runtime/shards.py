@@ -89,7 +89,7 @@ def _part(sharding: TensorSharding, position: int) -> tuple[int, ...]:
 def _shard(array: Array, sharding: TensorSharding, position: int, local: tuple[int, ...]) -> Array:
     part = array[sharding.device_slice(array.shape, position)]
     if part.shape == local:
-        return np.ascontiguousarray(part)
+        return np.ascontiguousarray(part).reshape(local)  # numpy gives a scalar a dimension
     shard = np.zeros(local, array.dtype)
     shard[tuple(slice(0, size) for size in part.shape)] = part
     return shard

@@ -3,6 +3,9 @@
 A per-device module is compiled as one SPMD program of N partitions with XLA's own partitioner switched off. Partition
 `p` runs on the device that the mesh has at position `p`. Modules are compiled directly: jax's persistent compilation
 cache is not consulted.
+
+XLA takes the buffers it is given as they are: in the wrong memory layout they hold other numbers, on the wrong device
+they end the process. So an executable says how each argument is to lie, and places it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
+from jax.experimental.layout import Format, Layout
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, load_module
@@ -21,35 +25,68 @@ from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.shards import ReplicaDifference, assemble, cut
+from shardwright.sharding import TensorSharding
 
 __all__ = ["Executable", "available_devices", "compile_local", "compile_unsharded", "run_job"]
 
 
-class Executable:
-    """A compiled module and the devices it runs on, in the order of its partitions."""
+_MEMORY_KIND = "mhlo.memory_kind"
 
-    def __init__(self, loaded: Any, devices: Sequence[Any]) -> None:
+
+class Executable:
+    """A compiled module and the devices it runs on, in the order of its partitions.
+
+    Attributes:
+        loaded: XLA's own.
+        devices: The device of each partition.
+        layouts: The order of elements in memory of each argument's shards, as the module or XLA chose it.
+        memory_kinds: In which memory of a device each argument is, `None` for the device's own.
+        result_memory_kinds: The same of each result.
+    """
+
+    def __init__(self, loaded: Any, devices: Sequence[Any], memory_kinds: Sequence[str | None]) -> None:
         """Hold what `compile_unsharded` or `compile_local` made."""
         self.loaded = loaded
         self.devices = list(devices)
+        self.memory_kinds = tuple(memory_kinds)
+        self.layouts = tuple(map(Layout.from_pjrt_layout, loaded.get_parameter_layouts()))
+        self.result_memory_kinds = tuple(loaded.get_output_memory_kinds()[0])
 
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Run once: `inputs[argument][partition]` → `outputs[result][partition]`."""
         # Without x64 jax would silently narrow 64-bit inputs.
         with jax.enable_x64(True):
-            arguments = [self._argument(shards) for shards in inputs]
+            arguments = [self._argument(number, shards) for number, shards in enumerate(inputs)]
             return [[np.asarray(shard) for shard in shards] for shards in self.call(arguments)]
 
     def call(self, arguments: Sequence[Any]) -> Any:
         """Run once on jax arrays, each with one shard a device: `outputs[result][partition]`, on the devices."""
         return self.loaded.execute_sharded(list(arguments)).disassemble_into_single_device_arrays()
 
-    def _argument(self, shards: Sequence[Array]) -> Any:
+    def placed(self, number: int, value: Any, sharding: Any) -> Any:
+        """`value` as `call` takes argument `number`: laid out as `sharding`, its shards in the order of partitions."""
+        placed = jax.device_put(value, sharding)
+        if placed.format.layout != self.layouts[number]:
+            placed = jax.device_put(placed, Format(self.layouts[number], sharding))
+        if list(sharding.mesh.devices.flat) == self.devices:
+            return placed
+        held = {shard.device: shard.data for shard in placed.addressable_shards}
+        return self._joined([held[device] for device in self.devices], sharding.memory_kind)
+
+    def _argument(self, number: int, shards: Sequence[Array]) -> Any:
+        memory_kind, layout = self.memory_kinds[number], self.layouts[number]
+        parts = []
+        for shard, device in zip(shards, self.devices, strict=True):
+            place = jax.sharding.SingleDeviceSharding(device, memory_kind=memory_kind)
+            part = jax.device_put(shard, place)
+            parts.append(part if part.format.layout == layout else jax.device_put(part, Format(layout, place)))
+        return self._joined(parts, memory_kind)
+
+    def _joined(self, shards: Sequence[Any], memory_kind: str | None) -> Any:
         """One array that holds `shards[p]` on device `p`; jax believes that they are copies of each other."""
         mesh = jax.sharding.Mesh(np.array(self.devices), ("partition",))
-        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        parts = [jax.device_put(shard, device) for shard, device in zip(shards, self.devices, strict=True)]
-        return jax.make_array_from_single_device_arrays(shards[0].shape, sharding, parts)
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(), memory_kind=memory_kind)
+        return jax.make_array_from_single_device_arrays(shards[0].shape, sharding, list(shards))
 
 
 def available_devices(count: int, platform: str | None = None) -> list[Any]:
@@ -78,17 +115,24 @@ def compile_local(module: str, mesh: Mesh, platform: str | None = None) -> Execu
     return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)])
 
 
-def _with_main(text: str) -> ir.Module:
-    """The module, its only public function called `main`, as XLA wants the entry to be."""
+def _with_main(text: str) -> tuple[ir.Module, ir.Operation]:
+    """The module, its only public function called `main`, as XLA wants the entry to be; and that function.
+
+    Raises:
+        ShardingError: no function is the entry.
+    """
     module = load_module(text)
     functions = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
-    names = [ir.StringAttr(function.attributes["sym_name"]).value for function in functions]
-    if "main" in names:
-        return module
-    public = [function for function in functions if _is_public(function)]
-    if len(public) == 1:
-        public[0].attributes["sym_name"] = ir.StringAttr.get("main", context=context())
-    return module
+    named = [function for function in functions if ir.StringAttr(function.attributes["sym_name"]).value == "main"]
+    entries = named or [function for function in functions if _is_public(function)]
+    if len(entries) != 1:
+        raise ShardingError(
+            f"a module to run has one entry, this one {len(entries)}",
+            cause="no function is called main, and not exactly one is public",
+            remedy="call one of them main",
+        )
+    entries[0].attributes["sym_name"] = ir.StringAttr.get("main", context=context())
+    return module, entries[0]
 
 
 def _is_public(function: ir.Operation) -> bool:
@@ -111,8 +155,34 @@ def _compile(module: str, devices: Sequence[Any]) -> Executable:
     ids = np.array([[device.id for device in devices]], dtype=np.int32)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
     client = devices[0].client
-    loaded = client.compile_and_load(_with_main(module), _jax.DeviceList(tuple(devices)), options)
-    return Executable(loaded, devices)
+    read, main = _with_main(module)
+    memory_kinds = _memory_kinds(main, "arg_attrs", devices[0])
+    _memory_kinds(main, "res_attrs", devices[0])
+    loaded = client.compile_and_load(read, _jax.DeviceList(tuple(devices)), options)
+    return Executable(loaded, devices, memory_kinds)
+
+
+def _memory_kinds(function: ir.Operation, rows: str, device: Any) -> list[str | None]:
+    """In which memory each argument (or result) is said to be.
+
+    Raises:
+        ShardingError: the device has no such memory.
+    """
+    if rows not in function.attributes:
+        types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        return [None] * len(types.inputs if rows == "arg_attrs" else types.results)
+    known = [memory.kind for memory in device.addressable_memories()]
+    kinds: list[str | None] = []
+    for row in map(ir.DictAttr, ir.ArrayAttr(function.attributes[rows])):
+        kinds.append(ir.StringAttr(row[_MEMORY_KIND]).value if _MEMORY_KIND in row else None)
+        if kinds[-1] is not None and kinds[-1] not in known:
+            raise ShardingError(
+                f"{'an argument' if rows == 'arg_attrs' else 'a result'} is to be in memory {kinds[-1]!r}, "
+                f"which {device} does not have",
+                cause=f"it has {', '.join(known)}",
+                remedy=f"run it where there is such memory, or take {_MEMORY_KIND} out of the program",
+            )
+    return kinds
 
 
 def run_job(job: Job, platform: str | None = None) -> Execution:
@@ -139,16 +209,23 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
 def _run(executable: Executable, job: Job) -> tuple[tuple[Array, ...], tuple[ReplicaDifference, ...]]:
     if job.mesh is None:
         return tuple(shards[0] for shards in executable.run([[array] for array in job.inputs])), ()
-    inputs = [cut(array, sharding) for array, sharding in zip(job.inputs, job.in_shardings, strict=True)]
+    inputs = [_cut(array, sharding, job.mesh) for array, sharding in zip(job.inputs, job.in_shardings, strict=True)]
     found: list[ReplicaDifference] = []
     outputs = []
     for number, (shards, sharding, type) in enumerate(
         zip(executable.run(inputs), job.out_shardings, job.out_types, strict=True)
     ):
-        whole, differences = assemble(shards, sharding, type.dims, number)
+        held = [shards[partition] for partition in job.mesh.positions_of(sharding.mesh)]
+        whole, differences = assemble(held, sharding, type.dims, number)
         outputs.append(whole)
         found += differences
     return tuple(outputs), tuple(found)
+
+
+def _cut(array: Array, sharding: TensorSharding, partitions: Mesh) -> list[Array]:
+    """What each partition is given: the mesh of the sharding may have its devices in another order."""
+    shards = cut(array, sharding)
+    return [shards[position] for position in sharding.mesh.positions_of(partitions)]
 
 
 def _first_line(module: str) -> str:

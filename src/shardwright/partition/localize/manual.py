@@ -5,9 +5,11 @@ from __future__ import annotations
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
+from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings
+from shardwright.partition.localize.renumber import by_position
 from shardwright.sharding import TensorSharding
 
 __all__ = ["inline"]
@@ -55,7 +57,10 @@ def _copy(ctx: Local, source: Graph, block: Block, values: dict[int, int]) -> di
 
 def _copy_op(ctx: Local, source: Graph, op: Op, values: dict[int, int]) -> None:
     ctx.location = op.location
-    signature = _renumbered(ctx, op.signature)
+    if op.name == "stablehlo.partition_id":
+        values[op.results[0]] = ctx.position(Mesh(ctx.mesh.axes))
+        return
+    signature = _with_own_channel(ctx, by_position(op.signature, source, ctx.mesh))
     regions = tuple(_copy_region(ctx, source, region, values) for region in op.regions)
     results = ctx.append(signature, [values[value] for value in op.operands], (), regions)
     values.update(zip(op.results, results, strict=True))
@@ -71,7 +76,7 @@ def _copy_region(ctx: Local, source: Graph, block: Block, values: dict[int, int]
     return Block(arguments, ops)
 
 
-def _renumbered(ctx: Local, signature: Signature) -> Signature:
+def _with_own_channel(ctx: Local, signature: Signature) -> Signature:
     """Bodies come from several places: their channel handles may coincide."""
     if signature.text("channel_handle") is None or signature.get("channel_handle", {}).get("type") != 1:
         return signature
