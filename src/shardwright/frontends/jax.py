@@ -211,7 +211,7 @@ def _logical(sharding: Any, leaf: jax.ShapeDtypeStruct) -> Any:
     if not _is_key(leaf.dtype):
         return sharding
     spec = jax.sharding.PartitionSpec(*tuple(sharding.spec)[: len(leaf.shape)])
-    return jax.sharding.NamedSharding(sharding.mesh, spec)
+    return jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
 
 
 def _wrapped(value: Any, leaf: jax.ShapeDtypeStruct) -> Any:

@@ -7,17 +7,21 @@ the same devices in the same order: `x=8` of which `x:(1)2` is used becomes `x:(
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.ir.attributes import decode
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["mesh_devices", "named_shardings"]
+__all__ = ["MEMORY_KIND", "in_memory", "mesh_devices", "named_shardings"]
+
+MEMORY_KIND = "mhlo.memory_kind"
+"""The attribute of an argument or result that says in which memory of a device it is."""
 
 
 def mesh_devices(mesh: Mesh, devices: Sequence[Any] | None = None) -> np.ndarray[Any, Any]:
@@ -47,6 +51,29 @@ def named_shardings(
     """
     meshes = {sharding.mesh: _Named(sharding.mesh, shardings, devices) for sharding in dict.fromkeys(shardings)}
     return [meshes[sharding.mesh].name(sharding) for sharding in shardings]
+
+
+def in_memory(
+    shardings: Sequence[jax.sharding.NamedSharding], attributes: Sequence[Mapping[str, str]]
+) -> list[jax.sharding.NamedSharding]:
+    """The shardings, each in the memory that the attributes (as MLIR text) of its argument or result say.
+
+    Raises:
+        ShardingError: the devices have no such memory.
+    """
+    kinds = [decode(row[MEMORY_KIND]) if MEMORY_KIND in row else None for row in attributes]
+    return [_in_memory(sharding, kind) if kind else sharding for sharding, kind in zip(shardings, kinds, strict=True)]
+
+
+def _in_memory(sharding: jax.sharding.NamedSharding, kind: str) -> jax.sharding.NamedSharding:
+    try:
+        return sharding.with_memory_kind(kind)
+    except ValueError as error:
+        raise ShardingError(
+            f"the devices of this process have no memory {kind!r}",
+            cause=str(error).split("\n", 1)[0],
+            remedy=f"run it where there is such memory, or take {MEMORY_KIND} out of the program",
+        ) from None
 
 
 class _Named:

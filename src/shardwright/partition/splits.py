@@ -59,7 +59,21 @@ _REFUSED = {
     "stablehlo.reduce_scatter": "it communicates between devices of its own",
 }
 
-_SPLITTABLE_CALLS = frozenset({"mhlo.erf", "mhlo.erf_inv", "mhlo.topk", "TopK", "mhlo.asin", "mhlo.acos", "mhlo.atan"})
+_SPLITTABLE_CALLS = frozenset(
+    {
+        "LayoutConstraint",
+        "MoveToDevice",
+        "MoveToHost",
+        "TopK",
+        "annotate_device_placement",
+        "mhlo.acos",
+        "mhlo.asin",
+        "mhlo.atan",
+        "mhlo.erf",
+        "mhlo.erf_inv",
+        "mhlo.topk",
+    }
+)
 """Custom calls whose work on a shard is the same call on the shard."""
 
 _COMPARING_CALLS = frozenset({"ApproxTopK"})

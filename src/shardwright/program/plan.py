@@ -100,7 +100,7 @@ class Plan:
         Raises:
             ShardingError: fewer devices here than the mesh has, or a function lowered with keyword arguments.
         """
-        leaves = self._named(list(self.arguments.values()))
+        leaves = self._named(list(self.arguments.values()), self.graph.main.argument_attributes)
         call = self.program.call
         return tuple(leaves) if call is None else call.in_shardings(leaves)
 
@@ -111,7 +111,7 @@ class Plan:
         Raises:
             ShardingError: fewer devices here than the mesh has.
         """
-        leaves = self._named(list(self.results.values()))
+        leaves = self._named(list(self.results.values()), self.graph.main.result_attributes)
         call = self.program.call
         return tuple(leaves) if call is None else call.out_shardings(leaves)
 
@@ -236,7 +236,8 @@ class Plan:
             layouts.append(layout)
         return layouts
 
-    def _named(self, shardings: list[TensorSharding]) -> list[NamedSharding]:
-        from shardwright.frontends.placement import named_shardings  # imports jax, which most commands do without
+    def _named(self, shardings: list[TensorSharding], attributes: list[dict[str, str]]) -> list[NamedSharding]:
+        # imports jax, which most commands do without
+        from shardwright.frontends.placement import in_memory, named_shardings
 
-        return named_shardings(shardings)
+        return in_memory(named_shardings(shardings), attributes)
