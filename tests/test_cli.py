@@ -207,7 +207,7 @@ def test_propagate_prints_the_module(folder: Path) -> None:
 
 def test_propagate_writes_the_module_and_prints_a_summary(folder: Path) -> None:
     text = good("propagate", "step.mlir", "-o", "full.mlir").stdout
-    assert "step.mlir: 2 ops, 1 arguments, 1 results\nmesh data=2 × model=4 (8 devices)\n" in text
+    assert "step.mlir: 2 ops, 1 argument, 1 result\nmesh data=2 × model=4 (8 devices)\n" in text
     assert "annotated by you   1\n" in text
     assert (folder / "full.mlir").read_text() == good("propagate", "step.mlir").stdout
 
@@ -293,7 +293,7 @@ def test_piped_output_is_plain_and_unbroken(folder: Path) -> None:
     environment = {**os.environ, "COLUMNS": "40", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "shardwright", "propagate", name, "-o", "out.mlir"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.startswith(f"{name}: 2 ops, 1 arguments, 1 results\n")
+    assert done.stdout.startswith(f"{name}: 2 ops, 1 argument, 1 result\n")
     assert "\x1b" not in done.stdout
     assert all(line == line.rstrip() for line in done.stdout.splitlines())
     assert done.stderr == ""

@@ -219,3 +219,31 @@ def test_wrong_input_is_refused_and_nothing_written(
     assert result.exit_code == status
     assert said in result.stderr
     assert not (folder / "out.mlir").exists()
+
+
+def test_the_order_of_devices_is_told() -> None:
+    reordered = ["convert", "--sharding", "{devices=[2,1]1,0}", "--shape", "8x16"]
+    done = CliRunner().invoke(cli, reordered)
+    assert done.stdout.startswith("mesh a=2 (2 devices, in the order 1, 0)\n")
+    done = CliRunner().invoke(cli, [*reordered, "--to", "jax"])
+    assert (done.stdout, done.stderr) == (
+        "P('a', None)\n",
+        "on mesh a=2 (2 devices, in the order 1, 0), which the text does not say\n",
+    )
+    done = CliRunner().invoke(cli, [*reordered, "--to", "mhlo"])
+    assert (done.stdout, done.stderr) == ("{devices=[2,1]1,0}\n", "")
+    done = CliRunner().invoke(cli, [*reordered, "--json"])
+    assert json.loads(done.stdout)["mesh"]["device_ids"] == [1, 0]
+
+
+def test_a_word_that_is_no_sharding_is_refused_on_short_lines() -> None:
+    done = CliRunner().invoke(cli, ["show", "--sharding", "hello", "--shape", "4x3"])
+    assert done.exit_code == 1
+    assert max(map(len, done.output.splitlines())) <= 120
+
+
+def test_what_a_notation_cannot_express_is_told_at_the_line_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "reordered.mlir"
+    file.write_text('sdy.mesh @mesh = <["x"=2], device_ids=[1, 0]>\nfunc.func @main() {\n  return\n}\n')
+    done = CliRunner().invoke(cli, ["convert", str(file), "--to", "shard"])
+    assert done.output.startswith(f"{file}:1: error: the shard dialect cannot express the device order")

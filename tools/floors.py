@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 FLOORS = (  # ground first
-    "errors", "lazy", "process", "memo", "clock", "mesh", "sharding", "ir", "notation", "rules", "cost",
+    "words", "errors", "lazy", "process", "memo", "clock", "mesh", "sharding", "ir", "notation", "rules", "cost",
     "reshard", "propagation", "partition", "optimize", "analysis", "autoshard", "runtime", "frontends", "passes",
     "per_device", "program", "report", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip

@@ -32,6 +32,7 @@ from shardwright.mesh import (
     merge_axes,
     truncate_by_divisor,
 )
+from shardwright.words import counted
 
 __all__ = ["REDUCTION_KINDS", "DimSharding", "Partial", "TensorSharding", "replicated"]
 
@@ -243,7 +244,7 @@ class TensorSharding(Hashed):
         """
         if shape is not None and len(shape) != self.rank:
             raise ShardingError(
-                f"a sharding of {self.rank} dimensions is given to a tensor of {len(shape)}",
+                f"a sharding of {counted(self.rank, 'dimension')} is given to a tensor of {len(shape)}",
                 cause=f"sharding {self!r}, shape {'x'.join(map(str, shape)) or 'scalar'}",
                 remedy="give one entry per dimension",
             )

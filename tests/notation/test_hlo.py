@@ -213,7 +213,7 @@ def test_what_cannot_be_printed_is_refused_by_name(sharding: TensorSharding, wha
         ("{{replicated}, {replicated}}", "a tuple of 2"),
         ("{}", "a tuple of 0"),
         ("{mesh['x'=2], manual}", "manual axes"),
-        ("{devices=[2]<=[2]}", "tiles of 1 dimensions for a tensor of 2"),
+        ("{devices=[2]<=[2]}", "tiles of 1 dimension for a tensor of 2"),
         ("{devices=[2,1]<=[2]}", "it has 2 devices"),
         ("{devices=[1,8]0,3,1,2,4,5,6,7}", "no axes or sub-axes"),
         ("{devices=[1,8]8,1,2,3,4,5,6,7}", "no axes or sub-axes"),

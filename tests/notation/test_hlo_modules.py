@@ -105,11 +105,11 @@ def test_shardings_that_no_mesh_serves_are_named_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("said", "message", "cause"),
     [
-        ("{devices=[2]<=[2]}", "cannot make a sharding of", "tiles of 1 dimensions for a tensor of 2"),
+        ("{devices=[2]<=[2]}", "cannot make a sharding of", "tiles of 1 dimension for a tensor of 2"),
         ("{devices=[2,2]<=[4]T(0}", "is no permutation", "column"),
         ("{devices=[4294967296]<=[2]}", "4294967296 tiles for 2 devices", "column 2"),
         ("{devices=[2,2]7,0,1,2}", "no mesh serves this sharding", "device 7 is not one of 4"),
-        ("{{replicated}, {replicated}}", "2 shardings are given for 1 results", "mhlo.sharding is"),
+        ("{{replicated}, {replicated}}", "2 shardings are given for 1 result", "mhlo.sharding is"),
         ("{manual}", "manual outside of every manual computation", "SPMDFullToShardShape"),
         ("{devices=[1,2,2]<=[4] last_tile_dims={maximal}}", "cannot make a sharding of", "maximal subgroups"),
         ("\\08\\01", "mhlo.sharding is not a text", "serialized"),

@@ -109,7 +109,7 @@ def test_a_factor_is_of_one_kind() -> None:
     [
         ("i -> i", [(4,), (4,)], [(4,)], "the rule has 1 operands, the op 2"),
         ("i -> i", [(4,)], [(4,), (4,)], "the rule has 1 results, the op 2"),
-        ("i -> i", [(4, 4)], [(4,)], "the rule has 1 dimensions for operand 0, its type is tensor<4x4xf32>"),
+        ("i -> i", [(4, 4)], [(4,)], "the rule has 1 dimension for operand 0, its type is tensor<4x4xf32>"),
         ("i, i -> i", [(4,), (5,)], [(4,)], "i is 4, dimension 0 of operand 1 has 5 elements"),
         ("(i j), j -> i", [(9,), (2,)], [(4,)], "i × j is 8, dimension 0 of operand 0 has 9 elements"),
         ("(i j), j ->", [(9,), (2,)], [()], "dimension 0 of operand 0 has 9 elements, which 2 does not divide"),

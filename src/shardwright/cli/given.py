@@ -25,6 +25,7 @@ from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
+from shardwright.words import counted
 
 __all__ = [
     "VIRTUAL_DEVICES",
@@ -126,14 +127,14 @@ def check_devices(size: int, asked: int | None, limit: int | None, name: str) ->
     """
     if asked is not None and size > asked:
         raise ShardingError(
-            f"the mesh has {size} devices, {asked} were asked for",
+            f"the mesh has {counted(size, 'device')}, {asked} were asked for",
             location=name,
             cause=f"--devices {asked}",
             remedy=f"ask for --devices {size}, or give a smaller mesh",
         )
     if asked is None and limit is not None and size > limit:
         raise ShardingError(
-            f"the mesh has {size} devices, at most {limit} virtual ones are started unasked",
+            f"the mesh has {counted(size, 'device')}, at most {limit} virtual ones are started unasked",
             location=name,
             cause="each is a thread of this machine, and collectives wait for all of them",
             remedy=f"ask for --devices {size}, or use `shardwright partition`, which needs no devices",

@@ -17,6 +17,7 @@ from shardwright.frontends.load import content_of
 from shardwright.frontends.specs import parse_mesh_option
 from shardwright.notation.conversion import module_notation_names, notation_of
 from shardwright.notation.registry import Shape, notation_names, parse_text, print_text
+from shardwright.report.devices import describe_mesh, mesh_line
 from shardwright.report.layout import Page, console
 from shardwright.report.show import describe_picture, picture, print_picture
 from shardwright.report.summary import Summary
@@ -53,8 +54,7 @@ def _sharding(text: str, shape: Shape, mesh: str | None) -> TensorSharding:
 
 
 def _described(sharding: TensorSharding, shape: Shape) -> Summary:
-    mesh = {"axes": sharding.mesh.sizes, "devices": sharding.mesh.size}
-    return {"sharding": repr(sharding), "shape": list(shape), "mesh": mesh}
+    return {"sharding": repr(sharding), "shape": list(shape), "mesh": describe_mesh(sharding.mesh)}
 
 
 @click.command(
@@ -160,13 +160,16 @@ def _convert_sharding(sharding: str, to: str, output: str | None, shape: str, me
         print_json({**_described(read, sizes), "texts": texts, "refused": why})
     elif to != "all":
         sys.stdout.write(texts[to] + "\n")
+        if read.mesh.device_ids is not None and to != "mhlo":
+            print(f"on {mesh_line(describe_mesh(read.mesh))}, which the text does not say", file=sys.stderr)
     else:
-        _print_conversions(texts, refused)
+        _print_conversions(read, texts, refused)
 
 
-def _print_conversions(texts: dict[str, str], refused: dict[str, Diagnostic]) -> None:
+def _print_conversions(sharding: TensorSharding, texts: dict[str, str], refused: dict[str, Diagnostic]) -> None:
     out = console()
     page = Page(out.width if out.is_terminal else None)
+    page.line(mesh_line(describe_mesh(sharding.mesh)), indent=0)
     page.pairs(list(texts.items()))
     if refused:
         page.heading("Not expressible")

@@ -15,6 +15,7 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
+from shardwright.words import counted, kind_of
 
 __all__ = ["annotate", "program_mesh", "select_arguments"]
 
@@ -108,7 +109,7 @@ def _by_key(args: Any, source: str) -> Iterable[tuple[str | int, Any]]:
     raise ShardingError(
         f"not shardings of arguments: {args!r}"[:200],
         location=source,
-        cause=f"it is a {type(args).__name__}",
+        cause=f"it is {kind_of(args)}",
         remedy='name the argument: args={"x": sw.P("data")}, or give a list with one entry an argument',
     )
 
@@ -127,14 +128,14 @@ def _matches(key: str | int, names: Sequence[str], source: str) -> list[tuple[in
         raise ShardingError(
             f"the program has no argument {key!r}",
             location=source,
-            cause=f"it has {len(names)} arguments: {close_names(name, list(names))}",
+            cause=f"it has {counted(len(names), 'argument')}: {close_names(name, list(names))}",
             remedy="give the name or the index of one of them, or the path that several share",
         )
     if not 0 <= index < len(names):
         raise ShardingError(
             f"the program has no argument number {index}",
             location=source,
-            cause=f"it has {len(names)} arguments",
+            cause=f"it has {counted(len(names), 'argument')}",
             remedy=f"give an index from 0 to {len(names) - 1}, or a name" if names else "leave it out",
         )
     return [(index, _EXACT)]

@@ -16,6 +16,7 @@ from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
 from shardwright.runtime.xla import compile_local
 from shardwright.sharding import TensorSharding
+from shardwright.words import counted
 
 __all__ = ["Compiled", "compile_program"]
 
@@ -81,7 +82,7 @@ class Compiled:
     def _checked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         if len(args) != len(self._in_types) or kwargs:
             raise ShardingError(
-                f"the program takes {len(self._in_types)} arrays, {len(args) + len(kwargs)} were given",
+                f"the program takes {counted(len(self._in_types), 'array')}, {len(args) + len(kwargs)} were given",
                 cause=f"its arguments are {', '.join(self._in_types)}",
                 remedy="give one array for each, by position",
             )

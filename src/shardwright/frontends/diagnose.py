@@ -18,6 +18,7 @@ from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import parse_mesh
 from shardwright.notation.sdy.text import Unclosed, closing
+from shardwright.words import counted
 
 __all__ = ["argument_names", "close_names", "explain", "mesh_position"]
 
@@ -144,9 +145,9 @@ def _twice(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, str, str
 
 def _rank(match: re.Match[str], meshes: dict[str, Mesh]) -> tuple[str, str, str]:
     return (
-        f"a sharding of {match[1]} dimensions is given to a tensor of {match[2]}",
+        f"a sharding of {counted(int(match[1]), 'dimension')} is given to a tensor of {match[2]}",
         "a sharding has one entry per dimension",
-        f"give {match[2]} entries" if match[2] != "0" else "give a scalar the empty list []",
+        f"give {counted(int(match[2]), 'entry')}" if match[2] != "0" else "give a scalar the empty list []",
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from shardwright.errors import ShardingError
 from shardwright.process import unfinished, write_descriptor
+from shardwright.words import kind_of
 
 __all__ = [
     "is_standard_output",
@@ -59,7 +60,7 @@ def is_standard_output(path: str) -> bool:
 def not_a_path(path: object) -> ShardingError:
     """What to say of something else where a path is needed."""
     return ShardingError(
-        f"not a path: {path!r}"[:200], cause=f"it is a {type(path).__name__}", remedy="give a string or a pathlib.Path"
+        f"not a path: {path!r}"[:200], cause=f"it is {kind_of(path)}", remedy="give a string or a pathlib.Path"
     )
 
 

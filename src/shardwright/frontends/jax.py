@@ -21,6 +21,7 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
 from shardwright.ir.locations import pytree_path
+from shardwright.words import counted, kind_of
 
 __all__ = ["Call", "lower"]
 
@@ -123,7 +124,7 @@ def lower(
     if not callable(fn):
         raise ShardingError(
             f"not a function: {fn!r}"[:200].partition("\n")[0],
-            cause=f"it is a {name}",
+            cause=f"it is {kind_of(fn)}",
             remedy="give the function itself and its arguments; what is lowered already goes to "
             "sw.load(lowered.as_text(debug_info=True))",
         )
@@ -174,7 +175,7 @@ def _kept(
         return kept
     raise ShardingError(
         f"JAX dropped arguments of {name} that it does not use, and which ones cannot be told",
-        cause=f"it has {len(leaves)} leaves, its module {len(names)} arguments",
+        cause=f"it has {counted(len(leaves), 'leaf')}, its module {counted(len(names), 'argument')}",
         remedy="jit it with keep_unused=True, or give the function itself",
     )
 

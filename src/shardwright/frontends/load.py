@@ -23,6 +23,7 @@ from shardwright.notation import modules
 from shardwright.notation.conversion import notation_of, open_module
 from shardwright.notation.sdy.meshes import lift_inlined_meshes
 from shardwright.partition.processes import grids
+from shardwright.words import kind_of
 
 __all__ = ["Source", "content_of", "guarded", "load_source", "parse_source"]
 
@@ -91,7 +92,7 @@ def _no_source(source: object) -> ShardingError:
     else:
         remedy = "give the path of a module, its text or its bytes"
     return ShardingError(
-        f"not a program: {source!r}"[:200].partition("\n")[0], cause=f"it is a {type(source).__name__}", remedy=remedy
+        f"not a program: {source!r}"[:200].partition("\n")[0], cause=f"it is {kind_of(source)}", remedy=remedy
     )
 
 
@@ -164,7 +165,9 @@ def _with_names(graph: Graph, content: str | bytes) -> Graph:
 
 def _with_position(error: ShardingError, content: str | bytes, name: str) -> ShardingError:
     said = explain(error.diagnostic, content, name)
-    if not said.location:
+    if said.location.startswith("-:"):  # text without locations, which MLIR calls `-`
+        said = replace(said, location=name + said.location[1:])
+    elif not said.location:
         position = mesh_position(content, name) if said.op == "sdy.mesh" else ""
         said = replace(said, location=position or name)
     return _error(said)

@@ -12,6 +12,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.frontends.specs import parse_mesh_option
 from shardwright.mesh import Mesh
+from shardwright.words import kind_of
 
 __all__ = ["mesh_of"]
 
@@ -36,7 +37,7 @@ def mesh_of(mesh: Any) -> Mesh:
         return Mesh(mesh.shape, device_ids=_device_ids(mesh))
     raise ShardingError(
         f"not a mesh: {mesh!r}"[:200],
-        cause=f"it is a {type(mesh).__name__}",
+        cause=f"it is {kind_of(mesh)}",
         remedy="give sw.Mesh(data=2, model=4), a dict of axis sizes, or a JAX mesh",
     )
 

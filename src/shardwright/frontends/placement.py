@@ -17,6 +17,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.sharding import TensorSharding
+from shardwright.words import counted
 
 __all__ = ["MEMORY_KIND", "in_memory", "mesh_devices", "named_shardings"]
 
@@ -33,7 +34,7 @@ def mesh_devices(mesh: Mesh, devices: Sequence[Any] | None = None) -> np.ndarray
     here = list(jax.devices() if devices is None else devices)
     if len(here) < mesh.size:
         raise ShardingError(
-            f"{mesh!r} has {mesh.size} devices, this process has {len(here)}",
+            f"{mesh!r} has {counted(mesh.size, 'device')}, this process has {len(here)}",
             cause=f"JAX sees {', '.join(sorted({str(device.platform) for device in here})) or 'no'} devices",
             remedy=f'call jax.config.update("jax_num_cpu_devices", {mesh.size}) before all else, or use more hosts',
         )

@@ -25,6 +25,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, merge_axes
 from shardwright.sharding import DimSharding, TensorSharding
+from shardwright.words import counted, kind_of
 
 __all__ = ["GRAMMAR", "parse_argument_option", "parse_mesh_option", "parse_spec", "print_spec", "sharding_of"]
 
@@ -85,9 +86,9 @@ def parse_spec(text: str, mesh: Mesh, rank: int) -> TensorSharding:
     dims = tuple(_entry(entry, mesh, text) for entry in entries)
     if len(dims) != rank:
         raise ShardingError(
-            f"{text!r} has {len(dims)} {'entry' if len(dims) == 1 else 'entries'}, the tensor has {rank} dimensions",
+            f"{text!r} has {counted(len(dims), 'entry')}, the tensor has {counted(rank, 'dimension')}",
             cause="a sharding has one entry per dimension",
-            remedy=f"give {rank} entries, '-' or '.' where a dimension is not split" if rank else 'give "" to a scalar',
+            remedy=f"give {rank}, '-' or '.' where a dimension is not split" if rank else 'give "" to a scalar',
         )
     return _checked(TensorSharding(mesh, dims))
 
@@ -125,7 +126,7 @@ def sharding_of(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:
     if not isinstance(spec, PartitionSpec):
         raise ShardingError(
             f"not a sharding: {spec!r}",
-            cause=f"it is a {type(spec).__name__}",
+            cause=f"it is {kind_of(spec)}",
             remedy='give sw.P(None, "model"), the text "-,model" or a TensorSharding',
         )
     return _partition_spec(spec, mesh, rank, lambda entry: entry is PartitionSpec.UNCONSTRAINED)
@@ -169,9 +170,9 @@ def _partition_spec(spec: Any, mesh: Mesh, rank: int, is_open: Callable[[Any], b
     entries = list(spec)
     if len(entries) > rank:
         raise ShardingError(
-            f"{spec!r} has {len(entries)} entries, the tensor has {rank} dimensions",
+            f"{spec!r} has {counted(len(entries), 'entry')}, the tensor has {counted(rank, 'dimension')}",
             cause="a sharding has at most one entry per dimension",
-            remedy=f"give at most {rank} entries" if rank else "give P() to a scalar",
+            remedy=f"give at most {counted(rank, 'entry')}" if rank else "give P() to a scalar",
         )
     dims: list[DimSharding] = []
     for entry in [*entries, *[None] * (rank - len(entries))]:

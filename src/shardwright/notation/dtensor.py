@@ -26,6 +26,7 @@ from shardwright.notation.registry import Notation, Shape
 from shardwright.notation.scan import Scanner
 from shardwright.notation.shard.sharding import ceil_cuts
 from shardwright.sharding import DimSharding, Partial, TensorSharding
+from shardwright.words import counted
 
 __all__ = ["parse", "print_sharding"]
 
@@ -72,9 +73,9 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
         )
     if len(placements) != len(mesh.axes):
         raise ShardingError(
-            f"{len(placements)} placements are given on a mesh of {len(mesh.axes)} axes",
+            f"{len(placements)} placements are given on a mesh of {counted(len(mesh.axes), 'axis')}",
             cause=f"each axis of {mesh!r} has its placement, Replicate() if it does nothing",
-            remedy=f"give {len(mesh.axes)} placements",
+            remedy=f"give {counted(len(mesh.axes), 'placement')}",
         )
     return _sharding(placements, shape, mesh)
 
@@ -152,7 +153,7 @@ def _sharding(placements: list[_Placement], shape: Shape, mesh: Mesh) -> TensorS
         if not -len(shape) <= placement.dim < len(shape):
             raise ShardingError(
                 f"there is no tensor dimension {placement.dim} to shard over {name!r}",
-                cause=f"the tensor has {len(shape)} dimensions",
+                cause=f"the tensor has {counted(len(shape), 'dimension')}",
                 remedy="name a dimension of the tensor, counted from 0",
             )
         dim = placement.dim % len(shape)

@@ -26,6 +26,7 @@ from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.registry import Notation, Shape
 from shardwright.notation.scan import Scanner
 from shardwright.sharding import DimSharding, Partial, TensorSharding
+from shardwright.words import counted
 
 __all__ = ["parse", "print_sharding"]
 
@@ -49,8 +50,8 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     if shape is not None:
         if len(dims) > len(shape):
             raise ShardingError(
-                f"{text[:200]!r} has {len(dims)} entries, the tensor has {len(shape)} dimensions",
-                remedy=f"give at most {len(shape)} entries" if shape else "give P() to a scalar",
+                f"{text[:200]!r} has {counted(len(dims), 'entry')}, the tensor has {counted(len(shape), 'dimension')}",
+                remedy=f"give at most {counted(len(shape), 'entry')}" if shape else "give P() to a scalar",
             )
         dims += [DimSharding()] * (len(shape) - len(dims))
     partial = tuple(Partial(axis) for axis in reader.sets["unreduced"])

@@ -19,6 +19,7 @@ from shardwright.lazy import loaded
 from shardwright.mesh import Mesh
 from shardwright.notation.objects import Shape, shape_of, unwrap
 from shardwright.sharding import TensorSharding
+from shardwright.words import kind_of
 
 __all__ = ["Notation", "Shape", "notation", "notation_names", "notations", "parse_text", "print_text"]
 
@@ -85,7 +86,7 @@ def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = Non
     if not isinstance(text, str):
         raise ShardingError(
             f"not the text of a sharding: {text!r}"[:200],
-            cause=f"it is a {type(text).__name__}",
+            cause=f"it is {kind_of(text)}",
             remedy="give its text: str(sharding) for an object of JAX or PyTorch",
         )
     inside, shape, mesh = unwrap(text.strip(), None if shape is None else shape_of(shape), mesh)

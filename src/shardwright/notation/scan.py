@@ -9,6 +9,7 @@ from typing import NoReturn
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, Mesh
 from shardwright.sharding import TensorSharding
+from shardwright.words import counted
 
 __all__ = ["Scanner", "axes_at", "layout", "named", "positions", "symbol_of"]
 
@@ -123,7 +124,7 @@ def axes_at(lists: Iterable[Iterable[int]], mesh: Mesh) -> list[Axes]:
             if not 0 <= position < len(mesh.axes):
                 raise ShardingError(
                     f"there is no mesh axis {position}",
-                    cause=f"{mesh!r} has {len(mesh.axes)} axes, counted from 0",
+                    cause=f"{mesh!r} has {counted(len(mesh.axes), 'axis')}, counted from 0",
                     remedy=f"use 0 to {len(mesh.axes) - 1}",
                 )
             if position in seen:

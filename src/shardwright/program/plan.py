@@ -26,6 +26,7 @@ from shardwright.propagation import (
     propagate,
 )
 from shardwright.sharding import TensorSharding, replicated
+from shardwright.words import kind_of
 
 if TYPE_CHECKING:
     from jax.sharding import NamedSharding
@@ -150,7 +151,7 @@ class Plan:
         if not isinstance(value, str):
             raise ShardingError(
                 f"not the name of a value: {value!r}"[:200],
-                cause=f"it is a {type(value).__name__}",
+                cause=f"it is {kind_of(value)}",
                 remedy=f'give a name such as {next(iter(self.shardings), "x")!r}, FILE:LINE, or a printed number "%12"',
             )
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from shardwright.frontends.jax import Call
 
 from shardwright.program.plan import Plan
+from shardwright.words import counted
 
 __all__ = ["EXAMPLE", "MeshLike", "Program", "from_jax", "load"]
 
@@ -52,7 +53,7 @@ class Program:
 
     def __repr__(self) -> str:
         """`Program(step.mlir, 12 arguments, 340 ops)`."""
-        return f"Program({self.name}, {len(self.arguments)} arguments, {self.graph.op_count} ops)"
+        return f"Program({self.name}, {counted(len(self.arguments), 'argument')}, {counted(self.graph.op_count, 'op')})"
 
     @property
     def arguments(self) -> dict[str, TensorType]:

@@ -22,6 +22,7 @@ from shardwright.runtime.arrays import Array
 from shardwright.runtime.inputs import make_inputs
 from shardwright.runtime.verify import Verification, verify
 from shardwright.sharding import TensorSharding
+from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
     from shardwright.frontends.compiled import Compiled
@@ -114,13 +115,13 @@ class Spmd:
             if not isinstance(given, Sequence):
                 raise ShardingError(
                     f"not inputs: {given!r}"[:200],
-                    cause=f"it is a {type(given).__name__}",
+                    cause=f"it is {kind_of(given)}",
                     remedy="give arrays by argument name, or the list of all arguments",
                 )
             leaves = list(given) if program.call is None else program.call.flatten(tuple(given), {})
             if len(leaves) != len(program.arguments):
                 raise ShardingError(
-                    f"the program takes {len(program.arguments)} arrays, {len(leaves)} were given",
+                    f"the program takes {counted(len(program.arguments), 'array')}, {len(leaves)} were given",
                     cause=f"its arguments are {', '.join(program.arguments)}",
                     remedy="give all of them, or a mapping by name; what is missing from that is drawn",
                 )

@@ -18,6 +18,7 @@ from shardwright.notation.objects import shape_of
 from shardwright.report.show import Picture, picture
 from shardwright.report.svg import picture_svg
 from shardwright.sharding import TensorSharding
+from shardwright.words import kind_of
 
 __all__ = ["illustrated", "sharding_svg", "show"]
 
@@ -38,7 +39,7 @@ def show(sharding: TensorSharding, shape: Sequence[int] | None = None) -> Pictur
     if not isinstance(sharding, TensorSharding):
         raise ShardingError(
             f"not a sharding: {sharding!r}"[:200],
-            cause=f"it is a {type(sharding).__name__}",
+            cause=f"it is {kind_of(sharding)}",
             remedy="read it first: sw.show(sw.parse_sharding(text, shape=shape), shape)",
         )
     return picture(sharding, illustrated(sharding) if shape is None else shape_of(shape))

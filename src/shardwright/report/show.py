@@ -31,9 +31,11 @@ from rich.console import Console
 from rich.text import Text
 
 from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
+from shardwright.report.devices import describe_mesh, mesh_line
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
 from shardwright.sharding import TensorSharding
+from shardwright.words import counted
 
 __all__ = ["PALETTE", "Cell", "Grid", "Picture", "describe_picture", "picture", "picture_lines", "print_picture"]
 
@@ -192,12 +194,10 @@ class _Layout:
             yield f"tensor {_times(self.shape)}, not cut"
         else:
             yield (
-                f"tensor {_times(self.shape)} in {tiles:,} tiles ({_times(self.counts)}) "
+                f"tensor {_times(self.shape)} in {counted(tiles, 'tile', ',')} ({_times(self.counts)}) "
                 f"of {'' if even else 'at most '}{_times(lengths)}"
             )
-        axes = " × ".join(f"{axis}={size}" for axis, size in self.mesh.axes)
-        count = self.mesh.size
-        yield f"mesh {axes} ({count:,} {'device' if count == 1 else 'devices'})" if axes else "one device"
+        yield mesh_line(describe_mesh(self.mesh))
         yield from self._shared_facts()
         for dim, halo in enumerate(self.sharding.halos or ()):
             if halo is not None:

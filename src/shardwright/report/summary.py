@@ -11,9 +11,9 @@ from dataclasses import asdict
 from typing import Any
 
 from shardwright.ir.graph import Graph
-from shardwright.mesh import Mesh
 from shardwright.per_device import PerDevice
 from shardwright.program import Plan, Program, Spmd
+from shardwright.report.devices import describe_mesh
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.runtime.verify import OutputDifference, Verification
@@ -48,7 +48,7 @@ def describe_plan(plan: Plan) -> Summary:
     """Program, mesh, tensor counts and the times so far."""
     return {
         "program": describe_program(plan.program),
-        "mesh": _mesh(plan.mesh),
+        "mesh": describe_mesh(plan.mesh),
         "tensors": tensor_counts(plan),
         "seconds": dict(plan.clock.seconds),
     }
@@ -78,7 +78,7 @@ def describe_per_device(program: PerDevice, results: Mapping[str, Array] | None 
             "arguments": len(graph.main.block.arguments),
             "results": len(graph.main.block.terminator.operands),
         },
-        "mesh": _mesh(program.mesh),
+        "mesh": describe_mesh(program.mesh),
         "collectives": _traffic(program),
         "memory": _memory(program),
     }
@@ -107,10 +107,6 @@ def _sharded(graph: Graph) -> int:
 
 def _sharded_results(graph: Graph) -> int:
     return sum(1 for sharding in graph.main.result_shardings if sharding is not None)
-
-
-def _mesh(mesh: Mesh) -> Summary:
-    return {"axes": mesh.sizes, "devices": mesh.size}
 
 
 def _traffic(spmd: Spmd | PerDevice) -> Summary:

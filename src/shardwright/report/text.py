@@ -7,8 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from shardwright.report.devices import mesh_line
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
+from shardwright.words import counted
 
 __all__ = ["bytes_text", "difference_text", "print_summary", "seconds_text", "summary_page"]
 
@@ -54,11 +56,10 @@ def difference_text(value: float | None) -> str:
 
 
 def _program(page: Page, summary: Summary) -> None:
-    program, mesh = summary["program"], summary["mesh"]
-    axes = " × ".join(f"{axis}={size}" for axis, size in mesh["axes"].items())
-    counts = f"{program['ops']:,} ops, {program['arguments']} arguments, {program['results']} results"
+    program = summary["program"]
+    counts = ", ".join(counted(program[f"{noun}s"], noun, ",") for noun in ("op", "argument", "result"))
     page.line(f"{program['name']}: {counts}", indent=0, style="bold")
-    page.line(f"mesh {axes} ({mesh['devices']} devices)", indent=0)
+    page.line(mesh_line(summary["mesh"]), indent=0)
 
 
 def _tensors(page: Page, summary: Summary) -> None:

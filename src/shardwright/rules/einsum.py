@@ -20,6 +20,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.rules.rule import ShardingRule, TensorMapping
+from shardwright.words import counted
 
 __all__ = ["Einsum", "parse_einsum"]
 
@@ -113,7 +114,7 @@ class Einsum:
             self._unfit(signature, f"the rule has {len(tensors)} {what}s, the op {len(types)}")
         for number, (tensor, type) in enumerate(zip(tensors, types, strict=True)):
             if len(tensor) != type.rank:
-                said = f"the rule has {len(tensor)} dimensions for {what} {number}"
+                said = f"the rule has {counted(len(tensor), 'dimension')} for {what} {number}"
                 self._unfit(signature, f"{said}, its type is {type}")
         return [(f"{what} {number}", *pair) for number, pair in enumerate(zip(tensors, types, strict=True))]
 

@@ -26,6 +26,7 @@ from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.shards import ReplicaDifference, assemble, cut
 from shardwright.sharding import TensorSharding
+from shardwright.words import counted
 
 __all__ = ["Executable", "available_devices", "compile_local", "compile_unsharded", "run_job"]
 
@@ -98,7 +99,7 @@ def available_devices(count: int, platform: str | None = None) -> list[Any]:
     devices = jax.devices(platform) if platform else jax.devices()
     if len(devices) < count:
         raise ShardingError(
-            f"the program runs on {count} devices, this process has {len(devices)}",
+            f"the program runs on {counted(count, 'device')}, this process has {len(devices)}",
             remedy=f"set XLA_FLAGS=--xla_force_host_platform_device_count={count} before jax starts",
         )
     return list(devices[:count])

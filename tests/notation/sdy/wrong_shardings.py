@@ -47,7 +47,7 @@ WRONG_SHARDINGS = {
     "an axis replicated and unreduced": argument('@mesh, [{}, {}], replicated={"a"}, unreduced={"a"}', "used twice"),
     "replicated axes out of order": argument('@mesh, [{}, {}], replicated={"b", "a"}', "not ordered"),
     "unreduced axes out of order": argument('@mesh, [{}, {}], unreduced={"b", "a"}', "not ordered"),
-    "too few dimensions": argument("@mesh, [{}]", "1 dimensions is given to a tensor of 2"),
+    "too few dimensions": argument("@mesh, [{}]", "1 dimension is given to a tensor of 2"),
     "too many dimensions": argument("@mesh, [{}, {}, {}]", "3 dimensions is given to a tensor of 2"),
     "dimensions of a scalar": argument("@mesh, [{}]", "given to a tensor of 0", "tensor<f32>"),
     "a part and the whole of an axis": argument('@mesh, [{"c":(1)2}, {"c"}]', "both sub-axis and full-axis"),

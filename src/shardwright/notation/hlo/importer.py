@@ -20,6 +20,7 @@ from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, Row, Sites,
 from shardwright.notation.hlo.spelling import ManualAxes
 from shardwright.notation.sdy.sharding import parse_mesh, print_axes, print_mesh, print_sharding, print_shardings
 from shardwright.sharding import DimSharding
+from shardwright.words import counted
 
 __all__ = ["Importer"]
 
@@ -111,7 +112,7 @@ class Importer:
             elements *= wanted
         if len(elements) != wanted:
             raise ShardingError(
-                f"{len(elements)} shardings are given for {len(types)} results",
+                f"{len(elements)} shardings are given for {counted(len(types), 'result')}",
                 cause=f"mhlo.sharding is {shortened(hlo)}",
                 remedy="give a tuple with one sharding for each result",
             )

@@ -40,6 +40,7 @@ from shardwright.notation.hlo.tiles import (
 )
 from shardwright.notation.registry import Notation, Shape
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
+from shardwright.words import counted
 
 __all__ = ["from_hlo", "named_hlo", "parse_hlo", "parse_sharding", "print_sharding", "to_hlo"]
 
@@ -138,7 +139,9 @@ def _from_tiles(hlo: HloSharding, shape: Shape | None, mesh: Mesh | None) -> Ten
     """Tiles as axes: for each dimension of tiles its digits, for each digit its sub-axes."""
     rank = len(hlo.data_tile)
     if shape is not None and len(shape) != rank:
-        raise _refusal(hlo, f"tiles of {rank} dimensions for a tensor of {len(shape)}", "give one per dimension")
+        raise _refusal(
+            hlo, f"tiles of {counted(rank, 'dimension')} for a tensor of {len(shape)}", "give one per dimension"
+        )
     strange = set(hlo.subgroups) - {"unreduced", "replicated"}
     if strange:
         raise _refusal(hlo, f"{min(strange)} subgroups say of no device what it holds", "leave them out")

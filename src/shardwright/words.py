@@ -1,0 +1,26 @@
+"""Words of messages that depend on what they are about.
+
+>>> counted(1, "axis"), counted(3, "axis"), counted(12345, "op", ",")
+('1 axis', '3 axes', '12,345 ops')
+>>> kind_of(5), kind_of(None), kind_of("x")
+('an int', 'None', 'a str')
+"""
+
+from __future__ import annotations
+
+__all__ = ["counted", "kind_of"]
+
+_PLURALS = {"axis": "axes", "entry": "entries", "index": "indices", "leaf": "leaves", "copy": "copies"}
+
+
+def counted(number: int, noun: str, grouping: str = "") -> str:
+    """A number and what it counts; `grouping` is `,` where thousands are to be told apart."""
+    return f"{number:{grouping}} {noun if number == 1 else _PLURALS.get(noun, f'{noun}s')}"
+
+
+def kind_of(value: object) -> str:
+    """What a value is, by its type and with the article."""
+    name = type(value).__name__
+    if value is None:
+        return "None"
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
