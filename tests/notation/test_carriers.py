@@ -16,6 +16,8 @@ from shardwright.partition.materialize import materialize
 from shardwright.propagation import propagate
 from shardwright.sharding import TensorSharding
 
+pytestmark = pytest.mark.usefixtures("sums_only")
+
 MESH = Mesh(x=2, y=4)
 PLAIN = TensorSharding.of(MESH, [["x"], []])
 OFFSETS = replace(PLAIN, offsets=((0, 3, 8), None))

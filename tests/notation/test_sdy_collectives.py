@@ -102,6 +102,7 @@ KINDS = '[{"a"}, {}, {}], unreduced=max{"b", "d"}'
         ),
     ],
 )
+@pytest.mark.usefixtures("sums_only")  # what has kinds itself checks them itself
 def test_collectives_with_kinds_of_reduction_are_checked_too(op: str, words: str) -> None:
     said = refused(program(f"%r = {op}", KINDS))
     assert line(said) == LINE

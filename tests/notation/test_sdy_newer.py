@@ -17,6 +17,8 @@ from shardwright.notation import modules
 from shardwright.notation.sdy.newer import prepare
 from shardwright.notation.sdy.verify import verify
 
+pytestmark = pytest.mark.usefixtures("sums_only")
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MESH = 'sdy.mesh @m = <["a"=2, "b"=2, "c"=4]>\n'
 MAX = '#sdy.sharding<@m, [{"a"}, {}], unreduced=max{"b", "c":(1)2}>'

@@ -269,6 +269,7 @@ def test_meshes_that_shardings_spell_out_have_as_many_devices() -> None:
     check(program("%r = sdy.sharding_constraint %x <mesh<[], device_ids=[5]>, []>"))
 
 
+@pytest.mark.usefixtures("sums_only")
 def test_the_sharding_of_an_op_is_not_that_of_an_argument() -> None:
     text = program('%r = stablehlo.tanh %x {sdy.sharding = #sdy.sharding<@m, [{}, {}, {}], unreduced=max{"a"}>}')
     said = refused(text)

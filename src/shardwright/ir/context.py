@@ -1,7 +1,7 @@
 """The one door to jaxlib's MLIR bindings.
 
-Every private jaxlib module that the compiler needs is imported here and nowhere else. Written and tested against
-jaxlib 0.10 (0.10.2); the names used are the same in 0.11.
+Every private jaxlib module that the compiler needs is imported here and nowhere else. The names used are the same in
+jaxlib 0.10, 0.11 and 0.12; what one of them lacks is asked for here (`reduction_kinds`, `is_registered`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "parse_attribute",
     "parse_type",
     "passmanager",
+    "reduction_kinds",
     "stablehlo",
 ]
 
@@ -59,6 +60,12 @@ def context() -> ir.Context:
 def is_registered(op: str) -> bool:
     """Whether MLIR knows an op of this name."""
     return bool(context().is_registered_operation(op))
+
+
+def reduction_kinds() -> tuple[str, ...]:
+    """The kinds of reduction that the installed sdy knows, by the numbers that it has for them; in jaxlib 0.10 sums."""
+    operations = getattr(sdy, "ReductionOp", None)
+    return ("sum",) if operations is None else tuple(operation.name.lower() for operation in sorted(operations))
 
 
 def parse_attribute(text: str) -> ir.Attribute:

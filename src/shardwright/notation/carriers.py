@@ -30,8 +30,8 @@ _SYMBOL = re.compile(rf"@(?:{STRING}|[\w.$-]+)")
 
 
 def needs_carrier(sharding: TensorSharding) -> bool:
-    """Whether a sharding has offsets, halos, or partial axes of another kind than sum."""
-    return bool(sharding.offsets or sharding.halos or any(p.kind != "sum" for p in sharding.partial))
+    """Whether a sharding has offsets, halos, or partial axes of a kind, or of several, that the installed sdy lacks."""
+    return bool(sharding.offsets or sharding.halos or not sdy.has_kinds_of(sharding))
 
 
 def carrier_text(sharding: TensorSharding, shape: Shape | None = None) -> str:

@@ -114,7 +114,7 @@ class _Checker:
         assert before is not None
         assert after is not None
         try:
-            found = step_of(op.signature, after).apply(before)
+            found = step_of(op.signature, before, after).apply(before)
         except ShardingError as error:
             raise self.fail(op, error.diagnostic.message) from None
         if found != after:

@@ -9,7 +9,15 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Axes, Mesh
-from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves, print_axes, print_axis_lists
+from shardwright.notation.sdy.collectives import combining_kind, print_reduction
+from shardwright.notation.sdy.sharding import (
+    has_kinds_of,
+    parse_axes,
+    parse_axis_lists,
+    parse_moves,
+    print_axes,
+    print_axis_lists,
+)
 from shardwright.reshard.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
 from shardwright.sharding import TensorSharding
 
@@ -34,16 +42,18 @@ def emit_steps(
     """Append one collective per step; each layout passed through and the value that has it."""
     passed: list[tuple[TensorSharding, int]] = []
     for step in steps:
+        signature = collective(step, builder.type(value), sharding)
         sharding = step.apply(sharding)
-        signature = collective(step, builder.type(value), sharding.mesh)
         (value,) = builder.append(signature, (value,), (sharding,))
         passed.append((sharding, value))
     return passed
 
 
-def collective(step: Step, type: TensorType, mesh: Mesh) -> Signature:
-    """The sdy op that takes `step` on a tensor of global `type`."""
-    name, attributes = _op(step, mesh)
+def collective(step: Step, type: TensorType, before: TensorSharding) -> Signature:
+    """The sdy op that takes `step` on a tensor of global `type` that lies as `before` says."""
+    name, attributes = _op(step, before.mesh)
+    if isinstance(step, AllReduce | ReduceScatter) and step.kind != "sum" and has_kinds_of(before):
+        attributes += (("reduction_op", print_reduction(step.kind)),)
     return Signature(name, attributes, (type,), (type,))
 
 
@@ -87,22 +97,26 @@ def _lists(lists: tuple[Axes, ...], mesh: Mesh) -> str:
     return f"#sdy<list_of_axis_ref_lists{print_axis_lists(lists, mesh)}>"
 
 
-def step_of(signature: Signature, after: TensorSharding) -> Step:
-    """The step that a collective of the sdy dialect takes; `after` is the sharding of its result.
+def step_of(signature: Signature, before: TensorSharding, after: TensorSharding) -> Step:
+    """The step by which a collective of the sdy dialect takes a tensor from `before` to `after`.
 
     Raises:
-        ShardingError: the op is not a collective.
+        ShardingError: the op is not a collective, or combines by another kind than the tensor is partial by.
     """
     mesh = after.mesh
+    reduction = signature.text("reduction_op")
     match signature.name:
         case "sdy.all_slice":
             return AllSlice(parse_axis_lists(signature.text("slicing_axes") or "", mesh))
         case "sdy.all_gather":
             return AllGather(parse_axis_lists(signature.text("gathering_axes") or "", mesh))
         case "sdy.reduce_scatter":
-            return ReduceScatter(parse_axis_lists(signature.text("reduce_scatter_axes") or "", mesh))
+            lists = parse_axis_lists(signature.text("reduce_scatter_axes") or "", mesh)
+            scattered = tuple(axis for axes in lists for axis in axes)
+            return ReduceScatter(lists, combining_kind(reduction, before, scattered))
         case "sdy.all_reduce":
-            return AllReduce(parse_axes(signature.text("reduction_axes") or "{}", mesh))
+            axes = parse_axes(signature.text("reduction_axes") or "{}", mesh)
+            return AllReduce(axes, combining_kind(reduction, before, axes))
         case "sdy.all_to_all":
             return AllToAll(parse_moves(signature.text("params") or "", mesh))
         case "sdy.collective_permute":

@@ -1,4 +1,4 @@
-"""XLA through jax: the one file of the runtime that touches private modules (jax 0.10 and 0.11).
+"""XLA through jax: the one file of the runtime that touches private modules (the same in jax 0.10, 0.11 and 0.12).
 
 A per-device module is compiled as one SPMD program of N partitions with XLA's own partitioner switched off. Partition
 `p` runs on the device that the mesh has at position `p`. Modules are compiled directly: jax's persistent compilation

@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 
 from shardwright.errors import ShardingError
+from shardwright.ir.context import reduction_kinds
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, subtract_axes
 from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves, print_axes
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["COLLECTIVES", "check_collective", "check_partial", "reduced_axes"]
+__all__ = ["COLLECTIVES", "check_collective", "check_partial", "combining_kind", "print_reduction", "reduced_axes"]
 
 COLLECTIVES = {
     "sdy.all_gather": "gathering_axes",
@@ -80,6 +81,27 @@ def reduced_axes(name: str, text: str, mesh: Mesh) -> Axes:
     if name == "all_reduce":
         return parse_axes(text, mesh)
     return tuple(axis for axes in parse_axis_lists(text, mesh) for axis in axes) if name == "reduce_scatter" else ()
+
+
+def combining_kind(reduction: str | None, before: TensorSharding, axes: Axes) -> str:
+    """The kind by which a collective combines a tensor along `axes`, its attribute `reduction_op` being `reduction`.
+
+    The sharding says it where the tensor is unreduced: a sum is no attribute, and older versions of sdy have none.
+
+    Raises:
+        ShardingError: the tensor is unreduced by several kinds, or by another than the attribute says.
+    """
+    kinds = {partial.kind for partial in before.partial if any(partial.axis.overlaps(axis) for axis in axes)}
+    if reduction:
+        kinds.add(reduction_kinds()[int(reduction.split()[0])])  # 1 : i32
+    if len(kinds) > 1:
+        raise ShardingError(f"one collective cannot combine contributions by {' and '.join(sorted(kinds))}")
+    return kinds.pop() if kinds else "sum"
+
+
+def print_reduction(kind: str) -> str:
+    """Attribute `reduction_op` of a collective that combines by `kind`, one of `reduction_kinds()`."""
+    return f"{reduction_kinds().index(kind)} : i32"
 
 
 def _by_kind(partial: tuple[Partial, ...], mesh: Mesh) -> dict[str, Axes]:

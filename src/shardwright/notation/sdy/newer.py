@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 
 from shardwright.errors import ShardingError
+from shardwright.ir.context import reduction_kinds
 from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.fatal import refuse_fatal
 from shardwright.notation.sdy.names import STRING
@@ -60,6 +61,7 @@ _SITE = re.compile(
     rf"|\b(?P<op>sdy\.(?:{_OPS}))\b"
 )
 _WORD = re.compile(rf"{STRING}|//[^\n]*|{_KIND.pattern}|{_REDUCTION.pattern}")
+_SEVERAL = re.compile(r"unreduced\s*=[^<>]*\bunreduced\s*=")
 _ALIAS = re.compile(r"^(#[A-Za-z_][\w$.]*)[ \t]*=[ \t]*(?=#sdy\.sharding(?:_per_value)?<)", re.MULTILINE)
 _RULE = r"op_sharding_rule<\s*\([^()]*\)\s*->\s*\([^()]*\)(?:\s*\{[^{}]*\})?"
 _AXES = re.compile(r"#sdy<\w+?\s*(?=[\[{])")
@@ -92,6 +94,12 @@ def _has_kinds(text: str) -> bool:
     return any(word in text and pattern.search(text) is not None for word, pattern in _WITH_KINDS)
 
 
+def _is_native(text: str) -> bool:
+    """Whether the installed sdy knows all kinds of a text, and no sharding has several, which no sdy knows."""
+    kinds = {match[1] or match[2] for match in _WORD.finditer(text)} - {None}
+    return kinds <= set(reduction_kinds()) and _SEVERAL.search(text) is None
+
+
 def _summed(match: re.Match[str]) -> str:
     return match[0][:-3] + "   "
 
@@ -119,6 +127,8 @@ class _Carrying:
 
     def run(self) -> str:
         self._check_kinds()
+        if _is_native(self.text):
+            return self.text
         try:
             self._inline_aliases()
             written = self._rewritten()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from shardwright.errors import ShardingError
+from shardwright.ir.context import reduction_kinds
 from shardwright.memo import current_session, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.registry import Notation, Shape
@@ -20,6 +21,7 @@ from shardwright.notation.sdy.parser import Parser
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = [
+    "has_kinds_of",
     "parse_axes",
     "parse_axis",
     "parse_axis_lists",
@@ -152,7 +154,7 @@ def print_sharding(sharding: TensorSharding) -> str:
     """`#sdy.sharding<@mesh, [{"x"}, {?}]>`.
 
     Raises:
-        ShardingError: offsets, halos, or a reduction kind other than sum, which this dialect's parser does not know.
+        ShardingError: offsets, halos, or a kinds of reduction that the installed parser does not know.
     """
     return "#sdy.sharding" + _inner(sharding)
 
@@ -171,14 +173,22 @@ def _inner(sharding: TensorSharding) -> str:
     text = f"<{where}, [{', '.join(print_dimension(dim, mesh) for dim in sharding.dims)}]"
     if sharding.replicated:
         text += f", replicated={print_axes(sharding.replicated, mesh)}"
-    for kind in dict.fromkeys(p.kind for p in sharding.partial):
-        if kind != "sum":
-            raise ShardingError(
-                f"this version of sdy cannot express a tensor partial by {kind}", cause=f"sharding {sharding!r}"
-            )
-        axes = [p.axis for p in sharding.partial if p.kind == kind]
-        text += f", unreduced={print_axes(axes, mesh)}"
+    if not has_kinds_of(sharding):
+        kinds = " and ".join(dict.fromkeys(p.kind for p in sharding.partial))
+        raise ShardingError(
+            f"this version of sdy cannot express a tensor partial by {kinds}", cause=f"sharding {sharding!r}"
+        )
+    if sharding.partial:
+        kind = sharding.partial[0].kind
+        axes = [p.axis for p in sharding.partial]
+        text += f", unreduced={kind if kind != 'sum' else ''}{print_axes(axes, mesh)}"
     return text + ">"
+
+
+def has_kinds_of(sharding: TensorSharding) -> bool:
+    """Whether the installed sdy can say how the contributions of a partial tensor combine: by one kind that it has."""
+    kinds = {p.kind for p in sharding.partial}
+    return kinds <= {"sum"} or (len(kinds) == 1 and kinds <= set(reduction_kinds()))
 
 
 def print_dimension(dim: DimSharding, mesh: Mesh) -> str:

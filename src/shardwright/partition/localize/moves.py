@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes
+from shardwright.notation.sdy.collectives import combining_kind
 from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves
 from shardwright.partition.localize.checks import require_axes
 from shardwright.partition.localize.collectives import (
@@ -20,7 +21,6 @@ from shardwright.partition.localize.collectives import (
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.registry import Shardings, localizer
-from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
 
@@ -79,7 +79,8 @@ def _all_reduce(
     mesh = target[0].mesh
     axes = parse_axes(signature.text("reduction_axes") or "{}", mesh)
     require_axes("the result", target[0], source[0].axes)
-    return (local_all_reduce(ctx, operands[0], axes, _kind(source[0], axes), mesh),)
+    kind = combining_kind(signature.text("reduction_op"), source[0], axes)
+    return (local_all_reduce(ctx, operands[0], axes, kind, mesh),)
 
 
 @localizer("sdy.reduce_scatter")
@@ -89,19 +90,12 @@ def _reduce_scatter(
     mesh = target[0].mesh
     axes = parse_axis_lists(signature.text("reduce_scatter_axes") or "", mesh)
     require_axes("the result", target[0], _joined(source[0].axes, axes))
-    kind = _kind(source[0], tuple(axis for scattered in axes for axis in scattered))
+    scattered = tuple(axis for dim in axes for axis in dim)
+    kind = combining_kind(signature.text("reduction_op"), source[0], scattered)
     value = operands[0]
-    for dim, scattered in enumerate(axes):
-        value = local_reduce_scatter(ctx, value, scattered, dim, kind, mesh)
+    for dim, part in enumerate(axes):
+        value = local_reduce_scatter(ctx, value, part, dim, kind, mesh)
     return (value,)
-
-
-def _kind(source: TensorSharding, axes: Axes) -> str:
-    """How the contributions along `axes` combine; along axes on which nothing is said to be partial, by sum."""
-    kinds = {p.kind for p in source.partial if any(p.axis.overlaps(axis) for axis in axes)}
-    if len(kinds) > 1:
-        raise ShardingError(f"one collective cannot combine contributions by {' and '.join(sorted(kinds))}")
-    return kinds.pop() if kinds else "sum"
 
 
 @localizer("sdy.collective_permute")
