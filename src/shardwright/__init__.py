@@ -13,6 +13,11 @@ first asked for, so that importing this takes no time: MLIR alone takes a fifth 
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:  # `python -m shardwright`: modules beside programs are not ours
+    sys.path.append(sys.path.pop(0))
+
 from typing import TYPE_CHECKING, Any
 
 from shardwright.lazy import VIEWS, loaded

@@ -15,13 +15,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["children", "finish_output", "forget", "hold_output", "prepare", "unfinished", "write_descriptor"]
+__all__ = [
+    "children",
+    "finish_output",
+    "forget",
+    "hold_output",
+    "prepare",
+    "remove_folder",
+    "unfinished",
+    "write_descriptor",
+]
 
 children: set[int] = set()
 """The processes that work for this one, which end with it."""
 
 unfinished: set[Path] = set()
-"""Files that are half written and go with this process."""
+"""Files that are half written, and folders for the time being; they go with this process."""
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
@@ -115,6 +124,14 @@ def write_descriptor(descriptor: int, data: bytes) -> None:
             select.select([], [descriptor], [])
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of files, if it is there."""
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
 def _open_standard_streams() -> None:
     """Give closed standard streams a descriptor: the next file that is opened would get it, and what is printed."""
     for descriptor in range(3):
@@ -131,9 +148,13 @@ def _end(number: int, frame: object) -> None:
     for child in list(children):
         with suppress(OSError):
             os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     for path in list(unfinished):
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
+        if path.is_dir():
+            remove_folder(path)
+        else:
+            with suppress(OSError):
+                path.unlink()
     with suppress(OSError):
         if os.isatty(2):
             os.write(2, _SHOW_CURSOR)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -19,6 +25,20 @@ from shardwright.runtime.shards import assemble, cut
 from shardwright.sharding import TensorSharding
 
 DOUBLE = "func.func @main(%a: {0}) -> {0} {{ %0 = stablehlo.add %a, %a : {0} return %0 : {0} }}"
+
+ENDLESS = """
+func.func @main(%a: tensor<i32>) -> tensor<i32> {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %0 = stablehlo.while(%x = %a) : tensor<i32> cond {
+    %t = stablehlo.compare NE, %x, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %y = stablehlo.add %x, %two : tensor<i32>
+    stablehlo.return %y : tensor<i32>
+  }
+  return %0 : tensor<i32>
+}"""
 
 
 def test_unsharded_keeps_64_bits() -> None:
@@ -93,29 +113,95 @@ def test_wrong_number_of_inputs_is_a_diagnostic() -> None:
 
 
 def test_an_endless_program_is_given_up() -> None:
-    module = """
-    func.func @main(%a: tensor<i32>) -> tensor<i32> {
-      %one = stablehlo.constant dense<1> : tensor<i32>
-      %two = stablehlo.constant dense<2> : tensor<i32>
-      %0 = stablehlo.while(%x = %a) : tensor<i32> cond {
-        %t = stablehlo.compare NE, %x, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %t : tensor<i1>
-      } do {
-        %y = stablehlo.add %x, %two : tensor<i32>
-        stablehlo.return %y : tensor<i32>
-      }
-      return %0 : tensor<i32>
-    }"""
     with pytest.raises(ShardingError, match="longer than 3 seconds"):
-        execute_unsharded(module, [np.array(0, np.int32)], timeout=3)
+        execute_unsharded(ENDLESS, [np.array(0, np.int32)], timeout=3)
 
 
 def test_a_process_that_dies_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XLA refuses unknown flags by aborting, like it does much else."""
+    """XLA refuses unknown flags by ending its process, as it does much else."""
     monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
-    with pytest.raises(ShardingError, match="process that runs the program") as caught:
+    with pytest.raises(ShardingError, match="process that runs the program ended with status 1") as caught:
         execute_unsharded(DOUBLE.format("tensor<1xf32>"), [np.ones(1, np.float32)])
+    assert caught.value.diagnostic.cause.startswith("it is the program for one device; its last words:")
     assert "xla_no_such_flag" in caught.value.diagnostic.cause
+    assert caught.value.diagnostic.remedy
+
+
+def test_a_process_that_is_killed_is_a_diagnostic() -> None:
+    """A call of a Python function that another process has."""
+    module = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%a) {mhlo.backend_config = {index = 0 : ui64}}
+          : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }"""
+    with pytest.raises(ShardingError, match=r"was ended by signal \d+ \(SIG") as caught:
+        execute_unsharded(module, [np.ones(4, np.float32)])
+    assert caught.value.diagnostic.remedy
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, empty."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def test_modules_of_the_current_folder_are_not_run(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by `python -m`, which looks there first, nor by an empty entry of PYTHONPATH."""
+    for name in ("json", "numpy", "jax", "jaxlib", "shardwright", "typing"):
+        (temporary / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the current folder')")
+    monkeypatch.chdir(temporary)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(("", *sys.path)))
+    (result,) = execute_unsharded(DOUBLE.format("tensor<1xf32>"), [np.ones(1, np.float32)])
+    assert result.tolist() == [2.0]
+
+
+def test_a_folder_for_temporary_files_that_is_none(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(temporary / "gone"))
+    with pytest.raises(ShardingError, match=r"gone: error: .*No such file or directory") as caught:
+        execute_unsharded(DOUBLE.format("tensor<1xf32>"), [np.ones(1, np.float32)])
+    assert "TMPDIR" in caught.value.diagnostic.remedy
+
+
+@pytest.mark.parametrize(("size", "message"), [(1 << 16, "cannot be handed"), (1, "results of the program cannot")])
+def test_a_folder_for_temporary_files_that_is_full(temporary: Path, size: int, message: str) -> None:
+    """Files may not be larger than what either the inputs or the results take."""
+    module = f"""func.func @main(%a: tensor<{size}xf32>) -> tensor<{size}x65536xf32> {{
+      %0 = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<{size}xf32>) -> tensor<{size}x65536xf32>
+      return %0 : tensor<{size}x65536xf32>
+    }}"""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, before[1]))
+    try:
+        with pytest.raises(ShardingError, match=message) as caught:
+            execute_unsharded(module, [np.ones(size, np.float32)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.diagnostic.location == str(temporary)
+    assert "TMPDIR" in caught.value.diagnostic.remedy
+    assert os.listdir(temporary) == []
+
+
+def test_a_worker_ends_with_its_parent_and_so_does_its_folder(temporary: Path) -> None:
+    """However the parent ends, and whatever the worker is at: here, a loop without an end."""
+    code = "from tests.runtime.test_execute import *; execute_unsharded(ENDLESS, [np.array(0, np.int32)])"
+    path = os.pathsep.join((str(Path(__file__).parents[2]), *sys.path))
+    parent = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path})
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    until(lambda: bool(children.read_text().split()))
+    (worker,) = children.read_text().split()
+    busy = Path(f"/proc/{worker}/task")
+    until(lambda: len(list(busy.iterdir())) > 4)  # XLA's threads are there
+    parent.kill()
+    parent.wait()
+    until(lambda: not os.listdir(temporary) and not Path(f"/proc/{worker}").exists())
+
+
+def until(is_so: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -152,7 +151,7 @@ def _write_beside(target: Path, data: bytes) -> Path:
     before = target.stat() if target.exists() else None
     if before is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    part = target.with_name(f".shardwright-{secrets.token_hex(8)}.part")
+    part = target.with_name(f".shardwright-{os.urandom(8).hex()}.part")
     unfinished.add(part)
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

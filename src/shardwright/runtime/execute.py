@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
+from shardwright.process import children, remove_folder, unfinished
 from shardwright.runtime.arrays import Array
-from shardwright.runtime.jobs import Execution, Job, load_results, save_jobs
+from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Execution", "Job", "execute_local", "execute_unsharded", "run_jobs", "try_jobs"]
@@ -22,6 +26,7 @@ DEFAULT_TIMEOUT = 600.0
 """Seconds after which a worker is given up."""
 
 _STDERR_LINES = 12
+_OTHER_FOLDER = "make room there, or set TMPDIR to a folder that exists, can be written and has room"
 
 
 def execute_unsharded(
@@ -97,56 +102,129 @@ def run_jobs(jobs: Sequence[Job], *, timeout: float = DEFAULT_TIMEOUT) -> list[E
 
 
 def try_jobs(jobs: Sequence[Job], *, timeout: float = DEFAULT_TIMEOUT) -> list[Execution | ShardingError]:
-    """Run jobs as `run_jobs`, giving the error of each that fails."""
-    with tempfile.TemporaryDirectory(prefix="shardwright-") as name:
-        folder = Path(name)
+    """Run jobs as `run_jobs`, giving the error of each that fails.
+
+    Raises:
+        ShardingError: there is no place for temporary files, or no process can be started.
+    """
+    with _temporary_folder() as folder:
         save_jobs(folder, jobs)
-        said = _work(folder, max((job.devices for job in jobs), default=1), timeout)
+        status = _work(folder, max((job.devices for job in jobs), default=1), timeout)
         results: list[Execution | ShardingError] = []
-        for result in load_results(folder, len(jobs)):
+        for job, result in zip(jobs, load_results(folder, len(jobs)), strict=True):
             if isinstance(result, Execution):
                 results.append(result)
             else:
-                results.append(ShardingError(result) if result is not None else said)
-    return results
+                results.append(ShardingError(result) if result is not None else _died(job, status, folder, timeout))
+        return results
 
 
-def _work(folder: Path, devices: int, timeout: float) -> ShardingError:
-    """Run the worker on `folder`; what to say of a job of which it left no result."""
-    command = [sys.executable, "-m", "shardwright.runtime.worker", str(folder)]
-    with (folder / "stderr").open("wb") as stderr:
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """A folder for as long as it is used.
+
+    Raises:
+        ShardingError: it cannot be made, or what is to be handed over does not fit.
+    """
+    place = os.environ.get("TMPDIR") or tempfile.gettempdir()
+    folder = Path(place, f"shardwright-{os.urandom(8).hex()}")
+    unfinished.add(folder)
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    except OSError as error:
+        raise ShardingError(
+            f"the program cannot be handed to the process that runs it: {error.strerror or error}",
+            location=place,
+            cause="programs, inputs and results go through files in the folder for temporary files",
+            remedy=_OTHER_FOLDER,
+        ) from None
+    finally:
+        remove_folder(folder)
+        unfinished.discard(folder)
+
+
+def _work(folder: Path, devices: int, timeout: float) -> int | None:
+    """The exit status of the worker on `folder`; `None` where it took too long."""
+    command = [sys.executable, "-P", "-m", "shardwright.runtime.worker", str(folder)]
+    with (
+        (folder / "stderr").open("wb") as stderr,
+        subprocess.Popen(
+            command, env=_environment(devices), stdin=subprocess.PIPE, stdout=stderr, stderr=stderr
+        ) as worker,
+    ):  # it watches its standard input, which closes when this process ends
+        children.add(worker.pid)
         try:
-            status = subprocess.run(
-                command, env=_environment(devices), stdout=stderr, stderr=stderr, timeout=timeout, check=False
-            ).returncode
+            return worker.wait(timeout)
         except subprocess.TimeoutExpired:
-            return ShardingError(
-                f"running the program took longer than {timeout:g} seconds",
-                cause=_last_lines(folder / "stderr"),
-                remedy="allow more time, or run a smaller program",
-            )
-    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-    return ShardingError(f"the process that runs the program {how}", cause=_last_lines(folder / "stderr"))
+            return None
+        finally:
+            worker.kill()
+            worker.wait()
+            children.discard(worker.pid)
+
+
+def _died(job: Job, status: int | None, folder: Path, timeout: float) -> ShardingError:
+    """What to say of a job of which a worker left no result."""
+    which = "the program for one device" if job.mesh is None else f"the per-device program, on {job.devices} devices"
+    lines = _last_lines(folder / "stderr")
+    cause = f"it is {which}" + (f"; its last words:\n{lines}" if lines else "")
+    if status is None:
+        return ShardingError(
+            f"running the program took longer than {timeout:g} seconds",
+            cause=cause,
+            remedy="allow more time, or run a smaller program",
+        )
+    if status == NO_ROOM:
+        return ShardingError(
+            "the results of the program cannot be written",
+            location=str(folder.parent),
+            cause=cause,
+            remedy=_OTHER_FOLDER,
+        )
+    if status == -signal.SIGKILL:
+        remedy = "if nobody ended it, memory ran out: run a smaller program, or on fewer devices"
+    else:
+        remedy = "change what its last words name, or run parts of the program to find what XLA fails on"
+    return ShardingError(f"the process that runs the program {_ending(status)}", cause=cause, remedy=remedy)
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:
+        return f"was ended by signal {-status}"
 
 
 def _environment(devices: int) -> dict[str, str]:
-    """This environment with so many virtual CPU devices and no compilation cache."""
+    """This environment with so many virtual CPU devices, no compilation cache, and this package to be imported."""
     flags = [
         flag
         for flag in os.environ.get("XLA_FLAGS", "").split()
         if not flag.startswith("--xla_force_host_platform_device_count")
     ]
     flags.append(f"--xla_force_host_platform_device_count={devices}")
-    source = str(Path(__file__).parents[2])
-    path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
     return {
         **os.environ,
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": path,
+        "PYTHONPATH": _python_path(os.environ.get("PYTHONPATH", "")),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "XLA_FLAGS": " ".join(flags),
     }
+
+
+def _python_path(given: str) -> str:
+    """`PYTHONPATH` for a worker: the one given, after the folder of this package where it is not installed.
+
+    An empty entry would be the current folder, in which a user's `json.py` may lie.
+    """
+    source = str(Path(__file__).parents[2])
+    installed = source in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    parts = [*([] if installed else [source]), *given.split(os.pathsep)]
+    return os.pathsep.join(part for part in parts if part)
 
 
 def _last_lines(path: Path) -> str:

@@ -15,7 +15,10 @@ from shardwright.runtime.arrays import Array, load_arrays, save_arrays
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
-__all__ = ["Execution", "Job", "load_jobs", "load_results", "save_jobs", "save_results"]
+__all__ = ["NO_ROOM", "Execution", "Job", "load_jobs", "load_results", "save_jobs", "save_results"]
+
+NO_ROOM = 74
+"""Exit status of a worker whose results cannot be written: the `EX_IOERR` of `sysexits.h`."""
 
 
 @dataclass(frozen=True, eq=False)
