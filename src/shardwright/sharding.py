@@ -212,7 +212,12 @@ class TensorSharding(Hashed):
         return all(size % axes_size(dim.axes) == 0 for size, dim in zip(shape, self.dims, strict=True))
 
     def evenly_dividing(self, shape: Sequence[int]) -> TensorSharding:
-        """The longest major part of each dimension's axes that divides `shape`; may end in sub-axes."""
+        """The longest major part of each dimension's axes that divides `shape`; may end in sub-axes.
+
+        What lies on one device alone, of which dimensions say nothing, is not split.
+        """
+        if self.mesh.is_maximal:
+            return self
         dims = tuple(
             dim if size % axes_size(dim.axes) == 0 else replace(dim, axes=truncate_by_divisor(dim.axes, size))
             for size, dim in zip(shape, self.dims, strict=True)

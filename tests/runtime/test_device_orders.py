@@ -129,3 +129,50 @@ func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@b, [{"y"}, {
     again = sw.load(plan.partition().module("explicit")).plan()
     for spmd in (plan.partition(), again.partition()):
         np.testing.assert_array_equal(spmd.compile()(x)[0], x.max(1))
+
+
+ALONE = """
+sdy.mesh @one = <[], device_ids=[1]>
+func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@one, []>},
+                %y: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {"y"}]>})
+    -> (tensor<8x16xf32>, tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@one, []>}) {
+  %0 = stablehlo.add %x, %y : tensor<8x16xf32>
+  return %0, %0 : tensor<8x16xf32>, tensor<8x16xf32>
+}"""
+MAXIMAL = """
+module attributes {mhlo.num_partitions = 8 : i32} {
+func.func @main(%x: tensor<8x16xf32> {mhlo.sharding = "{maximal device=1}"},
+                %y: tensor<8x16xf32> {mhlo.sharding = "{devices=[2,4]<=[8]}"})
+    -> (tensor<8x16xf32>, tensor<8x16xf32> {mhlo.sharding = "{maximal device=2}"}) {
+  %0 = stablehlo.add %x, %y : tensor<8x16xf32>
+  return %0, %0 : tensor<8x16xf32>, tensor<8x16xf32>
+}}"""
+
+
+@pytest.mark.parametrize("text", [module("a", ALONE), MAXIMAL], ids=["sdy", "mhlo"])
+def test_what_is_to_be_on_one_device_is_on_all(text: str) -> None:
+    plan = sw.load(text).plan()
+    assert [sharding.is_replicated for sharding in (plan.arguments["x"], plan.results["result1"])] == [True, True]
+    assert plan.in_shardings[0].is_fully_replicated
+    spmd = plan.partition()
+    found = spmd.compile()(X, X)
+    np.testing.assert_array_equal(found[0], 2 * X)
+    np.testing.assert_array_equal(found[1], 2 * X)
+    assert found[1].is_fully_replicated
+    assert [note for note in spmd.notes if "device 1 alone" in note.message], "that it is on all of them is said"
+
+
+def test_meshes_of_other_axes_are_refused_at_the_line() -> None:
+    text = (
+        module("a", "").strip()
+        + """
+sdy.mesh @z = <["z"=8]>
+func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {"y"}]>}) -> tensor<8x16xf32> {
+  %0 = stablehlo.negate %x : tensor<8x16xf32>
+  %1 = sdy.reshard %0 <@z, [{"z"}, {}]> : tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}"""
+    )
+    with pytest.raises(sw.ShardingError, match=r"is on Mesh\(z=8\), argument 'x' on Mesh\(x=2, y=4\)") as caught:
+        sw.load(text).plan().partition()
+    assert caught.value.diagnostic.location == "-:7"

@@ -1,17 +1,19 @@
-"""Layouts that can be stated at a program's boundary and that no local op or collective here keeps."""
+"""Layouts that can be stated in a program and that no local op or collective here keeps."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.sharding import TensorSharding
 
-__all__ = ["check_boundary"]
+__all__ = ["alone", "check_boundary"]
 
 
 def check_boundary(graph: Graph) -> None:
-    """Refuse shardings with offsets or halos, arguments that are partial by another kind than sum, and effects on one
-    device.
+    """Refuse shardings with offsets or halos, arguments that are partial by another kind than sum, meshes of different
+    axes, and effects on one device.
 
     Raises:
         ShardingError: naming the first such argument, op or result.
@@ -22,6 +24,8 @@ def check_boundary(graph: Graph) -> None:
         if sharding is not None and any(p.kind != "sum" for p in sharding.partial):
             raise _refused(f"argument {name!r} is partial by another kind than sum", sharding, graph.locations.source)
     said = {*graph.shardings, *main.result_shardings}
+    if len({sharding.mesh.axes for sharding in said if sharding is not None and sharding.mesh.axes}) > 1:
+        raise _other_axes(graph)
     if any(map(_bounded, said)):
         raise _first_bounded(graph)
     if any(map(_is_on_one_device, said)):
@@ -50,20 +54,45 @@ def _check_effects(graph: Graph) -> None:
             )
 
 
-def _first_bounded(graph: Graph) -> ShardingError:
-    """What to say of the first sharding with offsets or halos."""
-    main = graph.main
+def _stated(graph: Graph) -> Iterator[tuple[str, TensorSharding | None, str, str]]:
+    """What has a sharding, that sharding, where it stands and in which op: arguments, values, results."""
+    main, source = graph.main, graph.locations.source
     for name, value in zip(main.argument_names, main.block.arguments, strict=True):
-        if _bounded(sharding := graph.shardings[value]):
-            return _refused(f"argument {name!r} has offsets or halos", sharding, graph.locations.source)
+        yield f"argument {name!r}", graph.shardings[value], source, "func.func"
     for op in graph.walk():
         for value in (*op.results, *(value for block in op.regions for value in block.arguments)):
-            if _bounded(sharding := graph.shardings[value]):
-                where = str(graph.locations[op.location])
-                return _refused(f"a value of {op.name} has offsets or halos", sharding, where, op.signature.label)
-    pairs = zip(main.result_names, main.result_shardings, strict=True)
-    name, sharding = next(pair for pair in pairs if _bounded(pair[1]))
-    return _refused(f"result {name!r} has offsets or halos", sharding, graph.locations.source)
+            yield f"a value of {op.name}", graph.shardings[value], str(graph.locations[op.location]), op.signature.label
+    for name, sharding in zip(main.result_names, main.result_shardings, strict=True):
+        yield f"result {name!r}", sharding, source, "func.func"
+
+
+def alone(graph: Graph) -> Iterator[tuple[str, str, int]]:
+    """What is to be on one device alone: its name as users know it, where it stands, and the device."""
+    if not any(mesh.is_maximal for mesh in graph.meshes.values()):
+        return
+    for what, sharding, where, _ in _stated(graph):
+        if sharding is not None and sharding.mesh.is_maximal:
+            yield what, where, sharding.mesh.device_id(0)
+
+
+def _first_bounded(graph: Graph) -> ShardingError:
+    """What to say of the first sharding with offsets or halos."""
+    what, sharding, where, op = next(entry for entry in _stated(graph) if _bounded(entry[1]))
+    return _refused(f"{what} has offsets or halos", sharding, where, op)
+
+
+def _other_axes(graph: Graph) -> ShardingError:
+    """What to say of the first sharding on a mesh of other axes than the first."""
+    stated = [(what, said.mesh, where, op) for what, said, where, op in _stated(graph) if said and said.mesh.axes]
+    first, mesh = stated[0][:2]
+    what, other, where, op = next(entry for entry in stated if entry[1].axes != mesh.axes)
+    return ShardingError(
+        f"{what} is on {other!r}, {first} on {mesh!r}, and cannot be partitioned together",
+        op=op,
+        location=where,
+        cause="nothing is resharded between meshes of different axes, only between orders of devices",
+        remedy='use one mesh for all: its axes can be split into sub-axes, as in "x":(1)2',
+    )
 
 
 def _refused(message: str, sharding: TensorSharding | None, where: str, op: str = "func.func") -> ShardingError:

@@ -19,7 +19,7 @@ from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
 from shardwright.partition.assign import Assignment, assign
-from shardwright.partition.boundary import check_boundary
+from shardwright.partition.boundary import alone, check_boundary
 from shardwright.partition.check import check, is_explicit
 from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.inner import emit_reduced
@@ -115,6 +115,10 @@ class _Materializer:
         operands = [self.values.want(self.env[v], s) for v, s in zip(returned, said, strict=True)]
         self.builder.append(main.block.terminator.signature, operands)
         made.result_shardings = list(said)
+        self.notes += [
+            Note(what, where, f"it is to be on device {device} alone, and is on all: each runs every op", 0)
+            for what, where, device in alone(self.source)
+        ]
         return Explicit(self.graph, tuple(self.notes))
 
     # --- values

@@ -233,8 +233,9 @@ class Plan:
         for number, value in enumerate(values):
             type = self.graph.types[value]
             sharding = (said[number] if said is not None else None) or self.graph.shardings[value]
-            layout = (sharding or replicated(self.mesh, type.rank)).closed().evenly_dividing(type.dims)
-            layouts.append(layout)
+            if sharding is None or sharding.mesh.is_maximal:
+                sharding = replicated(self.mesh, type.rank)  # every device runs every op, so each holds it
+            layouts.append(sharding.closed().evenly_dividing(type.dims))
         return layouts
 
     def _named(self, shardings: list[TensorSharding], attributes: list[dict[str, str]]) -> list[NamedSharding]:
