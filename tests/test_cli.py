@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -316,31 +314,3 @@ def _many_ops(count: int) -> str:
     lines = [f"  %v{i + 1} = stablehlo.tanh %v{i} : tensor<16x64xf32>" for i in range(count)]
     head = ANNOTATED[: ANNOTATED.index("  %y")].replace("%x", "%v0")
     return "\n".join([head.rstrip(), *lines, f"  return %v{count} : tensor<16x64xf32>", "}", ""])
-
-
-README = Path(__file__).parents[1] / "README.md"
-
-
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-
-
-def _readme_commands() -> list[str]:
-    lines = "\n".join(_blocks("")).splitlines()
-    return [line.split("#")[0].strip() for line in lines if line.startswith("shardwright ")]
-
-
-def test_commands_of_the_readme_work_one_after_the_other(folder: Path) -> None:
-    (folder / "examples").symlink_to(README.parent / "examples")
-    (folder / "matmul.mlir").write_text(_blocks("mlir")[0])
-    commands = _readme_commands()
-    assert len(commands) > 8
-    for line in commands:
-        good(*shlex.split(line)[1:])
-
-
-def test_the_python_of_the_readme_works(folder: Path) -> None:
-    (folder / "readme.py").write_text(_blocks("python")[0])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, "readme.py"], capture_output=True, text=True, env=environment, check=False)
-    assert (done.returncode, done.stdout.splitlines()[:1]) == (0, ["[{model}, {}]"]), done.stderr
