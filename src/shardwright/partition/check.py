@@ -9,12 +9,11 @@ from __future__ import annotations
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
-from shardwright.mesh import AxisRef
 from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
 from shardwright.partition.emit import SDY_COLLECTIVES, step_of
 from shardwright.partition.splits import linear_operands, splits_of
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["check", "is_explicit"]
 
@@ -145,27 +144,35 @@ class _Checker:
         for factor, axes in enumerate(factors):
             if axes and factor not in splits.allowed:
                 raise self.fail(op, f"it is split along a factor of size {rule.sizes[factor]} and cannot be")
-        made = {axis for factor in rule.reduction for axis in factors[factor]}
+        made = {Partial(axis, splits.kind) for factor in rule.reduction for axis in factors[factor]}
         self.partials(op, made, operands, results)
 
     def partials(
-        self, op: Op, made: set[AxisRef], operands: list[TensorSharding | None], results: list[TensorSharding | None]
+        self, op: Op, made: set[Partial], operands: list[TensorSharding | None], results: list[TensorSharding | None]
     ) -> None:
         """Results are partial along the reduction's axes and those of partial operands that the op is linear in."""
-        held = {n: set(s.partial_axes) for n, s in enumerate(operands) if s is not None and s.partial}
-        passed: set[AxisRef] = set().union(*held.values()) if held else set()
+        held = {n: set(s.partial) for n, s in enumerate(operands) if s is not None and s.partial}
+        passed: set[Partial] = set().union(*held.values()) if held else set()
         if held and not any(
-            set(held) == set(together) and len({frozenset(axes) for axes in held.values()}) == 1
+            set(held) == set(together) and len({frozenset(partial) for partial in held.values()}) == 1
             for together in linear_operands(op.signature)
         ):
             raise self.fail(op, f"operands {sorted(held)} are partial and the op is not linear in them")
+        if any(partial.kind != "sum" for partial in passed):
+            raise self.fail(op, "it is linear, and an operand is partial by another kind than sum")
         for layout in results:
-            if layout is not None and not _same_axes(layout, made | passed):
-                raise self.fail(op, f"its result is partial along {layout.partial_axes}, not along {made | passed}")
+            if layout is not None and not _same_partial(layout, made | passed):
+                raise self.fail(op, f"its result is partial along {layout.partial}, not along {made | passed}")
 
 
-def _same_axes(layout: TensorSharding, axes: set[AxisRef]) -> bool:
-    return layout.mesh.in_order(layout.partial_axes) == layout.mesh.in_order(axes)
+def _same_partial(layout: TensorSharding, partial: set[Partial]) -> bool:
+    kinds = {p.kind for p in (*layout.partial, *partial)}
+    in_order = layout.mesh.in_order
+    return all(
+        in_order(p.axis for p in layout.partial if p.kind == kind)
+        == in_order(p.axis for p in partial if p.kind == kind)
+        for kind in kinds
+    )
 
 
 def _is_splat(signature: Signature) -> bool:

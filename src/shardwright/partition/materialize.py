@@ -23,6 +23,7 @@ from shardwright.partition.boundary import alone, check_boundary
 from shardwright.partition.check import check, is_explicit
 from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.inner import emit_reduced
+from shardwright.partition.kinds import check_kinds
 from shardwright.partition.splits import check_supported
 from shardwright.partition.values import Value, Values
 from shardwright.reshard.plan import reshard_cost
@@ -64,9 +65,11 @@ def materialize(graph: Graph) -> Explicit:
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
-            cannot be partitioned: with offsets or halos, or of an argument that is partial by another kind than sum.
+            cannot be partitioned: with offsets or halos, of an argument that is partial by another kind than sum, or
+            of a value that is partial by another kind than its op combines by.
     """
     check_boundary(graph)
+    check_kinds(graph)
     if is_explicit(graph):
         check(graph)
         return Explicit(graph, ())
