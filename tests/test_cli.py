@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardwright.cli import cli
-from shardwright.cli import given as module
+from shardwright.frontends import load as module
 
 COMMANDS = ("run", "propagate", "partition", "verify")
 MATMUL = """\

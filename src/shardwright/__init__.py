@@ -18,9 +18,9 @@ import sys
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:  # `python -m shardwright`: modules beside programs are not ours
     sys.path.append(sys.path.pop(0))
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shardwright.lazy import VIEWS, loaded
+from shardwright.lazy import VIEWS, names_at
 
 if TYPE_CHECKING:
     from jax.sharding import PartitionSpec as P
@@ -79,12 +79,7 @@ _HOMES = {
 
 
 if not TYPE_CHECKING:  # to a type checker this would mean that any name can be imported
-
-    def __getattr__(name: str) -> Any:
-        """Load a public name."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return globals().setdefault(name, loaded(_HOMES[name]))
+    __getattr__ = names_at(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

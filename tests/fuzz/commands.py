@@ -6,7 +6,7 @@ import random
 import re
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
-from shardwright.notation.conversion import module_notation_names
+from shardwright.notation.module_notations import module_notation_names
 from shardwright.notation.registry import notations
 from shardwright.passes.registry import Option, Pass, Pipeline, passes
 from shardwright.passes.upstream import is_upstream

@@ -17,7 +17,8 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.convert import convert_content
 from shardwright.frontends.load import parse_source
 from shardwright.ir.context import load_module
-from shardwright.notation.conversion import as_generic, module_notation_names
+from shardwright.notation.conversion import as_generic
+from shardwright.notation.module_notations import module_notation_names
 from shardwright.opt.printing import bytecode
 from shardwright.program import Program
 from tests.partition.processes.instances import MAKERS as PROCESS_MAKERS

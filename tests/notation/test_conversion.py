@@ -10,7 +10,8 @@ import pytest
 
 import shardwright as sw
 from shardwright.ir.graph import Graph
-from shardwright.notation.conversion import convert_module, mentions, module_notation_names, notation_of, open_module
+from shardwright.notation.conversion import convert_module, open_module
+from shardwright.notation.module_notations import mentions, module_notation_names, notation_of
 from shardwright.notation.modules import read
 from shardwright.sharding import TensorSharding, replicated
 

@@ -12,7 +12,8 @@ import pytest
 import shardwright.passes.sharding_propagation  # noqa: F401  (registers the pass)
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
-from shardwright.notation.conversion import as_generic, module_notation
+from shardwright.notation.conversion import as_generic
+from shardwright.notation.module_notations import module_notation
 from shardwright.passes.registry import Pass, pass_named
 from shardwright.rules.registry import forget_rule, rule
 from tests.oracles import peers

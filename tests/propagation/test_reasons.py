@@ -10,7 +10,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.mesh import AxisRef
 from shardwright.notation.modules import read
-from shardwright.propagation import Explanation, Recording, explain, find_value, format_explanation, propagate
+from shardwright.propagation import Explanation, Recording, find_value, format_explanation, propagate
+from shardwright.propagation.explain import explain
 from tests.propagation.programs import random_program
 
 _COUNT = int(os.environ.get("SHARDWRIGHT_FUZZ", "40"))

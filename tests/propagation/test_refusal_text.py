@@ -6,7 +6,8 @@ import pytest
 
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read
-from shardwright.propagation import Explanation, Recording, explain, find_value, propagate
+from shardwright.propagation import Explanation, Recording, find_value, propagate
+from shardwright.propagation.explain import explain
 
 _T = "tensor<12xf32>"
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from shardwright.cli.given import Given, epilog, print_json, program_options, progress
-from shardwright.propagation import Annotation, Explanation
-from shardwright.report.explanation import print_explanations
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
-from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:
+    from shardwright.propagation import Annotation, Explanation
+    from shardwright.sharding import TensorSharding
 
 
 @click.command(
@@ -34,6 +35,8 @@ def explain(file: str, value: str, everything: bool, **options: Any) -> None:
     VALUE is an argument or result by name, FILE:LINE for all that is made there, the name of a location, or a number
     as `shardwright propagate FILE` prints it. "result NAME" is the result where an argument has that name too.
     """
+    from shardwright.report.explanation import print_explanations
+
     given = Given(file, **options)
     with progress() as clock:
         found = given.shard(given.load(clock)).explain(value)

@@ -1,4 +1,7 @@
-"""What the commands have in common: the program they are given, their options, and how they answer."""
+"""What the commands have in common: the program they are given, their options, and how they answer.
+
+Here and in the files of the commands, what a command runs is imported where it runs: a help text needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
-from shardwright.frontends.annotate import program_mesh
 from shardwright.frontends.files import is_standard_output, write_file
-from shardwright.frontends.load import load_source
 from shardwright.frontends.specs import GRAMMAR, parse_argument_option, parse_mesh_option
 from shardwright.notation.registry import Shape
-from shardwright.program import Plan, Program
 from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
 from shardwright.words import counted
+
+if TYPE_CHECKING:
+    from shardwright.program import Plan, Program
 
 __all__ = [
     "VIRTUAL_DEVICES",
@@ -74,11 +76,16 @@ class Given:
 
     def load(self, clock: Clock) -> Program:
         """The program, read."""
+        from shardwright.frontends.load import load_source
+        from shardwright.program import Program
+
         with clock.stage("load"):
             return Program(load_source(self.file), clock=clock)
 
     def shard(self, program: Program, limit: int | None = None) -> Plan:
         """The program with all shardings, after a look at how many devices that takes."""
+        from shardwright.frontends.annotate import program_mesh
+
         program.check_shardable()
         mesh = None if self.mesh is None else parse_mesh_option(self.mesh)
         args = self._arguments()
@@ -221,11 +228,10 @@ def print_json(value: Summary) -> None:
 @contextmanager
 def progress() -> Iterator[Clock]:
     """A clock whose stages show on standard error while they run, where that is a terminal."""
-    errors: Console = console(stderr=True)
-    if not errors.is_terminal:
+    if sys.stderr is None or not sys.stderr.isatty():
         yield Clock()
         return
-    with errors.status("starting") as status:
+    with console(stderr=True).status("starting") as status:
         yield Clock(lambda stage: status.update(_WORK.get(stage, stage)))
 
 

@@ -11,17 +11,13 @@ import click
 
 from shardwright.cli.given import examples, parse_shape, print_json
 from shardwright.errors import Diagnostic, ShardingError
-from shardwright.frontends.convert import convert_content
 from shardwright.frontends.files import is_standard_output, write_file
-from shardwright.frontends.load import content_of
 from shardwright.frontends.specs import parse_mesh_option
-from shardwright.notation.conversion import module_notation_names, notation_of
+from shardwright.notation.module_notations import module_notation_names, notation_of
 from shardwright.notation.registry import Shape, notation_names, parse_text, print_text
 from shardwright.report.devices import describe_mesh, mesh_line
 from shardwright.report.layout import Page, console
-from shardwright.report.show import describe_picture, picture, print_picture
 from shardwright.report.summary import Summary
-from shardwright.report.svg import picture_svg
 from shardwright.report.text import print_summary
 from shardwright.sharding import TensorSharding
 
@@ -67,6 +63,9 @@ def _described(sharding: TensorSharding, shape: Shape) -> Summary:
 @click.option("-o", "--output", metavar="OUT.svg", help="Write the picture as SVG (- is standard output).")
 def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str | None) -> None:
     """Draw a sharding: the tensor cut into tiles with the devices on each, and the slice that each device holds."""
+    from shardwright.report.show import describe_picture, picture, print_picture
+    from shardwright.report.svg import picture_svg
+
     if output is not None and Path(output).suffix.lower() not in ("", ".svg"):
         raise ShardingError(
             f"cannot write a picture as {Path(output).suffix!r}",
@@ -122,6 +121,9 @@ def convert(file: str | None, to: str, output: str | None, sharding: str | None,
 
 
 def _convert_module(file: str, to: str, output: str | None, shape: str | None, mesh: str | None, as_json: bool) -> None:
+    from shardwright.frontends.convert import convert_content
+    from shardwright.frontends.load import content_of
+
     if shape is not None or mesh is not None:
         raise click.UsageError("--shape and --mesh go with --sharding; a module says both itself")
     if to == "all":

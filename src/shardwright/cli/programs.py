@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from shardwright.cli.given import (
     VIRTUAL_DEVICES,
@@ -22,8 +21,7 @@ from shardwright.cli.given import (
     progress,
 )
 from shardwright.frontends.files import make_folder, write_files
-from shardwright.per_device import PerDevice
-from shardwright.program import STAGES, Plan, Spmd
+from shardwright.program import STAGES
 from shardwright.report.summary import (
     Summary,
     describe_per_device,
@@ -31,7 +29,10 @@ from shardwright.report.summary import (
     describe_spmd,
     describe_verification,
 )
-from shardwright.runtime.inputs import load_inputs
+
+if TYPE_CHECKING:
+    from shardwright.per_device import PerDevice
+    from shardwright.program import Plan, Spmd
 
 
 @click.command(
@@ -51,7 +52,7 @@ def run(file: str, inputs: str | None, seed: int, output: str | None, **options:
     given = Given(file, **options)
     folder = Path(output) if output is not None else Path(f"{_stem(file)}.stages")
     with progress() as clock:
-        arrays = None if inputs is None else load_inputs(inputs)
+        arrays = _given_inputs(inputs)
         program = given.load(clock)
         if program.is_per_device:
             answer(given, _run_per_device(given, program.per_device(), arrays, seed, folder))
@@ -128,7 +129,7 @@ def verify(file: str, inputs: str | None, seed: int, **options: Any) -> int:
     """Run FILE sharded on virtual devices and unsharded, and compare the results."""
     given = Given(file, **options)
     with progress() as clock:
-        arrays = None if inputs is None else load_inputs(inputs)
+        arrays = _given_inputs(inputs)
         spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
         verification = spmd.verify(arrays, seed=seed)
     plan = describe_plan(spmd.plan)
@@ -140,6 +141,8 @@ def _run_per_device(
     given: Given, program: PerDevice, arrays: Mapping[str, Any] | None, seed: int, folder: Path
 ) -> Summary:
     """Lower and run, and write the module and the results, one row a device."""
+    import numpy as np
+
     given.check_unsharded()
     check_devices(program.mesh.size, given.devices, VIRTUAL_DEVICES, program.name)
     text = program.module()
@@ -151,6 +154,14 @@ def _run_per_device(
     np.savez(archive, **arrays_by_name)
     write_files({module: text, file: archive.getvalue()})
     return {**describe_per_device(program, results), "written": {"local": module, "results": file}}
+
+
+def _given_inputs(file: str | None) -> Mapping[str, Any] | None:
+    if file is None:
+        return None
+    from shardwright.runtime.inputs import load_inputs
+
+    return load_inputs(file)
 
 
 def _with_dropped(plan: Plan, summary: Summary) -> Summary:

@@ -20,7 +20,8 @@ from shardwright.ir.context import as_text, context, ir, module_text
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.notation.conversion import notation_of, open_module
+from shardwright.notation.conversion import open_module
+from shardwright.notation.module_notations import notation_of
 from shardwright.notation.sdy.meshes import lift_inlined_meshes
 from shardwright.partition.processes import grids
 from shardwright.words import kind_of

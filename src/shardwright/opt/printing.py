@@ -9,7 +9,7 @@ import sys
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import is_standard_output, write_file
 from shardwright.ir.context import ir
-from shardwright.notation.conversion import ModuleNotation, notation_of
+from shardwright.notation.module_notations import ModuleNotation, notation_of
 from shardwright.opt.flags import Settings
 from shardwright.process import finish_output, forget
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, load_module
-from shardwright.notation.conversion import ModuleNotation, as_generic, notation_of
+from shardwright.notation.conversion import as_generic
+from shardwright.notation.module_notations import ModuleNotation, notation_of
 from shardwright.opt.diagnostics import Text
 
 __all__ = ["OUR_DIALECTS", "Generic", "decoded", "read_input", "read_module"]

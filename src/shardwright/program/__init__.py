@@ -8,8 +8,36 @@
 Each is a value: `shard` can be called again with other shardings, `partition` again after that.
 """
 
-from shardwright.program.plan import Plan
-from shardwright.program.program import Program, from_jax, load
-from shardwright.program.spmd import STAGES, Spmd
+from __future__ import annotations
 
-__all__ = ["STAGES", "Plan", "Program", "Spmd", "from_jax", "load"]
+from typing import TYPE_CHECKING
+
+from shardwright.lazy import names_at
+
+if TYPE_CHECKING:
+    from shardwright.program.plan import Plan
+    from shardwright.program.program import Program, from_jax, load
+    from shardwright.program.spmd import Spmd
+    from shardwright.program.stages import STAGES
+
+__all__ = [
+    "Plan",
+    "Program",
+    "from_jax",
+    "load",
+    "STAGES",
+    "Spmd",
+]
+
+_HOMES = {
+    "Plan": "shardwright.program.plan:Plan",
+    "Program": "shardwright.program.program:Program",
+    "from_jax": "shardwright.program.program:from_jax",
+    "load": "shardwright.program.program:load",
+    "STAGES": "shardwright.program.stages:STAGES",
+    "Spmd": "shardwright.program.spmd:Spmd",
+}
+"""Name → where it is defined: loaded when it is asked for."""
+
+if not TYPE_CHECKING:
+    __getattr__ = names_at(__name__, _HOMES)

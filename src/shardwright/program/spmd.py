@@ -18,6 +18,7 @@ from shardwright.frontends.files import write_file
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
 from shardwright.partition import Explicit, Note
+from shardwright.program.stages import STAGES
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.inputs import make_inputs
 from shardwright.runtime.verify import Verification, verify
@@ -28,10 +29,7 @@ if TYPE_CHECKING:
     from shardwright.frontends.compiled import Compiled
     from shardwright.program.plan import Plan
 
-__all__ = ["STAGES", "Spmd"]
-
-STAGES = ("propagated", "explicit", "local")
-"""The modules a program goes through, in order."""
+__all__ = ["Spmd"]
 
 Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 """Arrays by argument name, or the positional arguments of the function."""

@@ -4,41 +4,72 @@
 tells afterwards why a value is sharded as it is.
 """
 
-from shardwright.propagation.derivation import Dropped
-from shardwright.propagation.explain import explain, explain_values
-from shardwright.propagation.explanation import (
-    Annotation,
-    Chain,
-    Explanation,
-    Explanations,
-    Link,
-    Stop,
-    format_explanation,
-)
-from shardwright.propagation.find import find_value
-from shardwright.propagation.method import FACTORS, STRATEGIES
-from shardwright.propagation.pipeline import propagate, propagate_only
-from shardwright.propagation.reasons import Recording
-from shardwright.propagation.strategies import DEFAULT_STRATEGY, STRATEGY_WORDS, check_strategy
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardwright.lazy import names_at
+
+if TYPE_CHECKING:
+    from shardwright.propagation.derivation import Dropped
+    from shardwright.propagation.explain import explain_values
+    from shardwright.propagation.explanation import (
+        Annotation,
+        Chain,
+        Explanation,
+        Explanations,
+        Link,
+        Stop,
+        format_explanation,
+    )
+    from shardwright.propagation.find import find_value
+    from shardwright.propagation.method import FACTORS, STRATEGIES
+    from shardwright.propagation.pipeline import propagate, propagate_only
+    from shardwright.propagation.reasons import Recording
+    from shardwright.propagation.strategies import DEFAULT_STRATEGY, STRATEGY_WORDS, check_strategy
 
 __all__ = [
-    "DEFAULT_STRATEGY",
-    "FACTORS",
-    "STRATEGIES",
-    "STRATEGY_WORDS",
+    "Dropped",
+    "explain_values",
     "Annotation",
     "Chain",
-    "Dropped",
     "Explanation",
     "Explanations",
     "Link",
-    "Recording",
     "Stop",
-    "check_strategy",
-    "explain",
-    "explain_values",
-    "find_value",
     "format_explanation",
+    "find_value",
+    "FACTORS",
+    "STRATEGIES",
     "propagate",
     "propagate_only",
+    "Recording",
+    "DEFAULT_STRATEGY",
+    "STRATEGY_WORDS",
+    "check_strategy",
 ]
+
+_HOMES = {
+    "Dropped": "shardwright.propagation.derivation:Dropped",
+    "explain_values": "shardwright.propagation.explain:explain_values",
+    "Annotation": "shardwright.propagation.explanation:Annotation",
+    "Chain": "shardwright.propagation.explanation:Chain",
+    "Explanation": "shardwright.propagation.explanation:Explanation",
+    "Explanations": "shardwright.propagation.explanation:Explanations",
+    "Link": "shardwright.propagation.explanation:Link",
+    "Stop": "shardwright.propagation.explanation:Stop",
+    "format_explanation": "shardwright.propagation.explanation:format_explanation",
+    "find_value": "shardwright.propagation.find:find_value",
+    "FACTORS": "shardwright.propagation.method:FACTORS",
+    "STRATEGIES": "shardwright.propagation.method:STRATEGIES",
+    "propagate": "shardwright.propagation.pipeline:propagate",
+    "propagate_only": "shardwright.propagation.pipeline:propagate_only",
+    "Recording": "shardwright.propagation.reasons:Recording",
+    "DEFAULT_STRATEGY": "shardwright.propagation.strategies:DEFAULT_STRATEGY",
+    "STRATEGY_WORDS": "shardwright.propagation.strategies:STRATEGY_WORDS",
+    "check_strategy": "shardwright.propagation.strategies:check_strategy",
+}
+"""Name → where it is defined: loaded when it is asked for."""
+
+if not TYPE_CHECKING:
+    __getattr__ = names_at(__name__, _HOMES)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["Page", "console"]
 
@@ -19,6 +20,8 @@ _GAP = "   "
 
 def console(*, stderr: bool = False) -> Console:
     """A console that breaks no line by itself; it writes colours to terminals only."""
+    from rich.console import Console  # here and below: rich is loaded when something is printed
+
     return Console(file=sys.stderr if stderr else sys.stdout, highlight=False, soft_wrap=True, emoji=False)
 
 
@@ -48,6 +51,8 @@ class Page:
 
     def print(self, out: Console) -> None:
         """Print the lines in their styles."""
+        from rich.text import Text
+
         for text, style in self.lines:
             out.print(Text(text, style=style))
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shardwright.ir.graph import Graph
-from shardwright.per_device import PerDevice
-from shardwright.program import Plan, Program, Spmd
 from shardwright.report.devices import describe_mesh
-from shardwright.runtime.arrays import Array
-from shardwright.runtime.shards import ReplicaDifference
-from shardwright.runtime.verify import OutputDifference, Verification
+
+if TYPE_CHECKING:
+    from shardwright.ir.graph import Graph
+    from shardwright.per_device import PerDevice
+    from shardwright.program import Plan, Program, Spmd
+    from shardwright.runtime.arrays import Array
+    from shardwright.runtime.shards import ReplicaDifference
+    from shardwright.runtime.verify import OutputDifference, Verification
 
 __all__ = [
     "Summary",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from shardwright.report.devices import mesh_line
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
 from shardwright.words import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["bytes_text", "difference_text", "print_summary", "seconds_text", "summary_page"]
 

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.memo import uncollected
-from shardwright.notation.conversion import ModuleNotation
 from shardwright.notation.hlo.exporter import Exporter
 from shardwright.notation.hlo.importer import Importer
+from shardwright.notation.module_notations import ModuleNotation
 
 __all__ = ["export_module", "import_module", "looks_like"]
 

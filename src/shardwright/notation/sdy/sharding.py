@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from shardwright.errors import ShardingError
-from shardwright.ir.context import reduction_kinds
 from shardwright.memo import current_session, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.registry import Notation, Shape
@@ -188,7 +187,11 @@ def _inner(sharding: TensorSharding) -> str:
 def has_kinds_of(sharding: TensorSharding) -> bool:
     """Whether the installed sdy can say how the contributions of a partial tensor combine: by one kind that it has."""
     kinds = {p.kind for p in sharding.partial}
-    return kinds <= {"sum"} or (len(kinds) == 1 and kinds <= set(reduction_kinds()))
+    if kinds <= {"sum"}:
+        return True
+    from shardwright.ir.context import reduction_kinds  # MLIR, which reading and printing texts does without
+
+    return len(kinds) == 1 and kinds <= set(reduction_kinds())
 
 
 def print_dimension(dim: DimSharding, mesh: Mesh) -> str:

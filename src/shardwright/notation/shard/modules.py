@@ -20,11 +20,11 @@ import re
 from functools import partial
 
 from shardwright.ir.context import ir
-from shardwright.notation.conversion import ModuleNotation, mentions
 from shardwright.notation.forms.bytecode import verify_bytecode
 from shardwright.notation.forms.canonical import canonicalize
 from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom, to_generic
+from shardwright.notation.module_notations import ModuleNotation, mentions
 from shardwright.notation.shard.exporter import export_module
 from shardwright.notation.shard.importer import import_module
 
