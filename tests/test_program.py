@@ -183,6 +183,51 @@ def test_the_order_of_devices_is_that_of_the_mesh() -> None:
     assert spmd.verify([x, w]).ok
 
 
+def double_elsewhere(x: Any) -> Any:
+    return jax.pure_callback(lambda a: np.asarray(a) * 2, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+
+
+def test_a_program_that_calls_python_is_refused_at_its_line() -> None:
+    """Its module names the function by a number; without the process that knows it, XLA ends its process."""
+    program = sw.from_jax(double_elsewhere, jnp.ones((8, 4)))
+    spmd = program.shard(sw.Mesh(x=8), args={0: "x,-"}).partition()
+    for run in (spmd.verify, spmd.compile):
+        with pytest.raises(sw.ShardingError, match="cannot be run apart from the process that made it") as caught:
+            run()
+        assert caught.value.diagnostic.op == "stablehlo.custom_call @xla_ffi_python_cpu_callback"
+        assert caught.value.diagnostic.location.startswith(f"{__file__}:")
+
+
+def test_what_ends_its_process_is_tried_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardwright.program.spmd.check_callbacks", lambda graph: None)
+    program = sw.from_jax(double_elsewhere, jnp.ones((8, 4)))
+    spmd = program.shard(sw.Mesh(x=8), args={0: "x,-"}).partition()
+    with pytest.raises(sw.ShardingError, match=r"was ended by signal \d+ \(SIG"):
+        spmd.compile()
+
+
+def test_a_program_is_tried_once_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    spmd = sw.load(MATMUL).shard(MESH, args={"w": "-,model"}).partition()
+    with sw.Session():
+        spmd.compile()
+        monkeypatch.setattr("shardwright.runtime.execute.try_jobs", None)
+        spmd.compile()
+    monkeypatch.undo()
+    with sw.Session():
+        assert spmd.verify().ok
+        monkeypatch.setattr("shardwright.runtime.execute.try_jobs", None)
+        spmd.compile()
+    with sw.Session():
+        spmd.compile(trial=False)
+
+
+def test_a_trial_does_not_wait_for_numbers_that_never_come() -> None:
+    """On zeros this loop has no end."""
+    program = sw.from_jax(lambda x: jax.lax.while_loop(lambda v: v.sum() < 99, lambda v: v * 2, x), jnp.ones((8, 4)))
+    spmd = program.shard(sw.Mesh(x=8), args={0: "x,-"}).partition()
+    assert float(spmd.compile()(np.ones((8, 4), np.float32)).sum()) == 128.0
+
+
 def test_too_few_devices_for_compile() -> None:
     spmd = sw.load(MATMUL).shard(sw.Mesh(data=16), args={"x": "data,."}).partition()
     with pytest.raises(sw.ShardingError, match="this process has 8"):

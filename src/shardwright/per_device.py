@@ -27,6 +27,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.partition.processes import lower, stacked
 from shardwright.runtime.arrays import Array
+from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.execute import execute_local
 from shardwright.runtime.inputs import make_inputs
 from shardwright.sharding import TensorSharding
@@ -110,6 +111,7 @@ class PerDevice:
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run.
         """
+        check_callbacks(self.local)
         arrays = self.inputs(inputs, seed=seed)
         main = self.local.main
         types = self._rows(main.block.terminator.operands)

@@ -58,7 +58,7 @@ def run(file: str, inputs: str | None, seed: int, output: str | None, **options:
             answer(given, _run_per_device(given, program.per_device(), arrays, seed, folder))
             return 0
         spmd = given.shard(program, VIRTUAL_DEVICES).partition()
-        spmd.inputs(arrays, seed=seed)  # inputs that do not fit are said before anything is written
+        _check_before_writing(spmd, arrays, seed)
         written = _write_stages(spmd, folder)
         verification = spmd.verify(arrays, seed=seed)
     summary = {
@@ -162,6 +162,13 @@ def _given_inputs(file: str | None) -> Mapping[str, Any] | None:
     from shardwright.runtime.inputs import load_inputs
 
     return load_inputs(file)
+
+
+def _check_before_writing(spmd: Spmd, arrays: Mapping[str, Any] | None, seed: int) -> None:
+    from shardwright.runtime.callbacks import check_callbacks
+
+    check_callbacks(spmd.local)
+    spmd.inputs(arrays, seed=seed)
 
 
 def _with_dropped(plan: Plan, summary: Summary) -> Summary:

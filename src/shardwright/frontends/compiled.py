@@ -14,6 +14,7 @@ from shardwright.frontends.placement import mesh_devices, named_shardings
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
+from shardwright.runtime.execute import try_first
 from shardwright.runtime.xla import compile_local
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
@@ -73,7 +74,7 @@ class Compiled:
                 self._executable.placed(number, leaf, sharding)
                 for number, (leaf, sharding) in enumerate(zip(leaves, self.in_shardings, strict=True))
             ]
-            shards = self._executable.call(placed)
+            shards = _called(self._executable, placed)
             return [
                 jax.make_array_from_single_device_arrays(type.dims, sharding, parts)
                 for type, sharding, parts in zip(self._out_types, self.out_shardings, shards, strict=True)
@@ -93,6 +94,17 @@ class Compiled:
         ]
 
 
+def _called(executable: Any, arguments: Sequence[jax.Array]) -> Any:
+    try:
+        return executable.call(arguments)
+    except jax.errors.JaxRuntimeError as error:
+        raise ShardingError(
+            "XLA cannot run the per-device program",
+            cause=str(error).split("\n", 1)[0],
+            remedy="verify() runs it in a process of its own and shows what XLA says",
+        ) from None
+
+
 def compile_program(
     module: str,
     mesh: Mesh,
@@ -101,6 +113,7 @@ def compile_program(
     in_types: dict[str, TensorType],
     out_types: Sequence[TensorType],
     call: Call | None,
+    trial: bool,
 ) -> Compiled:
     """Compile a per-device module for the devices of this process.
 
@@ -112,12 +125,15 @@ def compile_program(
         in_types: Global type of each argument by name.
         out_types: Global type of each result.
         call: How the function was called that it comes from.
+        trial: Whether to compile and run it on zeros in another process first, where devices are CPUs.
 
     Raises:
-        ShardingError: fewer devices here than the mesh has, or a module that XLA refuses.
+        ShardingError: fewer devices here than the mesh has, a module that XLA refuses, or one that ends processes.
     """
-    mesh_devices(mesh)
+    devices = mesh_devices(mesh)
     named = named_shardings([*in_shardings, *out_shardings])  # before XLA, which takes longer to refuse
+    if trial and devices.flat[0].platform == "cpu":
+        try_first(module, mesh, in_shardings, list(in_types.values()))
     try:
         executable = compile_local(module, mesh)
     except (jax.errors.JaxRuntimeError, ValueError) as error:

@@ -20,6 +20,7 @@ from shardwright.notation import modules
 from shardwright.partition import Explicit, Note
 from shardwright.program.stages import STAGES
 from shardwright.runtime.arrays import Array
+from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.inputs import make_inputs
 from shardwright.runtime.verify import Verification, verify
 from shardwright.sharding import TensorSharding
@@ -140,6 +141,7 @@ class Spmd:
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run.
         """
+        check_callbacks(self.local)
         with self.clock.stage("inputs"):
             arrays = self.inputs(inputs, seed=seed)
         with self.clock.stage("verify"):
@@ -154,14 +156,21 @@ class Spmd:
                 list(self.plan.program.results),
             )
 
-    def compile(self) -> Compiled:
+    def compile(self, *, trial: bool = True) -> Compiled:
         """A callable that runs this on the devices of this process, called as the original function is.
 
         Arguments are placed as the plan says; results are `jax.Array`s with `NamedSharding`s; donation is kept.
 
+        Arguments:
+            trial: Compile and run it on zeros in another process first, unless this session has verified it, so that
+                this process does not end by what XLA makes of it. Only where devices are CPUs; others are taken by this
+                process already. `False` saves the time of compiling twice.
+
         Raises:
-            ShardingError: fewer devices here than the mesh has, or a module that XLA refuses.
+            ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls back into
+                Python, or one that ends the process on trial.
         """
+        check_callbacks(self.local)
         from shardwright.frontends.compiled import compile_program  # imports jax, which most commands do without
 
         program = self.plan.program
@@ -174,6 +183,7 @@ class Spmd:
                 program.arguments,
                 list(program.results.values()),
                 program.call,
+                trial,
             )
 
 

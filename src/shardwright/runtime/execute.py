@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -14,19 +15,33 @@ from pathlib import Path
 
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
+from shardwright.memo import current_session
 from shardwright.mesh import Mesh
 from shardwright.process import children, remove_folder, unfinished
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Execution", "Job", "execute_local", "execute_unsharded", "run_jobs", "try_jobs"]
+__all__ = [
+    "Execution",
+    "Job",
+    "WorkerDied",
+    "execute_local",
+    "execute_unsharded",
+    "run_jobs",
+    "try_first",
+    "try_jobs",
+]
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds after which a worker is given up."""
 
 _STDERR_LINES = 12
 _OTHER_FOLDER = "make room there, or set TMPDIR to a folder that exists, can be written and has room"
+
+
+class WorkerDied(ShardingError):
+    """A program has ended the process that ran it, or was not done in time."""
 
 
 def execute_unsharded(
@@ -113,10 +128,36 @@ def try_jobs(jobs: Sequence[Job], *, timeout: float = DEFAULT_TIMEOUT) -> list[E
         results: list[Execution | ShardingError] = []
         for job, result in zip(jobs, load_results(folder, len(jobs)), strict=True):
             if isinstance(result, Execution):
+                _survivors()[_key(job)] = True
                 results.append(result)
             else:
                 results.append(ShardingError(result) if result is not None else _died(job, status, folder, timeout))
         return results
+
+
+def try_first(module: str, mesh: Mesh, in_shardings: Sequence[TensorSharding], in_types: Sequence[TensorType]) -> None:
+    """Compile and run a per-device module on zeros in a process of its own, to know whether a process survives it.
+
+    What was run before in this session is not tried again. That XLA refuses it is no reason not to go on: it will say
+    so itself.
+
+    Raises:
+        WorkerDied: no process survives it.
+    """
+    job = Job(module, (), mesh, tuple(in_shardings), zeros=tuple(in_types))
+    if _key(job) not in _survivors():
+        (result,) = try_jobs([job])
+        if isinstance(result, WorkerDied):
+            raise result
+
+
+def _survivors() -> dict[object, object]:
+    """The modules, and meshes, that ran to their end in this session."""
+    return current_session().table(__name__)
+
+
+def _key(job: Job) -> object:
+    return hashlib.sha256(job.module.encode()).digest(), job.mesh
 
 
 @contextmanager
@@ -164,19 +205,19 @@ def _work(folder: Path, devices: int, timeout: float) -> int | None:
             children.discard(worker.pid)
 
 
-def _died(job: Job, status: int | None, folder: Path, timeout: float) -> ShardingError:
+def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerDied:
     """What to say of a job of which a worker left no result."""
     which = "the program for one device" if job.mesh is None else f"the per-device program, on {job.devices} devices"
     lines = _last_lines(folder / "stderr")
     cause = f"it is {which}" + (f"; its last words:\n{lines}" if lines else "")
     if status is None:
-        return ShardingError(
+        return WorkerDied(
             f"running the program took longer than {timeout:g} seconds",
             cause=cause,
             remedy="allow more time, or run a smaller program",
         )
     if status == NO_ROOM:
-        return ShardingError(
+        return WorkerDied(
             "the results of the program cannot be written",
             location=str(folder.parent),
             cause=cause,
@@ -186,7 +227,7 @@ def _died(job: Job, status: int | None, folder: Path, timeout: float) -> Shardin
         remedy = "if nobody ended it, memory ran out: run a smaller program, or on fewer devices"
     else:
         remedy = "change what its last words name, or run parts of the program to find what XLA fails on"
-    return ShardingError(f"the process that runs the program {_ending(status)}", cause=cause, remedy=remedy)
+    return WorkerDied(f"the process that runs the program {_ending(status)}", cause=cause, remedy=remedy)
 
 
 def _ending(status: int) -> str:

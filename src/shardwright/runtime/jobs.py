@@ -32,6 +32,7 @@ class Job:
         in_shardings: How each argument lies; used with a mesh only, as are the others.
         out_shardings: How each result lies.
         out_types: Global type of each result.
+        zeros: Global types of the arguments of a module to be tried on zeros, in place of inputs; it gives no outputs.
     """
 
     module: str
@@ -40,6 +41,7 @@ class Job:
     in_shardings: tuple[TensorSharding, ...] = ()
     out_shardings: tuple[TensorSharding, ...] = ()
     out_types: tuple[TensorType, ...] = ()
+    zeros: tuple[TensorType, ...] | None = None
 
     @property
     def devices(self) -> int:
@@ -76,6 +78,7 @@ def save_jobs(folder: Path, jobs: Sequence[Job]) -> None:
                 "in": [_sharding_out(sharding) for sharding in job.in_shardings],
                 "out": [_sharding_out(sharding) for sharding in job.out_shardings],
                 "types": [str(type) for type in job.out_types],
+                "zeros": None if job.zeros is None else [str(type) for type in job.zeros],
             }
         )
     (folder / "jobs.json").write_text(json.dumps(heads))
@@ -94,6 +97,7 @@ def load_jobs(folder: Path) -> list[Job]:
                 tuple(_sharding_in(sharding) for sharding in head["in"]),
                 tuple(_sharding_in(sharding) for sharding in head["out"]),
                 tuple(TensorType.parse(text) for text in head["types"]),
+                zeros=None if head["zeros"] is None else tuple(TensorType.parse(text) for text in head["zeros"]),
             )
         )
     return jobs

@@ -56,4 +56,4 @@ def _watch(folder: Path, parent: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    os._exit(main(sys.argv[1:]))  # at once, whatever a program on trial is still at

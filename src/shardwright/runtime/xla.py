@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from threading import Thread
 from typing import Any
 
 import jax
@@ -21,8 +22,9 @@ from jax.experimental.layout import Format, Layout
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, load_module
+from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.runtime.arrays import Array
+from shardwright.runtime.arrays import Array, numpy_dtype
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.shards import ReplicaDifference, assemble, cut
 from shardwright.sharding import TensorSharding
@@ -32,6 +34,8 @@ __all__ = ["Executable", "available_devices", "compile_local", "compile_unsharde
 
 
 _MEMORY_KIND = "mhlo.memory_kind"
+
+_TRIAL_SECONDS = 5.0
 
 
 class Executable:
@@ -201,10 +205,22 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
             else compile_local(job.module, job.mesh, platform)
         )
         compiled = time.perf_counter()
+        if job.zeros is not None:
+            _try(executable, job, job.zeros)
+            return Execution((), (), compiled - start, time.perf_counter() - compiled)
         outputs, differences = _run(executable, job)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         raise ShardingError(f"XLA cannot run the module: {error}", cause=_first_line(job.module)) from None
     return Execution(outputs, differences, compiled - start, time.perf_counter() - compiled)
+
+
+def _try(executable: Executable, job: Job, types: Sequence[TensorType]) -> None:
+    """Run on zeros, for as long as shows whether the process survives it; a loop may be waiting for other numbers."""
+    locals = [sharding.local_shape(type.dims) for sharding, type in zip(job.in_shardings, types, strict=True)]
+    zeros = [np.zeros(shape, numpy_dtype(type.dtype)) for shape, type in zip(locals, types, strict=True)]
+    thread = Thread(target=lambda: executable.run([[array] * len(executable.devices) for array in zeros]), daemon=True)
+    thread.start()
+    thread.join(_TRIAL_SECONDS)
 
 
 def _run(executable: Executable, job: Job) -> tuple[tuple[Array, ...], tuple[ReplicaDifference, ...]]:

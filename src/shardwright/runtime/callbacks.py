@@ -1,0 +1,44 @@
+"""Calls of Python from within a program, which no other process can make.
+
+JAX keeps the function in the process that lowered it; its module holds only a number or a pointer. Run elsewhere, XLA
+follows that to nowhere and ends the process.
+"""
+
+from __future__ import annotations
+
+import re
+
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Graph
+
+__all__ = ["check_callbacks"]
+
+_TARGET = re.compile(r"\w*python\w*_callback")
+"""`xla_ffi_python_cpu_callback`, `xla_python_gpu_callback`, … as `jax.pure_callback` and its relatives are lowered."""
+
+_ON_HOST = {"stablehlo.infeed": "it reads from the host", "stablehlo.outfeed": "it writes to the host"}
+
+
+def check_callbacks(graph: Graph) -> None:
+    """Whether a program can be run from its module alone.
+
+    Raises:
+        ShardingError: it calls back into Python, or reads from a host that feeds it nothing, at the line.
+    """
+    for op in graph.walk():
+        reason = _ON_HOST.get(op.name, "")
+        name = op.name
+        if op.name == "stablehlo.custom_call":
+            target = str(op.signature.get("call_target_name", ""))
+            if _TARGET.fullmatch(target):
+                name = f"{op.name} @{target}"
+                reason = "it calls a Python function that only the process which lowered it has"
+        if reason:
+            raise ShardingError(
+                "the program cannot be run apart from the process that made it",
+                op=name,
+                location=str(graph.locations[op.location]),
+                cause=reason,
+                remedy="leave it out (pure_callback, io_callback, debug.print, …), or run the function with jax.jit "
+                "and the plan's in_shardings and out_shardings",
+            )
