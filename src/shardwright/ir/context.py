@@ -6,7 +6,6 @@ jaxlib 0.10, 0.11 and 0.12; what one of them lacks is asked for here (`reduction
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 
 from jaxlib.mlir import ir, passmanager
@@ -14,9 +13,13 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mosaic_gpu_ext
 from jaxlib.mlir.dialects import builtin, chlo, func, mhlo, sdy, stablehlo  # noqa: F401 (else imported when first read)
 
 from shardwright.errors import ShardingError
+from shardwright.ir.escapes import without_bytes
+from shardwright.ir.nesting import DEEPEST_REGIONS, refuse_deep, too_deep
+from shardwright.ir.splats import refuse_splats
 
 __all__ = [
     "as_text",
+    "check_text",
     "context",
     "ir",
     "is_registered",
@@ -30,12 +33,8 @@ __all__ = [
     "stablehlo",
 ]
 
-_MAX_NESTING = 800
-"""Brackets within brackets that we let MLIR's recursive parser see; it dies of about 3,000 nested regions."""
-
 _BYTECODE = b"ML\xefR"
-_QUOTED = re.compile(rb'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"()[]{}<>"))
+_UNITS = {bytes: "byte", str: "character"}
 
 
 @lru_cache(maxsize=1)
@@ -79,38 +78,82 @@ def parse_type(text: str) -> ir.Type:
 
 
 def as_text(source: str | bytes, name: str = "-") -> str | bytes:
-    """Text as a string; MLIR bytecode and portable artifacts, which are no text, as they are.
+    """Text as a string, without a byte order mark; MLIR bytecode and portable artifacts, no text, as they are.
 
     Raises:
-        ShardingError: bytes that are neither.
+        ShardingError: what is neither.
     """
-    if isinstance(source, str) or source.startswith(_BYTECODE):
+    if isinstance(source, bytes) and source.startswith(_BYTECODE):
         return source
     try:
-        return source.decode()
-    except UnicodeDecodeError as error:
-        raise ShardingError(
-            "the file is neither MLIR text nor MLIR bytecode",
-            location=name,
-            cause=f"byte {error.start} is not UTF-8 text",
-            remedy="give StableHLO text, MLIR bytecode or a StableHLO portable artifact",
-        ) from None
+        text = source.decode() if isinstance(source, bytes) else source
+        text.encode()  # a string may hold what no file can
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise _no_text(f"{_UNITS[type(source)]} {error.start} is not UTF-8 text", name) from None
+    if "\0" in text:
+        raise _no_text(f"character {text.index(chr(0))} is NUL, which no text has", name)
+    return text.removeprefix("\ufeff")
+
+
+def _no_text(cause: str, name: str) -> ShardingError:
+    return ShardingError(
+        "the file is neither MLIR text nor MLIR bytecode",
+        location=name,
+        cause=cause,
+        remedy="give StableHLO text, MLIR bytecode or a StableHLO portable artifact",
+    )
 
 
 def load_module(source: str | bytes, name: str = "-") -> ir.Module:
     """Parse MLIR text, MLIR bytecode or a StableHLO portable artifact.
 
     Raises:
-        ShardingError: with the parser's message and the position in `name`, or for nesting no parser survives.
+        ShardingError: with the parser's message and the position in `name`, or for what the parser would not survive.
     """
     content = as_text(source, name)
     try:
         if isinstance(content, bytes):
             return _load_bytecode(content)
-        _check_nesting(content.encode(), name)
-        return ir.Module.parse(content, context=context())
-    except (ir.MLIRError, ValueError) as error:
+        depth = check_text(content, name)
+        module = ir.Module.parse(content, context=context())
+    except (ir.MLIRError, ValueError, MemoryError) as error:
         raise _parse_error(error, name) from None
+    if depth > DEEPEST_REGIONS:
+        _check_regions(module, name)
+    return module
+
+
+def check_text(text: str, name: str = "-") -> int:
+    """Refuse text that MLIR's parser or verifier would not survive, or would not come back from.
+
+    Returns:
+        How deep its brackets go, at most.
+
+    Raises:
+        ShardingError: the first such thing, at its line in `name`.
+    """
+    depth = refuse_deep(text, name)
+    refuse_splats(text, name)
+    readable = without_bytes(text, name)
+    if readable is not None:
+        try:
+            ir.Module.parse(readable, context=context())
+        except ir.MLIRError as error:
+            raise _parse_error(error, name) from None
+    return depth
+
+
+def _check_regions(module: ir.Module, name: str) -> None:
+    """Refuse a module with more regions within one another than what walks it is made for."""
+    level = [module.operation]
+    for _ in range(DEEPEST_REGIONS + 2):  # the module's own, and that of a function
+        if not level:
+            return
+        held = [view.operation for op in level for region in op.regions for block in region for view in block]
+        level = [op for op in held if len(op.regions)]
+    if level:
+        where = _position(level[0].location, name)
+        raise too_deep(level[0].name, "regions", DEEPEST_REGIONS, where)
 
 
 def _load_bytecode(data: bytes) -> ir.Module:
@@ -120,13 +163,17 @@ def _load_bytecode(data: bytes) -> ir.Module:
         return ir.Module.parse(data, context=context())
 
 
+def _position(location: ir.Location, name: str) -> str:
+    where = str(location).removeprefix('loc("').removesuffix(")").replace('"', "")
+    return name + where.removeprefix("-") if where.startswith("-") else f"{name} ({where})"
+
+
 def _parse_error(error: Exception, name: str) -> ShardingError:
     diagnostics = getattr(error, "error_diagnostics", None) or []
     if not diagnostics:
         return ShardingError(f"not valid MLIR: {error}", location=name)
     first = diagnostics[0]
-    where = str(first.location).removeprefix('loc("').removesuffix(")").replace('"', "")
-    where = name + where.removeprefix("-") if where.startswith("-") else f"{name} ({where})"
+    where = _position(first.location, name)
     notes = "; ".join(note.message for d in diagnostics for note in d.notes)
     more = "; ".join(d.message for d in diagnostics[1:3])
     return ShardingError(
@@ -135,48 +182,6 @@ def _parse_error(error: Exception, name: str) -> ShardingError:
         cause="; ".join(part for part in (more, notes) if part),
         remedy="correct the module; the position is where the parser stopped",
     )
-
-
-def _check_nesting(data: bytes, name: str) -> None:
-    """Refuse text whose brackets nest deeper than MLIR's recursive parser can follow.
-
-    Brackets alone are kept and matching pairs struck out, once a level: all of it at the speed of C.
-    """
-    brackets = _without_quoted(data).replace(b"->", b"").translate(None, _NOT_BRACKETS)
-    for _ in range(_MAX_NESTING):
-        shorter = brackets.replace(b"()", b"").replace(b"[]", b"").replace(b"{}", b"").replace(b"<>", b"")
-        if len(shorter) == len(brackets):
-            break
-        brackets = shorter
-    depth = 0
-    for bracket in brackets:
-        depth += 1 if bracket in b"([{<" else -1
-        if depth > _MAX_NESTING:
-            raise ShardingError(
-                f"regions or brackets are nested more than {_MAX_NESTING} deep",
-                location=f"{name}:{_deep_line(data)}",
-                cause="MLIR's parser is recursive and would exhaust the stack",
-                remedy="flatten the nested regions",
-            )
-
-
-def _without_quoted(data: bytes) -> bytes:
-    """Text without its strings and comments."""
-    if b"\\" in data or b"//" in data:
-        return _QUOTED.sub(b"", data)
-    return b"".join(data.split(b'"')[::2])  # five times as fast, where a quote can only begin or end a string
-
-
-def _deep_line(data: bytes) -> int:
-    """The line on which the nesting first exceeds what we accept."""
-    depth = 0
-    text = _QUOTED.sub(lambda match: b"\n" * match.group().count(b"\n"), data).replace(b"->", b"")
-    for number, line in enumerate(text.split(b"\n"), 1):
-        for bracket in line.translate(None, _NOT_BRACKETS):
-            depth += 1 if bracket in b"([{<" else -1
-            if depth > _MAX_NESTING:
-                return number
-    return 1
 
 
 def module_text(module: ir.Module, locations: bool = False) -> str:

@@ -17,7 +17,9 @@ from shardwright.ir.chunks import Unsure, op_column
 from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.fragments import Chunk, Form, FunctionText, Reduced, Row, reduce_text
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.inlining import MOST_COPIED
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.nesting import DEEPEST_CALLS
 from shardwright.ir.ops import CALLS
 from shardwright.ir.read import Reader, Readers
 from shardwright.ir.signature import Signature
@@ -235,6 +237,8 @@ class _Restorer:
         """Append the ops of a function called from location `caller` with values as arguments."""
         if symbol in self.calls:
             raise Unsure("recursion")
+        if len(self.calls) > DEEPEST_CALLS or (self.calls and len(self.types) > MOST_COPIED):
+            raise Unsure("calls that are too deep or too many")
         self.calls.append(symbol)
         body = self.bodies.get(symbol)
         if body is None:

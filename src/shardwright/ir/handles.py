@@ -10,6 +10,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, is_registered, parse_attribute
 from shardwright.ir.locations import pytree_path
+from shardwright.ir.nesting import DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.signature import Body, BodyOp
 from shardwright.ir.types import TensorType
@@ -19,12 +20,14 @@ __all__ = ["attributes_of", "body_of", "entries_of", "result_name", "unique_name
 _PROPERTIES = re.compile(r'(?:[^"]* = )?"[^"]*"\([^()]*\)(?:\[[^\]]*\])? <\{')
 
 
-def body_of(region: Any, parent: Any) -> Body:
-    """The computation inside op `parent`.
+def body_of(region: Any, parent: Any, depth: int = 1) -> Body:
+    """The computation inside op `parent`, which may hold others: this is one of `depth` levels.
 
     Raises:
-        ShardingError: it has several blocks, or reads values from outside.
+        ShardingError: it has several blocks, reads values from outside, or lies too deep.
     """
+    if depth > DEEPEST_REGIONS:
+        raise too_deep(parent.name, "computations", DEEPEST_REGIONS, "")
     if len(region.blocks) != 1:
         raise ShardingError(
             f"the computation inside {parent.name} has several blocks",
@@ -52,7 +55,7 @@ def body_of(region: Any, parent: Any) -> Body:
         for result in op.results:
             numbers[result] = len(numbers)
         types = tuple(TensorType.parse(str(result.type)) for result in op.results)
-        ops.append(BodyOp(op.name, attributes, operands, types, tuple(body_of(r, op) for r in op.regions)))
+        ops.append(BodyOp(op.name, attributes, operands, types, tuple(body_of(r, op, depth + 1) for r in op.regions)))
     return Body(tuple(TensorType.parse(str(argument.type)) for argument in block.arguments), tuple(ops))
 
 

@@ -13,7 +13,10 @@ from shardwright.ir.locations import LocationTable
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
-__all__ = ["CallSites", "Inlined", "bodiless", "uncallable"]
+__all__ = ["MOST_COPIED", "CallSites", "Inlined", "bodiless", "too_many", "uncallable"]
+
+MOST_COPIED = 1_000_000
+"""Ops that calls of functions read before may make; two calls a function, twenty functions deep, are as many."""
 
 
 class CallSites:
@@ -58,6 +61,11 @@ class Inlined:
     ops: list[Op]
     caller: int
 
+    @property
+    def size(self) -> int:
+        """How many ops a call makes, those in regions counted with the op that holds them."""
+        return len(self.ops) + self.end - self.first
+
     def again(
         self,
         arguments: tuple[int, ...],
@@ -98,6 +106,17 @@ def bodiless(function: str) -> ShardingError:
         op="func.func",
         cause="it is the entry of the program, and declared only",
         remedy="give its definition",
+    )
+
+
+def too_many(op: str, function: str, location: str) -> ShardingError:
+    """The refusal of a call, by an `op` at a location, with which a program becomes too large."""
+    return ShardingError(
+        f"with this call of @{function} the calls of the program make more than {MOST_COPIED} ops",
+        op=op,
+        location=location,
+        cause="a call is its function's ops, and calls that branch at every level double them each time",
+        remedy="use a loop, as stablehlo.while, for what is done again and again",
     )
 
 

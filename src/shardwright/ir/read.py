@@ -21,8 +21,9 @@ from shardwright.ir.context import ir
 from shardwright.ir.devices import check_meshes
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.handles import attributes_of, body_of, entries_of, result_name, unique_names, visibility_of
-from shardwright.ir.inlining import CallSites, Inlined, bodiless, uncallable
+from shardwright.ir.inlining import MOST_COPIED, CallSites, Inlined, bodiless, too_many, uncallable
 from shardwright.ir.locations import LocationTable, argument_name, position_of
+from shardwright.ir.nesting import DEEPEST_CALLS, DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.ops import BODY_OPS, CALLS, SHARDING_ATTRIBUTES
 from shardwright.ir.signature import Body, Signature
@@ -85,6 +86,8 @@ class Reader:
         self._interned: dict[Signature, Signature] = {}
         self._sites = CallSites(self.locations)
         self._inlined: dict[str, Inlined] = {}
+        self._copied = 0
+        self._depth = 0
 
     def read(self) -> Graph:
         """The graph."""
@@ -316,8 +319,17 @@ class Reader:
     def _region(self, region: Any, ids: dict[Any, int], op: Any) -> Block:
         body = self._only_block(region, op)
         block = Block(tuple([self._value(value, ids, op.location) for value in body.arguments]), [])
+        self._enter(op)
         self._ops(body, block.ops, ids)
+        self._depth -= 1
         return block
+
+    def _enter(self, op: Any) -> None:
+        """Go into a region of an op."""
+        self._depth += 1
+        if self._depth > DEEPEST_REGIONS:
+            where = str(self.locations[self._location(op.location)])
+            raise too_deep(op.name, "regions", DEEPEST_REGIONS, where)
 
     def _only_block(self, region: Any, op: Any) -> Any:
         if len(region.blocks) != 1:
@@ -342,6 +354,7 @@ class Reader:
         operands, ops = self._constrained(operands, incoming, op)
         into += ops
         is_computation = incoming.shardings is not None or outgoing.shardings is not None
+        self._check_call(name, symbol, location)
         arguments = tuple([self._value(v, {}, op.location) for v in body.arguments]) if is_computation else operands
         inside = self._called(symbol, body, arguments, location)
         if is_computation:
@@ -356,6 +369,15 @@ class Reader:
         returned, ops = self._constrained(returned, outgoing, op)
         into += ops
         ids.update(zip(op.results, returned, strict=True))
+
+    def _check_call(self, name: str, symbol: str, location: int) -> None:
+        """Refuse a call too deep, or with which all calls make too many ops."""
+        if len(self.calls) == DEEPEST_CALLS:
+            raise too_deep(name, "calls", DEEPEST_CALLS, str(self.locations[location]))
+        known = self._inlined.get(symbol)
+        self._copied += known.size if known is not None else 0
+        if self._copied > MOST_COPIED:
+            raise too_many(name, symbol, str(self.locations[location]))
 
     def _called(self, symbol: str, body: Any, arguments: tuple[int, ...], location: int) -> list[Op]:
         """The ops of a function called from a location, its return included."""

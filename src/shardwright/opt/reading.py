@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from shardwright.errors import ShardingError
-from shardwright.ir.context import context, ir, load_module
+from shardwright.ir.context import check_text, context, ir, load_module
 from shardwright.notation.conversion import as_generic
 from shardwright.notation.module_notations import ModuleNotation, notation_of
 from shardwright.opt.diagnostics import Text
@@ -112,10 +112,11 @@ def _is_alone(generic: Generic) -> bool:
     """Whether a text, where it parses, is one op that is no module; bytecode is read as a module.
 
     Raises:
-        ShardingError: several ops, or none.
+        ShardingError: several ops, or none, or what the parser would not survive.
     """
     if isinstance(generic.content, bytes):
         return False
+    check_text(generic.content, generic.text.name)
     try:
         op = ir.Operation.parse(generic.content, context=context())
     except ir.MLIRError as error:

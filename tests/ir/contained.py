@@ -1,0 +1,47 @@
+"""Texts given to the reader in a process of its own, of limited time and memory: some ended the process."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+
+__all__ = ["read_contained"]
+
+_READ = """
+import json, sys
+from shardwright.errors import ShardingError
+from shardwright.frontends.load import parse_source
+for text in json.load(sys.stdin):
+    try:
+        parse_source(text, "f.mlir")
+        answer = "read"
+    except ShardingError as error:
+        answer = str(error)
+    print(json.dumps(answer), flush=True)
+"""
+_SECONDS = 60
+_BYTES = 6 << 30
+
+
+def read_contained(texts: Sequence[str]) -> list[str]:
+    """For each text `read` or the diagnostic that it ends in; an assertion fails where the process dies of one."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _READ],
+        input=json.dumps(list(texts)),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=limit,  # no thread of this process holds a lock that the child needs
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(texts), f"text {len(answers)} ends the process: {done.returncode} {done.stderr[-2000:]}"
+    return answers
