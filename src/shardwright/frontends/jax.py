@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Call:
         kept: The leaves that are arguments of the module, in order; JAX may drop unused ones.
         names: The names of these, such as `params/w1`.
         name: Name of the function.
+        values: What it was lowered with, by name, where that was more than a shape.
     """
 
     in_tree: Any
@@ -51,6 +52,7 @@ class Call:
     kept: tuple[int, ...]
     names: tuple[str, ...]
     name: str
+    values: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the module from those of the function.
@@ -66,6 +68,16 @@ class Call:
                 remedy="give the same containers, static arguments left out",
             )
         return [self._leaf(leaves[number], number, name) for number, name in zip(self.kept, self.names, strict=True)]
+
+    def given(self) -> dict[str, Any]:
+        """What the function was lowered with as arrays of the module, by name; without what was donated since."""
+        found = {}
+        for number, name in zip(self.kept, self.names, strict=True):
+            value = self.values.get(name)
+            if value is None or (isinstance(value, jax.Array) and value.is_deleted()):
+                continue
+            found[name] = np.asarray(self._leaf(value, number, name))
+        return found
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The results of the function from those of the module."""
@@ -134,7 +146,34 @@ def lower(
     out_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.out_info))
     names = source.graph.main.argument_names
     kept = _kept(fn, args, kwargs, lowered.args_info, names, name)
-    return source, Call(lowered.in_tree, lowered.out_tree, in_leaves, out_leaves, kept, tuple(names), name)
+    values = _values(args, kwargs, jit, kept, names, lowered.in_tree)
+    return source, Call(lowered.in_tree, lowered.out_tree, in_leaves, out_leaves, kept, tuple(names), name, values)
+
+
+def _values(
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    jit: Mapping[str, Any],
+    kept: tuple[int, ...],
+    names: Sequence[str],
+    tree: Any,
+) -> dict[str, Any]:
+    """The arrays and numbers among the arguments, by the names of the module's; none where these cannot be matched."""
+    numbers, static = (jit.get(key, ()) for key in ("static_argnums", "static_argnames"))
+    numbers = (numbers,) if isinstance(numbers, int) else numbers
+    static = (static,) if isinstance(static, str) else static
+    skipped = {number % len(args) for number in numbers} if args else set()
+    dynamic = tuple(value for number, value in enumerate(args) if number not in skipped)
+    leaves, own = jax.tree.flatten((dynamic, {key: value for key, value in kwargs.items() if key not in static}))
+    if own != tree:
+        return {}
+    return {name: leaves[at] for at, name in zip(kept, names, strict=True) if _is_concrete(leaves[at])}
+
+
+def _is_concrete(leaf: Any) -> bool:
+    if isinstance(leaf, jax.Array):
+        return not isinstance(leaf, jax.core.Tracer)
+    return isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex))
 
 
 def _at_the_function(text: str, fn: Callable[..., Any]) -> str:

@@ -2,6 +2,10 @@
 
 An argument may say what its inputs look like: `{shardwright.input = "normal 0.02"}`. Known are `normal SCALE`,
 `uniform LOW HIGH`, `integers LOW HIGH` (the high end excluded) and `constant VALUE`.
+
+Where it says nothing, inputs are small normal numbers, not negative where the program takes roots of them, integers
+from 0 to 7 or below the size that they index (see `runtime.domains`), and random booleans. Where the results are no
+numbers all the same, other inputs are drawn: see `RUNGS`.
 """
 
 from __future__ import annotations
@@ -17,11 +21,15 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.types import TensorType
 from shardwright.runtime.arrays import Array, check_array, numpy_dtype
+from shardwright.runtime.domains import Domain
 
-__all__ = ["INPUT_ATTRIBUTE", "load_inputs", "make_inputs"]
+__all__ = ["INPUT_ATTRIBUTE", "RUNGS", "load_inputs", "make_inputs"]
 
 INPUT_ATTRIBUTE = "shardwright.input"
 """The attribute of an argument that says what its inputs look like."""
+
+RUNGS = ("as they come", "none of them negative, integers from 1 up", "all floating-point ones from 0.5 to 1")
+"""How inputs are drawn, from what serves most programs to what makes few results undefined."""
 
 _FORMS = {"normal": 1, "uniform": 2, "integers": 2, "constant": 1}
 _SCALE, _HIGH = 0.1, 8
@@ -34,6 +42,8 @@ def make_inputs(
     *,
     seed: int = 0,
     given: Mapping[str, Array] | None = None,
+    domains: Sequence[Domain] = (),
+    rung: int = 0,
 ) -> list[Array]:
     """One global array per argument.
 
@@ -43,6 +53,8 @@ def make_inputs(
         attributes: Their attributes as MLIR text (`Function.argument_attributes`); only `shardwright.input` counts.
         seed: Seed of the random numbers; an argument's depend on the seed and on its number alone.
         given: Arrays by name or by number (`"0"`), taken instead.
+        domains: What each argument can take, where its attributes say nothing.
+        rung: How those of arguments that say nothing are drawn: a number of `RUNGS`.
 
     Raises:
         ShardingError: a description that is not understood, or a given array that fits no argument.
@@ -57,7 +69,9 @@ def make_inputs(
             arrays.append(check_array(np.asarray(found), type, name))
             continue
         text = attributes[number].get(INPUT_ATTRIBUTE) if number < len(attributes) else None
-        arrays.append(_random(type, name, text, np.random.default_rng([seed, number])))
+        domain = domains[number] if number < len(domains) else Domain()
+        form, numbers = _default(type.dtype, domain, rung) if text is None else _parse(name, text)
+        arrays.append(_random(type, name, form, numbers, np.random.default_rng([seed, number])))
     if given:
         raise ShardingError(
             f"inputs {', '.join(sorted(given))} belong to no argument",
@@ -85,11 +99,15 @@ def load_inputs(path: str | Path) -> dict[str, Array]:
         ) from None
 
 
-def _random(type: TensorType, name: str, text: str | None, rng: np.random.Generator) -> Array:
+def _random(type: TensorType, name: str, form: str, numbers: list[float], rng: np.random.Generator) -> Array:
     if not type.is_tensor:
-        raise ShardingError(f"argument {name} has type {type}, which has no values to make up")
+        raise ShardingError(
+            f"argument {name} has type {type}, which has no values to make up",
+            op=f"argument {name}",
+            cause="tokens order effects and hold nothing: no array can be given for one",
+            remedy="make it inside the function, by stablehlo.create_token, and take it out of the arguments",
+        )
     dtype = numpy_dtype(type.dtype)
-    form, numbers = _parse(name, text) if text is not None else _default(type.dtype)
     shape = type.dims
     if form == "constant":
         return np.full(shape, numbers[0]).astype(dtype)
@@ -105,16 +123,22 @@ def _random(type: TensorType, name: str, text: str | None, rng: np.random.Genera
     drawn: Any = rng.standard_normal(shape)
     if dtype.kind == "c":
         drawn = drawn + 1j * rng.standard_normal(shape)
+    if form == "positive":
+        drawn = np.abs(drawn)
     return np.asarray(drawn * numbers[0]).astype(dtype)
 
 
-def _default(dtype: str) -> tuple[str, list[float]]:
+def _default(dtype: str, domain: Domain, rung: int) -> tuple[str, list[float]]:
+    """The form for an argument that says nothing, and its numbers."""
     if dtype == "i1":
         return "bools", []
     if dtype.startswith(("i", "ui")):
         narrow = numpy_dtype(dtype).name in ("int2", "uint2")
-        return "integers", [0, 2 if narrow else _HIGH]
-    return "normal", [_SCALE]
+        high = min(domain.below or _HIGH, 2 if narrow else 1 << 7 if dtype in ("i8", "ui8") else 1 << 15)
+        return "integers", [1 if rung and high > 1 else 0, high]
+    if rung == 2 and not dtype.startswith("complex"):
+        return "uniform", [0.5, 1.0]
+    return "positive" if domain.nonnegative or rung else "normal", [_SCALE]
 
 
 def _parse(name: str, text: str) -> tuple[str, list[float]]:
