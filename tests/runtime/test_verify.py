@@ -109,7 +109,7 @@ def test_a_wrong_program_is_caught(mutate: Callable[[Graph], None], wrong: set[s
 def test_a_wrong_program_is_caught_by_the_tests_own_harness() -> None:
     local = localize(PROGRAM.graph())
     _drop_all_reduce(local)
-    assert "result0 differs" in problems([PROGRAM], [local])[PROGRAM.name]
+    assert "result0 64 of 64 elements differ too far" in problems([PROGRAM], [local])[PROGRAM.name]
 
 
 def test_a_copy_that_differs_is_told() -> None:
@@ -156,18 +156,22 @@ def test_one_wrong_element_of_many_is_found() -> None:
     actual = reference.copy()
     actual[1234] = 1.002
     found = _one(reference, actual)
-    assert found.norm < found.tolerance
-    assert "an element" in found.problem
+    assert found.norm < 2e-6
+    assert "1 of 10000000 elements" in found.problem
+    assert "[1234]" in found.problem
+    assert found.fraction == pytest.approx(found.element / found.allowed)
 
 
-def test_a_reference_that_is_not_finite_never_passes() -> None:
-    for bad in (np.nan, np.inf):
-        reference = np.array([1.0, bad], np.float32)
-        assert "not finite" in _one(reference, reference).problem
+def test_equal_infinities_and_nans_are_equal() -> None:
+    reference = np.array([1.0, np.nan, np.inf, -np.inf], np.float32)
+    assert _one(reference, reference).ok
+    assert _one(reference, reference).fraction == 0
 
 
-def test_an_output_that_is_not_finite_is_wrong() -> None:
-    assert "not finite" in _one(np.ones(2, np.float32), np.array([1, np.nan], np.float32)).problem
+@pytest.mark.parametrize("wrong", [[np.nan, 1, np.inf], [1, np.nan, -np.inf], [1, np.nan, 3], [1, 0, np.inf]])
+def test_infinities_and_nans_must_be_the_same_and_in_the_same_places(wrong: list[float]) -> None:
+    reference = np.array([1.0, np.nan, np.inf], np.float32)
+    assert "not finite" in _one(reference, np.array(wrong, np.float32)).problem
 
 
 def test_integers_and_booleans_are_exact() -> None:
@@ -198,7 +202,7 @@ def test_empty_outputs_are_right() -> None:
 
 def test_the_worst_of_each_group() -> None:
     outputs = tuple(
-        OutputDifference(name, norm, 0.0, 1e-6, problem)
+        OutputDifference(name, norm, norm, 1e-6, norm / 1e-6, problem)
         for name, norm, problem in [
             ("params/w1", 1e-7, ""),
             ("params/w2", 3e-7, ""),
@@ -221,5 +225,5 @@ def test_the_worst_of_each_group() -> None:
 
 
 def test_copies_that_differ_are_a_failure() -> None:
-    right = OutputDifference("out", 0.0, 0.0, 1e-6)
+    right = OutputDifference("out", 0.0, 0.0, 1e-6, 0.0)
     assert not Verification((right,), (ReplicaDifference(0, 1, 0, 0.5),)).ok

@@ -186,6 +186,10 @@ def input_options(command: F) -> F:
     options = (
         click.option("--inputs", metavar="F.npz", help="Inputs by argument name, as numpy.savez writes them."),
         click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are drawn."),
+        click.option(
+            "--rtol", type=float, metavar="R", help="Allow |a - b| <= atol + R|b| instead of what is measured."
+        ),
+        click.option("--atol", type=float, metavar="A", help="The absolute part of the same."),
     )
     for option in reversed(options):
         command = option(command)

@@ -44,7 +44,15 @@ if TYPE_CHECKING:
 @program_options
 @input_options
 @click.option("-o", "--output", metavar="DIR", help="Folder of the stages (default: NAME.stages here).")
-def run(file: str, inputs: str | None, seed: int, output: str | None, **options: Any) -> int:
+def run(
+    file: str,
+    inputs: str | None,
+    seed: int,
+    rtol: float | None,
+    atol: float | None,
+    output: str | None,
+    **options: Any,
+) -> int:
     """Shard FILE, write every stage, run it on virtual devices and compare with the unsharded program.
 
     A program that is written for one device of a grid already is lowered and run as it is; its results go to a file.
@@ -60,7 +68,7 @@ def run(file: str, inputs: str | None, seed: int, output: str | None, **options:
         spmd = given.shard(program, VIRTUAL_DEVICES).partition()
         _check_before_writing(spmd, arrays, seed)
         written = _write_stages(spmd, folder)
-        verification = spmd.verify(arrays, seed=seed)
+        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol)
     summary = {
         **_with_dropped(spmd.plan, describe_spmd(spmd)),
         **describe_verification(verification),
@@ -125,13 +133,13 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
 )
 @program_options
 @input_options
-def verify(file: str, inputs: str | None, seed: int, **options: Any) -> int:
+def verify(file: str, inputs: str | None, seed: int, rtol: float | None, atol: float | None, **options: Any) -> int:
     """Run FILE sharded on virtual devices and unsharded, and compare the results."""
     given = Given(file, **options)
     with progress() as clock:
         arrays = _given_inputs(inputs)
         spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
-        verification = spmd.verify(arrays, seed=seed)
+        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol)
     plan = describe_plan(spmd.plan)
     answer(given, {"program": plan["program"], "mesh": plan["mesh"], **describe_verification(verification)})
     return 0 if verification.ok else 1

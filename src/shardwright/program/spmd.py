@@ -21,7 +21,10 @@ from shardwright.partition import Explicit, Note
 from shardwright.program.stages import STAGES
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
-from shardwright.runtime.inputs import make_inputs
+from shardwright.runtime.compare import Tolerance
+from shardwright.runtime.domains import domains
+from shardwright.runtime.inputs import RUNGS, make_inputs
+from shardwright.runtime.unsharded import unsharded
 from shardwright.runtime.verify import Verification, verify
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted, kind_of
@@ -102,13 +105,18 @@ class Spmd:
         """Global arrays to run the program on, one for each argument of the module.
 
         Arguments:
-            given: Arrays by argument name, or the positional arguments as the function takes them; what is missing
-                from a mapping is drawn.
-            seed: Seed of what is drawn: by the argument's `shardwright.input`, else by its element type.
+            given: Arrays by argument name, or the positional arguments as the function takes them. What is missing is
+                what `from_jax` was given, where that was an array or a number, and else drawn.
+            seed: Seed of what is drawn: by the argument's `shardwright.input`, else by its element type and by what
+                the program does with it.
 
         Raises:
             ShardingError: an array that fits no argument.
         """
+        return self._inputs(self._given(given), seed, 0)
+
+    def _given(self, given: Inputs) -> dict[str, Any]:
+        """Arrays by name or number: those given, then those that the function was lowered with."""
         program = self.plan.program
         if given is not None and not isinstance(given, Mapping):
             if not isinstance(given, Sequence):
@@ -124,26 +132,53 @@ class Spmd:
                     cause=f"its arguments are {', '.join(program.arguments)}",
                     remedy="give all of them, or a mapping by name; what is missing from that is drawn",
                 )
-            given = {str(number): np.asarray(leaf) for number, leaf in enumerate(leaves)}
-        types = list(program.arguments.values())
-        attributes = program.graph.main.argument_attributes
-        return make_inputs(types, list(program.arguments), attributes, seed=seed, given=given)
+            return {str(number): np.asarray(leaf) for number, leaf in enumerate(leaves)}
+        own = dict(given or {})
+        known = {} if program.call is None else program.call.given()
+        numbers = {name: str(number) for number, name in enumerate(program.arguments)}
+        return {**{name: value for name, value in known.items() if numbers[name] not in own}, **own}
 
-    def verify(self, inputs: Inputs = None, *, seed: int = 0) -> Verification:
+    def _inputs(self, given: Mapping[str, Any], seed: int, rung: int) -> list[Array]:
+        program = self.plan.program
+        names, types = list(program.arguments), list(program.arguments.values())
+        attributes = program.graph.main.argument_attributes
+        known = domains(program.graph)
+        return make_inputs(types, names, attributes, seed=seed, given=given, domains=known, rung=rung)
+
+    def verify(
+        self, inputs: Inputs = None, *, seed: int = 0, rtol: float | None = None, atol: float | None = None
+    ) -> Verification:
         """Run this and the unsharded program on the same inputs, on virtual CPU devices, and compare the results.
 
-        Both run in a process of their own. A difference is not raised: see `Verification.ok` and `.require()`.
+        Both run in a process of their own. What results may differ by is measured: how far those of the unsharded
+        program move when it is computed in float64, and when its roundings fall out otherwise. A difference is not
+        raised: see `Verification.ok` and `.require()`.
 
         Arguments:
             inputs: As for `inputs`.
             seed: Seed of the inputs that are drawn.
+            rtol: What an element may differ by relative to the reference, instead of what is measured.
+            atol: What it may differ by beside, absolute.
 
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run.
         """
         check_callbacks(self.local)
+        given = self._given(inputs)
+        tolerance = Tolerance.given(rtol, atol)
+        best = self._verify(given, seed, 0, tolerance)
+        for rung in range(1, len(RUNGS)):
+            if not best.undefined or len(given) == len(self.plan.program.arguments):
+                break
+            again = self._verify(given, seed, rung, tolerance)
+            if again.undefined < best.undefined:
+                best = again.with_note(f"inputs are drawn so that results are numbers: {RUNGS[rung]}")
+        return best
+
+    def _verify(self, given: Mapping[str, Any], seed: int, rung: int, tolerance: Tolerance | None) -> Verification:
+        """Run and compare on the inputs of a rung of `RUNGS`."""
         with self.clock.stage("inputs"):
-            arrays = self.inputs(inputs, seed=seed)
+            arrays = self._inputs(given, seed, rung)
         with self.clock.stage("verify"):
             return verify(
                 self.plan.program.unsharded(),
@@ -154,6 +189,9 @@ class Spmd:
                 arrays,
                 list(self.plan.program.results.values()),
                 list(self.plan.program.results),
+                graph=unsharded(self.plan.program.graph),
+                tolerance=tolerance,
+                watch=self.clock.watch,
             )
 
     def compile(self, *, trial: bool = True) -> Compiled:

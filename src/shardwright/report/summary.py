@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from shardwright.per_device import PerDevice
     from shardwright.program import Plan, Program, Spmd
     from shardwright.runtime.arrays import Array
+    from shardwright.runtime.compare import OutputDifference
     from shardwright.runtime.shards import ReplicaDifference
-    from shardwright.runtime.verify import OutputDifference, Verification
+    from shardwright.runtime.verify import Verification
 
 __all__ = [
     "Summary",
@@ -136,6 +137,8 @@ def describe_verification(verification: Verification) -> Summary:
         "groups": rows,
         "failures": [f"{output.name}: {output.problem}" for output in verification.outputs if not output.ok],
         "replica_failures": [_replica(one, verification) for one in verification.replicas],
+        "runs": verification.runs,
+        "notes": list(verification.notes),
         "unsharded_seconds": verification.unsharded_seconds,
         "sharded_seconds": verification.local_seconds,
     }
@@ -157,16 +160,21 @@ def _grouped(outputs: Sequence[OutputDifference]) -> dict[str, list[OutputDiffer
 
 def _group(name: str, outputs: Sequence[OutputDifference]) -> Summary:
     """A group by the worst of its outputs. What is not finite has no number in JSON: `None`."""
-    element = max(output.element for output in outputs)
+    worst = max(outputs, key=lambda output: (output.fraction, output.element))
     norm = max(output.norm for output in outputs)
     return {
         "name": name,
         "outputs": len(outputs),
         "ok": all(output.ok for output in outputs),
-        "largest_element_difference": element if math.isfinite(element) else None,
-        "largest_norm_difference": norm if math.isfinite(norm) else None,
-        "tolerance": max(output.tolerance for output in outputs),
+        "largest_element_difference": _finite(worst.element),
+        "allowed_element_difference": _finite(worst.allowed),
+        "fraction_of_allowed": _finite(worst.fraction),
+        "largest_norm_difference": _finite(norm),
     }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _replica(found: ReplicaDifference, verification: Verification) -> str:

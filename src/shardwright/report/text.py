@@ -101,20 +101,29 @@ def _verification(page: Page, summary: Summary) -> None:
             group["name"],
             str(group["outputs"]),
             difference_text(group["largest_element_difference"]),
+            difference_text(group["allowed_element_difference"]),
+            _fraction_text(group["fraction_of_allowed"]),
             difference_text(group["largest_norm_difference"]),
-            difference_text(group["tolerance"]),
             "" if group["ok"] else "differs",
         )
         for group in found["groups"]
     ]
-    page.table(("", "outputs", "largest difference", "in norm", "allowed in norm", ""), rows)
+    page.table(("", "outputs", "largest difference", "allowed", "of it", "in norm", ""), rows)
     failures = [*found["failures"], *found["replica_failures"]]
     for failure in failures[:_MAX_NOTES]:
         page.line(failure)
     if len(failures) > _MAX_NOTES:
         page.line(f"… and {len(failures) - _MAX_NOTES} more; --json lists all")
+    for note in found["notes"]:
+        page.line(note)
+    if found["runs"]:
+        page.line(f"allowed is what {found['runs']} runs of the unsharded program with other roundings tell")
     unsharded, sharded = seconds_text(found["unsharded_seconds"]), seconds_text(found["sharded_seconds"])
     page.line(f"one run takes {unsharded} unsharded, {sharded} sharded on virtual devices")
+
+
+def _fraction_text(fraction: float | None) -> str:
+    return "beyond" if fraction is None else f"{100 * fraction:.0f}%"
 
 
 def _notes(page: Page, summary: Summary) -> None:

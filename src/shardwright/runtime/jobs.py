@@ -33,6 +33,8 @@ class Job:
         out_shardings: How each result lies.
         out_types: Global type of each result.
         zeros: Global types of the arguments of a module to be tried on zeros, in place of inputs; it gives no outputs.
+        seeds: Run once for each, given as the last argument; the outputs of all runs follow each other.
+        draft: Compile in haste, for a module that is run to measure and not to be measured.
     """
 
     module: str
@@ -42,6 +44,8 @@ class Job:
     out_shardings: tuple[TensorSharding, ...] = ()
     out_types: tuple[TensorType, ...] = ()
     zeros: tuple[TensorType, ...] | None = None
+    seeds: tuple[int, ...] = ()
+    draft: bool = False
 
     @property
     def devices(self) -> int:
@@ -58,12 +62,14 @@ class Execution:
         differences: Devices that should hold the same part of an output and do not.
         compile_seconds: Time to compile.
         run_seconds: Time to run, transfers included.
+        copies: For each output whose copies differ, its number and the copies furthest from those in `outputs`.
     """
 
     outputs: tuple[Array, ...]
     differences: tuple[ReplicaDifference, ...] = ()
     compile_seconds: float = 0.0
     run_seconds: float = 0.0
+    copies: tuple[tuple[int, Array], ...] = ()
 
 
 def save_jobs(folder: Path, jobs: Sequence[Job]) -> None:
@@ -79,6 +85,8 @@ def save_jobs(folder: Path, jobs: Sequence[Job]) -> None:
                 "out": [_sharding_out(sharding) for sharding in job.out_shardings],
                 "types": [str(type) for type in job.out_types],
                 "zeros": None if job.zeros is None else [str(type) for type in job.zeros],
+                "seeds": job.seeds,
+                "draft": job.draft,
             }
         )
     (folder / "jobs.json").write_text(json.dumps(heads))
@@ -98,6 +106,8 @@ def load_jobs(folder: Path) -> list[Job]:
                 tuple(_sharding_in(sharding) for sharding in head["out"]),
                 tuple(TensorType.parse(text) for text in head["types"]),
                 zeros=None if head["zeros"] is None else tuple(TensorType.parse(text) for text in head["zeros"]),
+                seeds=tuple(head["seeds"]),
+                draft=head["draft"],
             )
         )
     return jobs
@@ -107,8 +117,9 @@ def save_results(folder: Path, number: int, result: Execution | str) -> None:
     """Write what job `number` gave, or why it failed; the heading last, so that half a result is none."""
     head: dict[str, Any] = {"error": result if isinstance(result, str) else None}
     if isinstance(result, Execution):
-        save_arrays(folder / f"{number}.out.npz", result.outputs)
+        save_arrays(folder / f"{number}.out.npz", [*result.outputs, *(copy for _, copy in result.copies)])
         head["differences"] = [asdict(difference) for difference in result.differences]
+        head["copies"] = [output for output, _ in result.copies]
         head["seconds"] = [result.compile_seconds, result.run_seconds]
     (folder / f"{number}.json").write_text(json.dumps(head))
 
@@ -125,9 +136,12 @@ def load_results(folder: Path, count: int) -> list[Execution | str | None]:
         if head["error"] is not None:
             results.append(str(head["error"]))
             continue
-        outputs = tuple(load_arrays(folder / f"{number}.out.npz"))
+        arrays = load_arrays(folder / f"{number}.out.npz")
+        outputs = arrays[: len(arrays) - len(head["copies"])]
+        copies = zip(head["copies"], arrays[len(outputs) :], strict=True)
         differences = tuple(ReplicaDifference(**difference) for difference in head["differences"])
-        results.append(Execution(outputs, differences, *head["seconds"]))
+        seconds = head["seconds"]
+        results.append(Execution(tuple(outputs), differences, seconds[0], seconds[1], tuple(copies)))
     return results
 
 

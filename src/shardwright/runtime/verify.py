@@ -1,81 +1,28 @@
 """Whether a per-device program computes what the program for one device computes.
 
-Floating-point outputs are compared in norm, which says whether the whole is right, and element by element, which finds
-the one wrong number in a large tensor. Integers and booleans must be the same.
+What outputs may differ by is measured on the program for one device: it is computed more exactly (`runtime.wide`) and
+several times with its roundings moved (`runtime.rounding`), and each element is held against how far it moved then
+(`runtime.compare`). Where that is not enough to call a difference noise, many more runs are made before it is called
+an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from shardwright.errors import ShardingError
+from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array
-from shardwright.runtime.execute import DEFAULT_TIMEOUT, Job, run_jobs
+from shardwright.runtime.compare import OutputDifference, Tolerance, compare_output
+from shardwright.runtime.execute import DEFAULT_TIMEOUT, Execution, Job, try_jobs
+from shardwright.runtime.reference import Reference
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.sharding import TensorSharding
 
-__all__ = ["TOLERANCES", "OutputDifference", "Verification", "compare", "verify"]
-
-TOLERANCES = {
-    "float64": 1e-12,
-    "float32": 2e-6,
-    "float16": 4e-3,
-    "bfloat16": 3e-2,
-    "complex64": 2e-6,
-    "complex128": 1e-12,
-    "float8_e4m3": 2e-1,
-    "float8_e4m3fn": 2e-1,
-    "float8_e4m3fnuz": 2e-1,
-    "float8_e4m3b11fnuz": 2e-1,
-    "float8_e3m4": 1e-1,
-    "float8_e5m2": 3e-1,
-    "float8_e5m2fnuz": 3e-1,
-}
-"""Largest norm of a difference relative to the norm of the reference, by numpy type; all other types are exact.
-
-About 16 roundings of each type: splitting a sum changes its order, and half-precision sums round at every step.
-"""
-
-ELEMENT_FACTOR = 50.0
-"""An element may differ by this many times the tolerance, relative to itself or to the root mean square."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputDifference:
-    """How one output differs from the reference.
-
-    Attributes:
-        name: Name of the output.
-        norm: Norm of the difference relative to the norm of the reference (0 for equal integers, infinite otherwise).
-        element: Largest difference of an element, relative to the larger of its reference and the root mean square.
-        tolerance: What `norm` may be; `element` may be 50 times that.
-        problem: What is wrong, or empty.
-    """
-
-    name: str
-    norm: float
-    element: float
-    tolerance: float
-    problem: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the output is right."""
-        return not self.problem
-
-    @property
-    def group(self) -> str:
-        """The name up to its first word, `result` and numbers aside: `result/1/params/w1` → `result/1/params`."""
-        parts = self.name.split("/")
-        for depth, part in enumerate(parts, 1):
-            if part != "result" and not part.isdigit():
-                return "/".join(parts[:depth])
-        return self.name
+__all__ = ["Verification", "judged", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +31,21 @@ class Verification:
 
     Attributes:
         outputs: One difference an output.
-        replicas: Devices that should hold the same part of an output and differ by more than its tolerance.
+        replicas: Devices that should hold the same part of an output and differ by more than it may.
         unsharded_seconds: Time to run the reference, compilation left out.
         local_seconds: Time to run the per-device program.
+        runs: How many runs of the reference tell what rounding does to its outputs.
+        notes: What could not be measured, and why, and what else to know.
+        undefined: How many elements of the reference are no numbers (NaN), and as such must be so in both.
     """
 
     outputs: tuple[OutputDifference, ...]
     replicas: tuple[ReplicaDifference, ...] = ()
     unsharded_seconds: float = 0.0
     local_seconds: float = 0.0
+    runs: int = 0
+    notes: tuple[str, ...] = ()
+    undefined: int = 0
 
     @property
     def ok(self) -> bool:
@@ -108,6 +61,10 @@ class Verification:
             if known is None or _badness(output) > _badness(known):
                 worst[output.group] = output
         return worst
+
+    def with_note(self, note: str) -> Verification:
+        """The same with one more note, in front."""
+        return replace(self, notes=(note, *self.notes))
 
     def require(self) -> None:
         """Check that everything is right.
@@ -129,50 +86,8 @@ class Verification:
         )
 
 
-def _badness(output: OutputDifference) -> tuple[bool, float]:
-    scale = output.tolerance or 1.0
-    return (not output.ok, max(output.norm / scale, output.element / (ELEMENT_FACTOR * scale)))
-
-
-def compare(reference: Sequence[Array], actual: Sequence[Array], names: Sequence[str]) -> list[OutputDifference]:
-    """How each output differs from its reference. A reference that is not finite is a problem, never a pass."""
-    return [_compare(*pair) for pair in zip(reference, actual, names, strict=True)]
-
-
-def _compare(reference: Array, actual: Array, name: str) -> OutputDifference:
-    tolerance = TOLERANCES.get(reference.dtype.name, 0.0)
-    infinite = float("inf")
-    if reference.shape != actual.shape or reference.dtype != actual.dtype:
-        said = f"{actual.dtype}{list(actual.shape)} instead of {reference.dtype}{list(reference.shape)}"
-        return OutputDifference(name, infinite, infinite, tolerance, said)
-    if tolerance == 0.0:
-        wrong = int(np.count_nonzero(reference != actual))
-        said = f"{wrong} of {reference.size} elements differ" if wrong else ""
-        return OutputDifference(name, *((infinite, infinite) if wrong else (0.0, 0.0)), tolerance, said)
-    wide = np.complex128 if reference.dtype.kind == "c" else np.float64
-    expected, found = reference.astype(wide), actual.astype(wide)
-    if not np.isfinite(expected).all():
-        said = "the reference is not finite, so nothing can be said: give other inputs"
-        return OutputDifference(name, infinite, infinite, tolerance, said)
-    if not np.isfinite(found).all():
-        return OutputDifference(name, infinite, infinite, tolerance, "it is not finite, the reference is")
-    norm, element = _distances(expected, found)
-    said = ""
-    if norm > tolerance:
-        said = f"differs by {norm:.2g} in norm, more than {tolerance:g}"
-    elif element > ELEMENT_FACTOR * tolerance:
-        said = f"an element differs by {element:.2g}, more than {ELEMENT_FACTOR * tolerance:g}"
-    return OutputDifference(name, norm, element, tolerance, said)
-
-
-def _distances(expected: Array, found: Array) -> tuple[float, float]:
-    """In norm and by element; absolute where the reference is all zeros."""
-    if expected.size == 0:
-        return 0.0, 0.0
-    difference = np.abs(found - expected)
-    scale = float(np.sqrt(np.mean(np.abs(expected) ** 2))) or 1.0
-    norm = float(np.sqrt(np.mean(difference**2))) / scale
-    return norm, float(np.max(difference / np.maximum(np.abs(expected), scale)))
+def _badness(output: OutputDifference) -> tuple[bool, float, float]:
+    return (not output.ok, output.fraction, output.norm)
 
 
 def verify(
@@ -185,7 +100,10 @@ def verify(
     out_types: Sequence[TensorType],
     names: Sequence[str],
     *,
+    graph: Graph | None = None,
+    tolerance: Tolerance | None = None,
     timeout: float = DEFAULT_TIMEOUT,
+    watch: Callable[[str], None] | None = None,
 ) -> Verification:
     """Run both programs on the same inputs, in one subprocess, and compare.
 
@@ -198,16 +116,53 @@ def verify(
         inputs: Global arrays.
         out_types: Global types of the results.
         names: Names of the results.
-        timeout: Seconds for both together.
+        graph: The program for one device as a graph without shardings, if it is at hand.
+        tolerance: What outputs may differ by; without, it is measured.
+        timeout: Seconds for all runs together.
+        watch: Hears what is being done.
 
     Raises:
         ShardingError: one of them cannot be run. That outputs differ is not raised: see `Verification.require`.
     """
-    jobs = [
-        Job(unsharded, tuple(inputs)),
-        Job(local, tuple(inputs), mesh, tuple(in_shardings), tuple(out_shardings), tuple(out_types)),
-    ]
-    reference, execution = run_jobs(jobs, timeout=timeout)
-    outputs = tuple(compare(reference.outputs, execution.outputs, names))
-    replicas = tuple(one for one in execution.differences if one.difference > outputs[one.output].tolerance)
-    return Verification(outputs, replicas, reference.run_seconds, execution.run_seconds)
+    job = Job(local, tuple(inputs), mesh, tuple(in_shardings), tuple(out_shardings), tuple(out_types))
+    reference = Reference(unsharded, tuple(inputs), graph, measured=tolerance is None)
+    own, *variants = reference.jobs()
+    first, result, *others = try_jobs([own, job, *variants], timeout=timeout)
+    reference.take([first, *others])
+    if isinstance(result, ShardingError):
+        raise result
+    verification = judged(reference, result, names, tolerance)
+    if verification.ok or not reference.perturbed:
+        return verification
+    if watch is not None:
+        watch("verify again")
+    reference.take_more(try_jobs(reference.more_jobs(), timeout=timeout))
+    return judged(reference, result, names, tolerance)
+
+
+def judged(
+    reference: Reference, execution: Execution, names: Sequence[str], tolerance: Tolerance | None = None
+) -> Verification:
+    """What an execution of the per-device program gave, held against the reference.
+
+    Arguments:
+        reference: The program for one device, its jobs done.
+        execution: What the per-device program gave on the same inputs.
+        names: Names of the results.
+        tolerance: A tolerance given by the user; without, it is what was measured.
+    """
+
+    def judge(number: int, actual: Array) -> OutputDifference:
+        noise = reference.noise(number)
+        return compare_output(reference.outputs[number], actual, names[number], noise, tolerance)
+
+    outputs = tuple(judge(number, actual) for number, actual in enumerate(execution.outputs))
+    right = {number for number, copy in execution.copies if judge(number, copy).ok}
+    replicas = tuple(one for one in execution.differences if one.output not in right)
+    seconds = reference.seconds, execution.run_seconds
+    undefined = reference.undefined
+    notes = list(reference.notes)
+    if undefined:
+        total = sum(output.size for output in reference.outputs)
+        notes.append(f"{undefined:,} of {total:,} elements of the reference are NaN: they must be so in both")
+    return Verification(outputs, replicas, *seconds, reference.runs, tuple(notes), undefined)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from threading import Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -25,6 +25,7 @@ from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, numpy_dtype
+from shardwright.runtime.copies import furthest_copies
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.shards import ReplicaDifference, assemble, cut
 from shardwright.sharding import TensorSharding
@@ -109,9 +110,9 @@ def available_devices(count: int, platform: str | None = None) -> list[Any]:
     return list(devices[:count])
 
 
-def compile_unsharded(module: str, platform: str | None = None) -> Executable:
-    """Compile a module for one device."""
-    return _compile(module, available_devices(1, platform))
+def compile_unsharded(module: str, platform: str | None = None, draft: bool = False) -> Executable:
+    """Compile a module for one device; as a draft, in haste."""
+    return _compile(module, available_devices(1, platform), draft)
 
 
 def compile_local(module: str, mesh: Mesh, platform: str | None = None) -> Executable:
@@ -145,7 +146,7 @@ def _is_public(function: ir.Operation) -> bool:
     return not said or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
 
 
-def _compile(module: str, devices: Sequence[Any]) -> Executable:
+def _compile(module: str, devices: Sequence[Any], draft: bool = False) -> Executable:
     if "@lapack_" in module:
         lapack.prepare_lapack_call("potrf", np.dtype(np.float32))  # else XLA jumps through pointers nobody has set
     count = len(devices)
@@ -153,6 +154,8 @@ def _compile(module: str, devices: Sequence[Any]) -> Executable:
     build = options.executable_build_options
     options.num_replicas, options.num_partitions = 1, count
     build.num_replicas, build.num_partitions = 1, count
+    if draft:
+        build.debug_options.xla_backend_optimization_level = 0
     if count > 1:
         build.use_spmd_partitioning = True
         # The module is per-device already: nothing is left to propagate or to partition.
@@ -200,7 +203,7 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
     start = time.perf_counter()
     try:
         executable = (
-            compile_unsharded(job.module, platform)
+            compile_unsharded(job.module, platform, job.draft)
             if job.mesh is None
             else compile_local(job.module, job.mesh, platform)
         )
@@ -208,10 +211,10 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
         if job.zeros is not None:
             _try(executable, job, job.zeros)
             return Execution((), (), compiled - start, time.perf_counter() - compiled)
-        outputs, differences = _run(executable, job)
+        outputs, differences, copies = _run(executable, job)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         raise ShardingError(f"XLA cannot run the module: {error}", cause=_first_line(job.module)) from None
-    return Execution(outputs, differences, compiled - start, time.perf_counter() - compiled)
+    return Execution(outputs, differences, compiled - start, time.perf_counter() - compiled, copies)
 
 
 def _try(executable: Executable, job: Job, types: Sequence[TensorType]) -> None:
@@ -223,12 +226,17 @@ def _try(executable: Executable, job: Job, types: Sequence[TensorType]) -> None:
     thread.join(_TRIAL_SECONDS)
 
 
-def _run(executable: Executable, job: Job) -> tuple[tuple[Array, ...], tuple[ReplicaDifference, ...]]:
+_Outcome: TypeAlias = tuple[tuple[Array, ...], tuple[ReplicaDifference, ...], tuple[tuple[int, Array], ...]]
+
+
+def _run(executable: Executable, job: Job) -> _Outcome:
     if job.mesh is None:
-        return tuple(shards[0] for shards in executable.run([[array] for array in job.inputs])), ()
+        inputs = [[array] for array in job.inputs]
+        runs = [[*inputs, [np.asarray(seed, np.uint32)]] for seed in job.seeds] or [inputs]
+        return tuple(shards[0] for run in runs for shards in executable.run(run)), (), ()
     inputs = [_cut(array, sharding, job.mesh) for array, sharding in zip(job.inputs, job.in_shardings, strict=True)]
     found: list[ReplicaDifference] = []
-    outputs = []
+    outputs, copies = [], []
     for number, (shards, sharding, type) in enumerate(
         zip(executable.run(inputs), job.out_shardings, job.out_types, strict=True)
     ):
@@ -236,7 +244,9 @@ def _run(executable: Executable, job: Job) -> tuple[tuple[Array, ...], tuple[Rep
         whole, differences = assemble(held, sharding, type.dims, number)
         outputs.append(whole)
         found += differences
-    return tuple(outputs), tuple(found)
+        if differences and not sharding.partial:
+            copies.append((number, furthest_copies(held, sharding, whole)))
+    return tuple(outputs), tuple(found), tuple(copies)
 
 
 def _cut(array: Array, sharding: TensorSharding, partitions: Mesh) -> list[Array]:
