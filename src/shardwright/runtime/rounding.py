@@ -27,7 +27,7 @@ _LAYOUTS = {"f32": ("ui32", 63), "bf16": ("ui16", 3), "f16": ("ui16", 7), "f64":
 _COMPLEX = {"complex<f32>": "f32", "complex<f64>": "f64"}
 _FACTORS = {"ui16": 40503, "ui32": 2654435769, "ui64": 11400714819323198485}
 
-_MANY_SITES = 3000
+_MANY_SITES = 300
 """Beyond so many roundings only those of sums and of inputs are moved: the rest would double the time to compile."""
 
 _EXACT = frozenset(
