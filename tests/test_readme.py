@@ -56,8 +56,8 @@ def test_every_command_works_one_after_the_other_and_prints_what_is_shown(folder
 
 
 def words(line: str) -> list[str]:
-    """The words of a line; differences, which depend on the machine, are their magnitudes."""
-    return [re.sub(r"^\d\.\d(e[-+]\d\d)$", r"#.#\1", word) for word in line.split()]
+    """The words of a line; differences and shares, which depend on the machine, are their magnitudes."""
+    return [re.sub(r"^\d\.\d(e[-+]\d\d)$", r"#.#\1", re.sub(r"^\d+%$", "#%", word)) for word in line.split()]
 
 
 def test_its_own_annotations_are_those_that_the_options_give(folder: Path) -> None:
