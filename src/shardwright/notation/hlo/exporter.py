@@ -142,7 +142,7 @@ class Exporter:
         raise error(
             "mhlo.sharding cannot express reductions other than sums, halos or offsets",
             cause=f"sharding {str(attribute)[:200]}",
-            remedy="reduce the tensor by sum, and drop halos and offsets",
+            remedy="convert it to `shard`, which has halos and offsets, or to `mesh`, which has such reductions",
         )
 
     def fail(self, op: Any) -> Fail:

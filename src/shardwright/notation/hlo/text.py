@@ -45,8 +45,30 @@ def parse_hlo(text: str) -> HloSharding:
     parser = _Parser(text)
     found = parser.sharding()
     if parser.kind:
-        parser.fail("the text goes on after the sharding", "leave out what follows the last brace")
+        parser.fail("the text goes on after the sharding", _moved_brace(text, parser.column))
     return found
+
+
+def _moved_brace(text: str, column: int) -> str:
+    """What to do about text after the last brace: it may belong inside, where leaving it out would change the meaning.
+
+    XLA's own page on shardings has such a text: `{devices=[1,2,4]0,1,2,3,4,5,6,7} last_tile_dim_replicate`.
+    """
+    inside, rest = text[: column - 1].rstrip().removesuffix("}"), text[column - 1 :].strip()
+    for moved in (rest, rest.removesuffix("}").rstrip()):
+        mended = f"{inside} {moved}}}"
+        if moved and _is_sharding(mended):
+            return f"move the brace behind it: {mended}"
+    return "leave out what follows the last brace"
+
+
+def _is_sharding(text: str) -> bool:
+    try:
+        parser = _Parser(text)
+        parser.sharding()
+    except ShardingError:
+        return False
+    return not parser.kind
 
 
 _TOKEN = re.compile(
