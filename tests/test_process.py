@@ -96,3 +96,18 @@ def test_all_is_written_to_a_pipe_that_takes_little_at_a_time() -> None:
     reader.join()
     os.close(reading)
     assert received == data
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("arguments", "status"), [(("step.mlir",), 0), (("missing.mlir",), 1)])
+def test_a_command_ends_at_once_with_its_status(
+    folder: Path, command: str, arguments: tuple[str, ...], status: int
+) -> None:
+    code = f"import atexit; atexit.register(print, 'taken down'); {COMMANDS[command]}"
+    verb = ("propagate",) if command == "shardwright" else ()
+    line = [sys.executable, "-c", code, *verb, *arguments]
+    done = subprocess.run(line, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == status
+    assert ("stablehlo.tanh" in done.stdout) == (status == 0)
+    assert ("missing.mlir" in done.stderr) == (status == 1)
+    assert "taken down" not in done.stdout

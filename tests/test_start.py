@@ -38,7 +38,9 @@ def imported(code: str) -> set[str]:
 
 def run(*arguments: str) -> set[str]:
     """The modules that a command loads."""
-    return imported(f"import sys; sys.argv = ['shardwright', *{arguments!r}]; from shardwright.cli import main; main()")
+    return imported(
+        f"import sys; sys.argv = ['shardwright', *{arguments!r}]; from shardwright.cli.command import main; main()"
+    )
 
 
 def heavy(modules: set[str]) -> list[str]:

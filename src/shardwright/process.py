@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import atexit
 import errno
+import gc
 import io
 import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = [
     "children",
@@ -23,6 +25,7 @@ __all__ = [
     "hold_output",
     "prepare",
     "remove_folder",
+    "run",
     "unfinished",
     "write_descriptor",
 ]
@@ -81,6 +84,20 @@ def prepare() -> None:
             signal.signal(number, _end)
             atexit.register(signal.signal, number, signal.SIG_IGN)  # all is done, and Python forgets its own handlers
     _open_standard_streams()
+
+
+def run(command: Callable[[], object]) -> NoReturn:
+    """Run a command and end this process at once, with the status that it exits with.
+
+    Freeing all that it holds, object by object, took Python and MLIR a third of the time of a small command.
+    """
+    gc.disable()  # see `memo.uncollected`
+    status = 0
+    try:
+        command()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    os._exit(status)  # nothing is left to flush: an answer has been written or refused, and errors are not buffered
 
 
 def hold_output() -> None:

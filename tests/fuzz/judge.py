@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from shardwright.cli import main as shardwright
+from shardwright.cli.command import main as shardwright
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation.conversion import as_generic, open_module
-from shardwright.opt import main as shardwright_opt
+from shardwright.opt.command import main as shardwright_opt
 from tests.fuzz.case import Case
 from tests.fuzz.commands import FILE, OUTPUT
 

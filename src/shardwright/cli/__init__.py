@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.lazy import loaded
-from shardwright.process import prepare
+from shardwright.process import prepare, run
 
 __all__ = ["cli", "main"]
 
@@ -13,7 +13,7 @@ __all__ = ["cli", "main"]
 def main() -> None:
     """The entry point of the `shardwright` command; signals end it also while the rest is loaded."""
     prepare()
-    loaded("shardwright.cli.command:main")()
+    run(lambda: loaded("shardwright.cli.command:main")())
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,6 @@ import click
 
 from shardwright.errors import ShardingError
 from shardwright.lazy import loaded
-from shardwright.memo import uncollected
 from shardwright.process import finish_output, forget, hold_output
 
 __all__ = ["cli", "main"]
@@ -145,7 +144,6 @@ def cli() -> None:
     """The command and its subcommands."""
 
 
-@uncollected
 def main() -> None:
     """Run the `shardwright` command and end its process."""
     hold_output()

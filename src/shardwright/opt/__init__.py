@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwright.lazy import loaded
-from shardwright.process import prepare
+from shardwright.process import prepare, run
 
 __all__ = ["main"]
 
@@ -11,4 +11,4 @@ __all__ = ["main"]
 def main() -> None:
     """The entry point of the `shardwright-opt` command; signals end it also while the rest is loaded."""
     prepare()
-    loaded("shardwright.opt.command:main")()
+    run(lambda: loaded("shardwright.opt.command:main")())

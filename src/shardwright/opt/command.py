@@ -12,7 +12,6 @@ from itertools import groupby
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
 from shardwright.errors import ShardingError
-from shardwright.memo import uncollected
 from shardwright.opt.diagnostics import Said, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
@@ -27,7 +26,6 @@ from shardwright.process import hold_output
 __all__ = ["main", "run"]
 
 
-@uncollected
 def main() -> None:
     """Run the `shardwright-opt` command and end its process."""
     hold_output()
