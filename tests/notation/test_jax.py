@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,9 @@ from shardwright.sharding import DimSharding, TensorSharding
 from tests.notation.test_rfc import PROPERTY, is_value_or_diagnostic, layouts, mangled, slices
 
 MESH = Mesh(x=2, y=4, z=2)
+UnreducedKind = getattr(jax.sharding, "UnreducedKind", None)
+"""JAX has kinds of reduction since 0.11."""
+KIND = "unreduced_kind"
 
 
 @pytest.mark.parametrize(
@@ -69,11 +73,33 @@ def test_canonical_text_to_model_to_the_same_text(text: str) -> None:
         PartitionSpec(PartitionSpec.UNCONSTRAINED, ("z", "x")),
         PartitionSpec("x", unreduced={"y", "z"}),
         PartitionSpec("x", unreduced={"y"}, reduced={"z"}),
+        *(PartitionSpec("x", unreduced={"y"}, **{KIND: kind}) for kind in UnreducedKind or ()),
     ],
 )
 def test_what_jax_prints_is_read_and_what_we_print_jax_evaluates(spec: PartitionSpec) -> None:
     sharding = parse_text(repr(spec), mesh=MESH)
-    assert eval(print_text(sharding, "jax"), {"P": PartitionSpec}) == spec
+    assert eval(print_text(sharding, "jax"), {"P": PartitionSpec, "UnreducedKind": UnreducedKind}) == spec
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "P('x', None, unreduced={'y'}, unreduced_kind=max)",
+        "P('x', None, unreduced_kind=jax.sharding.UnreducedKind.max, unreduced={'y'})",
+        "f32[8@x,4]{U_max:y}",
+    ],
+)
+def test_kinds_of_reduction_that_newer_versions_have(text: str) -> None:
+    sharding = parse_text(text, mesh=MESH)
+    assert sharding == TensorSharding.of(MESH, [["x"], []], partial=["y"], kind="max")
+    assert print_text(sharding, "jax") == "P('x', None, unreduced={'y'}, unreduced_kind=UnreducedKind.max)"
+
+
+def test_other_kinds_of_reduction_are_refused() -> None:
+    with pytest.raises(ShardingError, match="expected a kind of reduction; got 'mean'"):
+        parse_text("P('x', unreduced={'y'}, unreduced_kind=mean)", mesh=MESH)
+    with pytest.raises(ShardingError, match="several kinds, or by others"):
+        print_text(TensorSharding.of(MESH, [["x"]], partial=["y"], kind="product"), "jax")
 
 
 @PROPERTY
@@ -140,7 +166,7 @@ X = MESH.axis("x")
     [
         (TensorSharding.of(MESH, [[AxisRef("y", 1, 2)]]), "parts of a mesh axis"),
         (TensorSharding.of(MESH, [["x"]], open=True), "already split"),
-        (TensorSharding.of(MESH, [[]], partial=["x"], kind="max"), "another kind than sum"),
+        (TensorSharding.of(MESH, [[]], partial=["x"], kind="or"), "by several kinds, or by others than sum"),
         (TensorSharding(MESH, (DimSharding((X,), priority=1),)), "priorities"),
         (TensorSharding(MESH, (DimSharding((X,)),), offsets=((0, 1, 4),)), "offsets or halos"),
         (TensorSharding(MESH, (DimSharding((X,)),), halos=((1, 1),)), "offsets or halos"),

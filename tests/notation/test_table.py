@@ -15,6 +15,7 @@ from shardwright.sharding import TensorSharding
 from tools.notations import FILE, main, render
 
 
+@pytest.mark.usefixtures("sums_only")  # the document is about the jaxlib that is locked
 def test_the_document_is_current() -> None:
     assert FILE.read_text(encoding="utf-8") == render(), "run python tools/notations.py"
     assert main(["--check"]) == 0

@@ -118,9 +118,28 @@ def parse(text: str) -> tuple[dict[str, Computation], str]:
         elif match := _LINE.match(line):
             root, name, body = match.groups()
             if (instruction := _instruction(name, body)) is not None:
+                current.instructions |= {read.name: read for read in _elements_read(instruction, current)}
                 current.instructions[name] = instruction
                 current.root = name if root else current.root
     return computations, entry
+
+
+def _elements_read(instruction: Instruction, computation: Computation) -> Iterator[Instruction]:
+    """The elements of tuples that an instruction reads in place, `%tuple#0`, as XLA of jaxlib 0.12 prints them."""
+    for name in instruction.operands:
+        of, _, index = name.partition("#")
+        if index:
+            shape = _parts(computation.instructions[of].shape)[int(index)]
+            yield Instruction(name, "get-tuple-element", shape, (of,), f"%{of}", f", index={index}")
+
+
+def _parts(shape: str) -> list[str]:
+    """The shapes of the elements of a tuple."""
+    parts, rest = [], shape[1:-1]
+    while rest:
+        parts.append(_balanced(rest))
+        rest = rest[len(parts[-1]) + 1 :].lstrip()
+    return parts
 
 
 def _instruction(name: str, body: str) -> Instruction | None:
@@ -132,7 +151,7 @@ def _instruction(name: str, body: str) -> Instruction | None:
     arguments = _balanced(body[len(shape) + match.end() :], ")")
     rest = body[len(shape) + match.end() + len(arguments) + 1 :]
     literal = match.group(1) in ("constant", "parameter", "iota")
-    operands = () if literal else tuple(re.findall(r"%?([\w.\-]+)(?:, |$)", arguments))
+    operands = () if literal else tuple(re.findall(r"%?([\w.\-#]+)(?:, |$)", arguments))
     return Instruction(name, match.group(1), shape, operands, arguments, rest)
 
 

@@ -2,9 +2,11 @@
 
     P('x', None, ('y', 'z'))                     also PartitionSpec(…), jax.P(…)
     P('x', P.UNCONSTRAINED, unreduced={'y'})
+    P('x', unreduced={'y'}, unreduced_kind=UnreducedKind.max)    since JAX 0.11, which prints `unreduced_kind=max`
     f32[8@x,4@(y,z)]{U:w}                        read only
 
-Missing trailing dimensions are closed and not split, `UNCONSTRAINED` is an open dimension, `unreduced` a partial sum.
+Missing trailing dimensions are closed and not split, `UNCONSTRAINED` is an open dimension, `unreduced` a partial sum
+where no kind is given.
 `reduced` axes are those along which the whole value is there and must stay: the model's `replicated`.
 
     >>> from shardwright.notation.registry import parse_text, print_text
@@ -33,6 +35,8 @@ __all__ = ["parse", "print_sharding"]
 _SPEC = re.compile(r"(?:[A-Za-z_]\w*\.)*(?:PartitionSpec|P)\s*\(")
 _TYPE = re.compile(r"[A-Za-z]\w*(?:<\w+>)?\[\s*(?:[0-9]|\])")
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
+_KINDS = ("sum", "max", "min")
+_KIND = "unreduced_kind"
 
 
 def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
@@ -54,7 +58,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
                 remedy=f"give at most {counted(len(shape), 'entry')}" if shape else "give P() to a scalar",
             )
         dims += [DimSharding()] * (len(shape) - len(dims))
-    partial = tuple(Partial(axis) for axis in reader.sets["unreduced"])
+    partial = tuple(Partial(axis, reader.kind) for axis in reader.sets["unreduced"])
     sharding = TensorSharding(mesh, tuple(dims), reader.sets["reduced"], partial)
     sharding.check(shape)
     return sharding
@@ -67,6 +71,7 @@ class _Reader:
         self.scan = Scanner(text)
         self.mesh = mesh
         self.sets: dict[str, Axes] = {"unreduced": (), "reduced": ()}
+        self.kind = "sum"
 
     def spec(self) -> list[DimSharding]:
         head = self.scan.take()
@@ -78,12 +83,12 @@ class _Reader:
         said: set[str] = set()
         while not self.scan.accept(")"):
             word = self.scan.peek()
-            if word in self.sets:
+            if word in self.sets or word == _KIND:
                 if word in said:
                     self.scan.refuse(f"{word} is given twice")
                 said.add(word)
                 self.scan.take()
-                self.sets[word] = self.axis_set()
+                self.keyword(word)
             elif said:
                 self.scan.refuse("no entries may follow a keyword")
             else:
@@ -91,6 +96,19 @@ class _Reader:
             if self.scan.peek() != ")":
                 self.scan.take(",")
         return dims
+
+    def keyword(self, word: str) -> None:
+        self.scan.take("=")
+        if word != _KIND:
+            self.sets[word] = self.axis_set()
+            return
+        self.kind = self.known_kind(self.scan.peek().rpartition(".")[2])
+        self.scan.take()
+
+    def known_kind(self, kind: str) -> str:
+        if kind not in _KINDS:
+            self.scan.refuse("expected a kind of reduction", f"one of {', '.join(_KINDS)}")
+        return kind
 
     def entry(self) -> DimSharding:
         word = self.scan.peek()
@@ -104,7 +122,6 @@ class _Reader:
         return DimSharding((self.axis(),))
 
     def axis_set(self) -> Axes:
-        self.scan.take("=")
         frozen = self.scan.accept("frozenset")
         if frozen:
             self.scan.take("(")
@@ -173,9 +190,12 @@ class _Reader:
 
     def type_sets(self) -> None:
         while not self.scan.accept("}"):
-            what = {"U": "unreduced", "R": "reduced"}.get(self.scan.peek())
+            letter, _, kind = self.scan.peek().partition("_")
+            what = {"U": "unreduced", "R": "reduced"}.get(letter)
             if what is None or self.sets[what]:
                 self.scan.refuse("expected U: or R:, once each (V: is a value inside a shard_map, not a sharding)")
+            if kind:
+                self.kind = self.known_kind(kind)
             self.scan.take()
             self.scan.take(":")
             several = self.scan.accept("(")
@@ -190,7 +210,7 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None = None) -> str:
 
     Raises:
         ShardingError: parts of axes, an open dimension that is split, priorities, offsets, halos, a tensor partial by
-            another kind than sum.
+            several kinds or by another kind than sum, max or min.
     """
     mesh = sharding.mesh
     if sharding.offsets or sharding.halos:
@@ -199,8 +219,9 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None = None) -> str:
         _refuse(sharding, "an open dimension that is already split", "close the dimension, or print it as sdy")
     if any(dim.priority for dim in sharding.dims):
         _refuse(sharding, "priorities", "leave them out, or print it as sdy")
-    if any(p.kind != "sum" for p in sharding.partial):
-        _refuse(sharding, "a tensor partial by another kind than sum", "print it as shard or dtensor")
+    kinds = {p.kind for p in sharding.partial}
+    if len(kinds) > 1 or not kinds <= set(_KINDS):
+        _refuse(sharding, "a tensor partial by several kinds, or by others than sum, max and min", "print it as shard")
     plain = sharding.closed()
     entries = [
         "P.UNCONSTRAINED" if said.open else _entry([_name(axis, sharding) for axis in dim.axes])
@@ -209,6 +230,8 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None = None) -> str:
     for keyword, axes in (("unreduced", plain.partial_axes), ("reduced", mesh.in_order(sharding.replicated))):
         if axes:
             entries.append(f"{keyword}={{{', '.join(_name(axis, sharding) for axis in axes)}}}")
+    if kinds - {"sum"}:
+        entries.append(f"{_KIND}=UnreducedKind.{kinds.pop()}")
     return f"P({', '.join(entries)})"
 
 

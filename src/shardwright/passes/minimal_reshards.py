@@ -63,7 +63,7 @@ class _Inserting:
         self.shardings = Shardings(module)
         self.reshards = UseReshards(self.shardings)
         # One print is quicker than a look at the attributes of every op.
-        self.sums = "unreduced={" in str(module.operation.get_asm(large_elements_limit=16))
+        self.sums = "unreduced=" in str(module.operation.get_asm(large_elements_limit=16))
 
     @cached_property
     def ops(self) -> dict[Any, Op]:
