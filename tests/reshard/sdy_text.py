@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.reshard.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
+from shardwright.reshard.steps import (
+    AllGather,
+    AllReduce,
+    AllSlice,
+    AllToAll,
+    CollectivePermute,
+    ReduceScatter,
+    Step,
+    ToUnreduced,
+)
 from shardwright.sharding import TensorSharding
 
 
@@ -41,6 +50,8 @@ def op(step: Step, mesh: Mesh, operand: str) -> str:
             return f"all_reduce {listed(flat, mesh)} {operand}"
         case ReduceScatter(axes):
             return f"reduce_scatter {per_dim(axes, mesh)} {operand}"
+        case ToUnreduced(flat):
+            return f"replicated_to_unreduced {listed(flat, mesh)} {operand}"
 
 
 def sharding(layout: TensorSharding, symbol: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
@@ -48,7 +48,8 @@ def named_shardings(
     """The `NamedSharding` of each sharding; those on one mesh share one JAX mesh.
 
     Raises:
-        ShardingError: fewer devices than the mesh has, or parts of an axis that do not nest.
+        ShardingError: fewer devices than the mesh has, parts of an axis that do not nest, or a tensor that is partial
+            by another kind than sum.
     """
     meshes = {sharding.mesh: _Named(sharding.mesh, shardings, devices) for sharding in dict.fromkeys(shardings)}
     return [meshes[sharding.mesh].name(sharding) for sharding in shardings]
@@ -81,20 +82,36 @@ class _Named:
     """A JAX mesh for all shardings on one mesh of ours."""
 
     def __init__(self, mesh: Mesh, shardings: Iterable[TensorSharding], devices: Sequence[Any] | None) -> None:
-        used = {axis for sharding in shardings if sharding.mesh == mesh for axis in sharding.used_axes}
+        used = {
+            axis
+            for sharding in shardings
+            if sharding.mesh == mesh
+            for axis in (*sharding.used_axes, *sharding.partial_axes)
+        }
         self.parts = {name: _parts(mesh, name, used) for name in mesh.sizes}
         every = [part for parts in self.parts.values() for part in parts]
         array = mesh_devices(mesh, devices).reshape([part.size for part in every])
         self.names = {part: _name(part, mesh) for part in every}
-        self.mesh = jax.sharding.Mesh(array, tuple(self.names[part] for part in every))
+        names = tuple(self.names[part] for part in every)
+        self.mesh = jax.sharding.Mesh(array, names)
+        # JAX lets arrays be unreduced along explicit axes only
+        self.explicit = jax.sharding.Mesh(array, names, axis_types=(jax.sharding.AxisType.Explicit,) * len(names))
 
     def name(self, sharding: TensorSharding) -> jax.sharding.NamedSharding:
-        entries = [
-            tuple(self.names[part] for axis in dim.axes for part in self.parts[axis.name] if axis.contains(part))
-            for dim in sharding.dims
-        ]
-        spec = jax.sharding.PartitionSpec(*(entry or None for entry in entries))
-        return jax.sharding.NamedSharding(self.mesh, spec)
+        entries = [self.named(dim.axes) or None for dim in sharding.dims]
+        if not sharding.partial:
+            return jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(*entries))
+        if any(p.kind != "sum" for p in sharding.partial):
+            raise ShardingError(
+                f"{sharding!r} cannot be written as a JAX sharding",
+                cause="JAX knows arrays that await a sum, and no other reduction",
+                remedy="let the program reduce it",
+            )
+        unreduced = frozenset(self.named(sharding.partial_axes))
+        return jax.sharding.NamedSharding(self.explicit, jax.sharding.PartitionSpec(*entries, unreduced=unreduced))
+
+    def named(self, axes: Axes) -> tuple[str, ...]:
+        return tuple(self.names[part] for axis in axes for part in self.parts[axis.name] if axis.contains(part))
 
 
 def _parts(mesh: Mesh, name: str, used: Iterable[AxisRef]) -> tuple[AxisRef, ...]:

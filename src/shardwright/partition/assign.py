@@ -293,6 +293,8 @@ def _moving_cost(type: TensorType, source: TensorSharding, target: TensorShardin
     """Bytes-equivalent of bringing a tensor from one sharding to another."""
     if source == target or not type.elements:
         return 0.0
+    if target.partial and not usable((source,), target):
+        target = target.with_axes(target.axes)  # and contributions are made of it, which sends nothing
     steps = plan(type.dims, type.bytes // type.elements, source, target)
     return steps.cost + _START_BYTES * steps.collectives
 

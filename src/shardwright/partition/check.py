@@ -9,7 +9,7 @@ from __future__ import annotations
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
-from shardwright.notation.sdy.sharding import parse_shardings
+from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
 from shardwright.partition.emit import SDY_COLLECTIVES, step_of
 from shardwright.partition.splits import linear_operands, splits_of
@@ -97,6 +97,7 @@ class _Checker:
         if op.name == "sdy.manual_computation":
             ins = parse_shardings(op.signature.text("in_shardings") or "", self.graph.meshes)
             outs = parse_shardings(op.signature.text("out_shardings") or "", self.graph.meshes)
+            self.manual(op, (*ins, *outs))
             self.same(op, operands, list(ins), "operand")
             self.same(op, results, list(outs), "result")
             return
@@ -107,6 +108,14 @@ class _Checker:
             if region.arguments:
                 self.same(op, self.layouts(op, region.arguments), results, "region argument")
             self.block(region, None if condition else results)
+
+    def manual(self, op: Op, shardings: tuple[TensorSharding, ...]) -> None:
+        """A body makes and takes contributions along manual axes alone; along others each device has the whole."""
+        for sharding in shardings:
+            axes = {axis.name for axis in parse_axes(op.signature.text("manual_axes") or "{}", sharding.mesh)}
+            free = sorted({axis.name for axis in sharding.partial_axes} - axes)
+            if free:
+                raise self.fail(op, f"{sharding!r} is partial along {', '.join(free)}, which is not manual")
 
     def collective(self, op: Op) -> None:
         (before,), (after,) = self.layouts(op, op.operands), self.layouts(op, op.results)

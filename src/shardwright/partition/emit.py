@@ -18,7 +18,16 @@ from shardwright.notation.sdy.sharding import (
     print_axes,
     print_axis_lists,
 )
-from shardwright.reshard.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
+from shardwright.reshard.steps import (
+    AllGather,
+    AllReduce,
+    AllSlice,
+    AllToAll,
+    CollectivePermute,
+    ReduceScatter,
+    Step,
+    ToUnreduced,
+)
 from shardwright.sharding import TensorSharding
 
 __all__ = ["SDY_COLLECTIVES", "collective", "emit_steps", "step_of"]
@@ -93,6 +102,11 @@ def _(step: AllToAll, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
     return "sdy.all_to_all", (("params", f"#sdy<all_to_all_param_list[{moves}]>"),)
 
 
+@_op.register
+def _(step: ToUnreduced, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return "sdy.replicated_to_unreduced", (("axes", f"#sdy<axis_ref_list{print_axes(step.axes, mesh)}>"),)
+
+
 def _lists(lists: tuple[Axes, ...], mesh: Mesh) -> str:
     return f"#sdy<list_of_axis_ref_lists{print_axis_lists(lists, mesh)}>"
 
@@ -117,6 +131,8 @@ def step_of(signature: Signature, before: TensorSharding, after: TensorSharding)
         case "sdy.all_reduce":
             axes = parse_axes(signature.text("reduction_axes") or "{}", mesh)
             return AllReduce(axes, combining_kind(reduction, before, axes))
+        case "sdy.replicated_to_unreduced":
+            return ToUnreduced(parse_axes(signature.text("axes") or "{}", mesh))
         case "sdy.all_to_all":
             return AllToAll(parse_moves(signature.text("params") or "", mesh))
         case "sdy.collective_permute":

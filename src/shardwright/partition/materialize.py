@@ -7,7 +7,7 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
@@ -16,8 +16,8 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
-from shardwright.mesh import Mesh
-from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
+from shardwright.mesh import Axes, Mesh
+from shardwright.notation.sdy.sharding import parse_axes, parse_shardings, print_shardings
 from shardwright.partition.assign import Assignment, assign
 from shardwright.partition.boundary import alone, check_boundary
 from shardwright.partition.check import check, is_explicit
@@ -86,6 +86,7 @@ class _Materializer:
         self.notes: list[Note] = []
         self.mesh = _mesh(source)
         self.uses = _count_uses(source)
+        self.stated = _stated_partial(source)
         self._handlers: dict[str, Callable[[Op], None]] = {
             "stablehlo.constant": self._free,
             "stablehlo.iota": self._free,
@@ -110,7 +111,7 @@ class _Materializer:
         made.block = self._block(main.block, tuple(map(self._given, main.block.arguments)), ops=made.block.ops)
         returned = main.block.terminator.operands
         said = [
-            self._even(sharding, self.source.types[value]) if sharding else self._target(value)
+            _stated(self._even(sharding, self.source.types[value]), sharding) if sharding else self._target(value)
             for sharding, value in zip(main.result_shardings, returned, strict=True)
         ]
         self._ops(main.block.ops[:-1])
@@ -138,7 +139,7 @@ class _Materializer:
     def _given(self, argument: int) -> TensorSharding | None:
         """The layout in which an argument comes: it may be partial."""
         said, layout = self.source.shardings[argument], self._target(argument)
-        return layout.with_axes(layout.axes, said.partial).closed() if layout and said and said.partial else layout
+        return _stated(layout, said) if layout and said else layout
 
     def _targets(self, values: tuple[int, ...]) -> tuple[TensorSharding | None, ...]:
         return tuple([self._target(value) for value in values])
@@ -214,7 +215,8 @@ class _Materializer:
         if not targets and not any(sources):
             self._define_results(op, self.builder.append(signature, [v.versions[0][1] for v in operands]), ())
             return
-        choice = assign(signature, sources, targets, passing)
+        wanted = tuple([self.stated.get(value, target) for value, target in zip(op.results, targets, strict=True)])
+        choice = assign(signature, sources, wanted, passing)
         self._note(op, choice, operands)
         needed = [self.values.want(v, s) for v, s in zip(operands, choice.operands, strict=True)]
         self.builder.location = op.location
@@ -340,6 +342,7 @@ class _Materializer:
         ins = parse_shardings(op.signature.text("in_shardings") or "", meshes)
         outs = parse_shardings(op.signature.text("out_shardings") or "", meshes)
         manual = parse_axes(op.signature.text("manual_axes") or "{}", self.mesh)
+        ins, outs = (tuple(_partial_along(s.closed(), manual) for s in side) for side in (ins, outs))
         used = {axis.name for sharding in (*ins, *outs) for axis in sharding.used_axes}
         free = sorted(used - {axis.name for axis in manual})
         if free:
@@ -350,13 +353,12 @@ class _Materializer:
                 cause="its body would have to be partitioned further along them",
                 remedy="make the computation manual over all axes that its shardings use",
             )
-        layouts_in = tuple(s.closed() for s in ins)
-        layouts_out = tuple(s.closed() for s in outs)
-        operands = self._want_all(op.operands, layouts_in)
+        operands = self._want_all(op.operands, ins)
         region = self._verbatim(op.regions[0])
         self.builder.location = op.location
+        signature = _between(op.signature, ins, outs)
         for value, made, layout in zip(
-            op.results, self.builder.append(op.signature, operands, layouts_out, (region,)), layouts_out, strict=True
+            op.results, self.builder.append(signature, operands, outs, (region,)), outs, strict=True
         ):
             self._define(value, made, layout)
 
@@ -387,6 +389,39 @@ def _even(sharding: TensorSharding, type: TensorType) -> TensorSharding:
     """
     layout = sharding.closed().evenly_dividing(type.dims)
     return layout.with_axes(layout.axes) if layout.partial else layout
+
+
+def _stated(layout: TensorSharding, stated: TensorSharding) -> TensorSharding:
+    """A layout with the contributions that are stated where the program begins or ends: its caller counts on them."""
+    return layout.with_axes(layout.axes, stated.partial).closed() if stated.partial else layout
+
+
+def _stated_partial(graph: Graph) -> dict[int, TensorSharding]:
+    """Values that are returned as contributions alone, and how they are to lie then."""
+    main = graph.main
+    returned = main.block.terminator.operands
+    return {
+        value: _stated(_even(sharding, graph.types[value]), sharding)
+        for value, sharding in zip(returned, main.result_shardings, strict=True)
+        if sharding is not None and sharding.partial and returned.count(value) == 1
+    }
+
+
+def _partial_along(sharding: TensorSharding, manual: Axes) -> TensorSharding:
+    """A sharding at the boundary of a manual computation, partial along manual axes alone.
+
+    Along those the body makes, or takes, each device's own contribution. Along all others it computes on what the
+    value is: that it may be held unreduced there is no part of its meaning.
+    """
+    names = {axis.name for axis in manual}
+    return sharding.with_axes(sharding.axes, [p for p in sharding.partial if p.axis.name in names])
+
+
+def _between(signature: Signature, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding]) -> Signature:
+    """A manual computation between these layouts; its attributes as they were where they say so."""
+    if ins:
+        signature = signature.replace(in_shardings=print_shardings(ins))
+    return signature.replace(out_shardings=print_shardings(outs)) if outs else signature
 
 
 def _nothing(type: TensorType) -> Signature:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.types import TensorType
 from shardwright.partition.assign import Source, usable
-from shardwright.partition.emit import emit_steps
+from shardwright.partition.emit import collective, emit_steps
 from shardwright.reshard.plan import plan, reshard_cost
+from shardwright.reshard.steps import ToUnreduced
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Value", "Values"]
@@ -87,6 +89,8 @@ class Values:
         for sharding, number in value.versions:
             if sharding == needed:
                 return number
+        if needed.partial and not usable(value.source, needed):
+            return self._contribute(value, needed)
         if value.make is not None:
             number = value.make(needed)
             self._remember(value, needed, number)
@@ -110,6 +114,24 @@ class Values:
         shape, size = value.type.dims, value.element_bytes
         direct = min(reshard_cost(shape, size, s, needed) for s in source) + reshard_cost(shape, size, needed, target)
         return direct > min(reshard_cost(shape, size, s, target) for s in source) * (1 + 1e-9)
+
+    def _contribute(self, value: Value, needed: TensorSharding) -> int:
+        """The value as contributions where nobody made any: one device along the axes has it, the others nothing.
+
+        Raises:
+            ShardingError: they are to combine by another kind than sum.
+        """
+        if any(p.kind != "sum" for p in needed.partial):
+            raise ShardingError(
+                f"a complete value cannot be made {needed!r}",
+                cause="contributions are made for sums only",
+                remedy="leave the value complete there",
+            )
+        whole = self.want(value, needed.with_axes(needed.axes))
+        signature = collective(ToUnreduced(needed.partial_axes), value.type, needed)
+        (number,) = self.builder.append(signature, (whole,), (needed,))
+        self._remember(value, needed, number)
+        return number
 
     def _reshard(self, value: Value, needed: TensorSharding) -> int:
         shape, size = value.type.dims, value.element_bytes

@@ -85,8 +85,13 @@ class Plan:
         """The sharding of each result by name: the layout in which the sharded program gives it."""
         main = self.graph.main
         layouts = self._layouts(main.block.terminator.operands, main.result_shardings)
-        reduced = [layout.with_axes(layout.axes) for layout in layouts]
-        return dict(zip(main.result_names, reduced, strict=True))
+        stated = [
+            said is not None and layout.partial for layout, said in zip(layouts, main.result_shardings, strict=True)
+        ]
+        given = [
+            layout if kept else layout.with_axes(layout.axes) for layout, kept in zip(layouts, stated, strict=True)
+        ]
+        return dict(zip(main.result_names, given, strict=True))
 
     @property
     def shardings(self) -> dict[str, TensorSharding]:

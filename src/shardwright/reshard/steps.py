@@ -33,6 +33,7 @@ __all__ = [
     "CollectivePermute",
     "ReduceScatter",
     "Step",
+    "ToUnreduced",
     "local_bytes",
     "same_grid",
     "same_placement",
@@ -169,7 +170,25 @@ class ReduceScatter:
         return collectives.reduce_scatter_bytes(local_bytes, axes_size(_flat(self.axes)))
 
 
-Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter
+@dataclass(frozen=True, slots=True)
+class ToUnreduced:
+    """Makes contributions of a whole: the first device along `axes` keeps what it holds, the others give zeros.
+
+    Sends nothing. No plan takes this step; a program does where contributions are asked for that nothing made.
+    """
+
+    axes: Axes
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after, partial sums along `axes`; ShardingError where one is in use already."""
+        return _layout(self, before, before.axes, (*before.partial, *map(Partial, self.axes)))
+
+    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
+        """0: no device needs anything of another."""
+        return 0.0
+
+
+Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
 """Any step."""
 
 

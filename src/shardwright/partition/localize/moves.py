@@ -105,6 +105,17 @@ def _collective_permute(
     return (local_collective_permute(ctx, operands[0], source[0], target[0]),)
 
 
+@localizer("sdy.replicated_to_unreduced")
+def _replicated_to_unreduced(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """The first device along the axes keeps its value, the others have zeros instead."""
+    mesh = target[0].mesh
+    require_axes("the result", target[0], source[0].axes)
+    axes = parse_axes(signature.text("axes") or "{}", mesh)
+    return (ctx.once(operands[0], axes, "sum", mesh),)
+
+
 @localizer("sdy.propagation_barrier", "sdy.data_flow_edge")
 def _identity(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings

@@ -1,0 +1,170 @@
+"""Contributions that a program states: at its end, at its beginning, and at the boundary of manual computations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import shardwright as sw
+from shardwright.sharding import TensorSharding
+from tests.frontends.devices import eight_devices
+
+eight_devices()
+
+HEAD = 'sdy.mesh @m = <["p"=2, "q"=4]>\n'
+P = '#sdy.sharding<@m, [{"p"}, {}]>'
+UNREDUCED = '#sdy.sharding<@m, [{"p"}, {}], unreduced={"q"}>'
+SPLIT = '#sdy.sharding<@m, [{"p"}, {"q"}]>'
+T = "tensor<8x16xf32>"
+RNG = np.random.default_rng(0)
+X, W = RNG.normal(size=(8, 16)).astype(np.float32), RNG.normal(size=(16, 16)).astype(np.float32)
+
+DOT = f"""
+func.func @main(%x: {T} {{sdy.sharding = {SPLIT}}},
+                %w: tensor<16x16xf32> {{sdy.sharding = #sdy.sharding<@m, [{{"q"}}, {{}}]>}})
+    -> ({T} {{sdy.sharding = {UNREDUCED}}}) {{
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({T}, tensor<16x16xf32>) -> {T}
+  return %0 : {T}
+}}"""
+TWICE = DOT.replace(f"({T} {{sdy.sharding = {UNREDUCED}}})", f"({T} {{sdy.sharding = {UNREDUCED}}}, {T})").replace(
+    f"return %0 : {T}", f"return %0, %0 : {T}, {T}"
+)
+ABS = f"""
+func.func @main(%x: {T} {{sdy.sharding = {SPLIT}}}) -> ({T} {{sdy.sharding = {UNREDUCED}}}) {{
+  %0 = stablehlo.abs %x : {T}
+  return %0 : {T}
+}}"""
+CONSTANT = f"""
+func.func @main() -> ({T} {{sdy.sharding = {UNREDUCED}}}) {{
+  %0 = stablehlo.constant dense<3.0> : {T}
+  return %0 : {T}
+}}"""
+THROUGH = f"""
+func.func @main(%x: {T} {{sdy.sharding = {UNREDUCED}}}) -> ({T} {{sdy.sharding = {UNREDUCED}}}, {T}) {{
+  %0 = stablehlo.abs %x : {T}
+  return %x, %0 : {T}, {T}
+}}"""
+
+
+def partition(text: str) -> sw.Spmd:
+    return sw.load(HEAD + text).plan().partition()
+
+
+def contributions(array: Any) -> Any:
+    """The sum over `q` of what devices hold of an unreduced array split over `p`."""
+    shards = {shard.device.id: np.asarray(shard.data) for shard in array.addressable_shards}
+    return np.concatenate([sum(shards[row * 4 + column] for column in range(4)) for row in range(2)])
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "expected"),
+    [
+        (DOT, [X, W], [X @ W]),
+        (TWICE, [X, W], [X @ W, X @ W]),
+        (ABS, [X], [np.abs(X)]),
+        (CONSTANT, [], [np.full((8, 16), 3.0)]),
+        (THROUGH, [X], [X, np.abs(X)]),
+    ],
+    ids=["dot", "twice", "abs", "constant", "through"],
+)
+def test_a_result_that_is_stated_to_be_unreduced_is_given_as_contributions(
+    text: str, inputs: list[Any], expected: list[Any]
+) -> None:
+    """A caller reduces it: where it were reduced here, the caller's sum would be four times too large."""
+    spmd = partition(text)
+    mesh = spmd.plan.mesh
+    unreduced = TensorSharding.of(mesh, [["p"], []], partial=["q"])
+    for layouts in (spmd.plan.results.values(), spmd.out_shardings):
+        assert next(iter(layouts)) == unreduced
+    assert 'unreduced={"q"}' in spmd.module("explicit").split("{\n")[1]
+    again = sw.load(spmd.module("explicit")).plan().partition()
+    for one in (spmd, again):
+        found = one.compile()(*inputs)
+        assert found[0].sharding.spec == jax.sharding.PartitionSpec("p", None, unreduced={"q"})
+        np.testing.assert_allclose(contributions(found[0]), expected[0], rtol=1e-4, atol=1e-5)
+        for array, wanted in zip(found[1:], expected[1:], strict=True):
+            np.testing.assert_allclose(array, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_contributions_that_an_op_makes_cost_nothing_to_give() -> None:
+    assert partition(DOT).traffic.total.static == 0
+    assert [op.name for op in partition(TWICE).local.walk() if "reduce" in op.name] == ["stablehlo.all_reduce"]
+
+
+def test_verify_combines_contributions() -> None:
+    assert partition(TWICE).verify([X, W]).ok
+    assert partition(THROUGH).verify([X]).ok
+
+
+def test_compiled_programs_take_contributions_and_make_them() -> None:
+    step = partition(THROUGH).compile()
+    (sharding,) = step.in_shardings
+    given = jax.device_put(X, sharding)
+    for value in (X, jax.numpy.asarray(X), given):
+        np.testing.assert_allclose(step(value)[1], np.abs(X))
+
+
+def test_other_kinds_at_the_end_are_refused() -> None:
+    with pytest.raises(sw.ShardingError, match="result 'result0' is partial by another kind than sum"):
+        partition(ABS.replace('unreduced={"q"}', 'unreduced=max{"q"}'))
+
+
+MANUAL = """
+func.func @main(%x: {T} {{sdy.sharding = {SPLIT}}},
+                %w: tensor<16x16xf32> {{sdy.sharding = #sdy.sharding<@m, [{{"q"}}, {{}}]>}}) -> {T} {{
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({T}, tensor<16x16xf32>) -> {T}
+  %1 = sdy.manual_computation(%0) in_shardings=[<@m, [{{"p"}}, {{}}]{before}>] out_shardings=[<@m, [{{"p"}}, {{}}]{after}>]
+      manual_axes={{{axes}}} (%b: tensor<4x16xf32>) {{
+    %a = stablehlo.abs %b : tensor<4x16xf32>
+    sdy.return %a : tensor<4x16xf32>
+  }} : ({T}) -> {T}
+  return %1 : {T}
+}}"""
+AWAITING = ', unreduced={"q"}'
+
+
+def manual(before: str, after: str, axes: str) -> str:
+    return MANUAL.format(T=T, SPLIT=SPLIT, before=before, after=after, axes=axes)
+
+
+@pytest.mark.parametrize("after", ["", AWAITING])
+@pytest.mark.parametrize("before", ["", AWAITING])
+def test_along_a_free_axis_a_body_computes_on_what_the_value_is(before: str, after: str) -> None:
+    """Its absolute value is that of the sum, once: neither of contributions, nor one contribution from each device."""
+    spmd = partition(manual(before, after, '"p"'))
+    np.testing.assert_allclose(spmd.compile()(X, W)[0], np.abs(X @ W), rtol=1e-4, atol=1e-5)
+    again = sw.load(spmd.module("explicit")).plan().partition()
+    np.testing.assert_allclose(again.compile()(X, W)[0], np.abs(X @ W), rtol=1e-4, atol=1e-5)
+
+
+def test_along_a_manual_axis_a_body_takes_and_makes_contributions() -> None:
+    """As XLA's partitioner has it."""
+    parts = [X[:, k : k + 4] @ W[k : k + 4] for k in range(0, 16, 4)]
+    for before, after, expected in (
+        (AWAITING, AWAITING, sum(map(np.abs, parts))),
+        ("", AWAITING, 4 * np.abs(X @ W)),
+        ("", "", np.abs(X @ W)),
+    ):
+        found = partition(manual(before, after, '"p", "q"')).compile()(X, W)[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_contributions_are_made_where_a_manual_computation_takes_them_and_nobody_did() -> None:
+    """The first device along the axis has the value, the others have zeros: a sum inside finds it again."""
+    text = manual(AWAITING, AWAITING, '"p", "q"').replace(
+        "%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]", "%0 = stablehlo.add %x, %x"
+    )
+    text = text.replace(f"({T}, tensor<16x16xf32>) -> {T}", T)
+    np.testing.assert_allclose(partition(text).compile()(X, W)[0], np.abs(2 * X), rtol=1e-6)
+
+
+def test_an_explicit_program_that_is_partial_along_a_free_axis_is_refused() -> None:
+    explicit = partition(manual("", "", '"p"')).module("explicit")
+    line = next(line for line in explicit.splitlines() if "manual_computation" in line)
+    broken = line.replace('out_shardings=[<@m, [{"p"}, {}]>]', f'out_shardings=[<@m, [{{"p"}}, {{}}]{AWAITING}>]')
+    assert broken != line
+    with pytest.raises(sw.ShardingError, match="not local"):
+        sw.load(explicit.replace(line, broken)).plan().partition()
