@@ -35,7 +35,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def shell(line: str) -> subprocess.CompletedProcess[str]:
     """What `bash` makes of a line in which `shardwright` and `shardwright-opt` are this tree's commands."""
-    functions = "".join(f"{name}() {{ '{sys.executable}' -c '{code}' \"$@\"; }}\n" for name, code in COMMANDS.items())
+    functions = "".join(
+        f"{name}() {{ '{sys.executable}' -P -c '{code}' \"$@\"; }}\n" for name, code in COMMANDS.items()
+    )
     command = ["bash", "-c", f"set -o pipefail\n{functions}{line}"]
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300)
 
@@ -77,6 +79,52 @@ def test_the_names_of_standard_output_are_all_the_same(folder: Path) -> None:
     done = shell("shardwright propagate step.mlir -o /dev/stdout > a; shardwright propagate step.mlir -o - > b")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (folder / "a").read_text() == (folder / "b").read_text() != ""
+
+
+HOSTILE = ("click", "jax", "json", "numpy", "rich", "shardwright", "typing")
+PROGRAM_COMMANDS = ("propagate", "partition", "verify --timeout 300", "explain")
+
+
+def test_modules_of_the_current_folder_are_never_run(folder: Path) -> None:
+    """Neither by the commands, nor by the processes that they start, nor by `python -m shardwright`."""
+    for name in HOSTILE:
+        (folder / f"{name}.py").write_text(f"open('run', 'a').write('{name}')\nraise SystemExit(9)")
+    commands = [
+        *(f"shardwright {command} step.mlir{' x' if command == 'explain' else ''}" for command in PROGRAM_COMMANDS),
+        "shardwright run step.mlir -o stages",
+        "shardwright convert step.mlir --to mhlo",
+        "shardwright show --sharding '<@mesh, [{\"x\"}, {}]>' --shape 4x3 --mesh x=2",
+        "shardwright-opt step.mlir -sdy-basic-propagate",
+    ]
+    done = shell("\n".join(f"{command} > out || echo {number}" for number, command in enumerate(commands)))
+    assert (done.stdout, done.stderr, (folder / "run").exists()) == ("", "", False)
+
+
+def test_python_m_takes_no_module_of_the_current_folder(folder: Path) -> None:
+    """But for the package itself, which Python looks for there."""
+    for name in HOSTILE:
+        if name != "shardwright":
+            (folder / f"{name}.py").write_text("raise SystemExit(9)")
+    command = [sys.executable, "-m", "shardwright", "verify", "step.mlir"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_takes_too_long_is_given_up(folder: Path) -> None:
+    done = shell("shardwright verify step.mlir --timeout 0.01; shardwright run step.mlir --timeout 0")
+    assert done.returncode == 2
+    assert "took longer than 0.01 seconds" in done.stderr
+    assert "--timeout" in done.stderr
+
+
+def test_names_of_files_need_not_be_text(folder: Path) -> None:
+    """Locations hold the name, and modules are UTF-8."""
+    name = os.fsdecode(b"b\xff.mlir")
+    (folder / name).write_text(PROGRAM)
+    done = shell("shardwright partition b$'\\xff'.mlir -o out$'\\xff'.mlir && shardwright-opt out$'\\xff'.mlir"
+                 " -mlir-print-debuginfo -o again.mlir")  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'loc("b\\EF\\BF\\BD.mlir":' in (folder / "again.mlir").read_text()
 
 
 def test_all_is_written_to_a_pipe_that_takes_little_at_a_time() -> None:

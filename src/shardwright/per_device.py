@@ -28,7 +28,7 @@ from shardwright.notation import modules
 from shardwright.partition.processes import lower, stacked
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
-from shardwright.runtime.execute import execute_local
+from shardwright.runtime.execute import DEFAULT_TIMEOUT, execute_local
 from shardwright.runtime.inputs import make_inputs
 from shardwright.sharding import TensorSharding
 
@@ -102,8 +102,15 @@ class PerDevice:
         arrays = {name: np.asarray(array) for name, array in (given or {}).items()}
         return make_inputs(types, main.argument_names, main.argument_attributes, seed=seed, given=arrays)
 
-    def run(self, inputs: Mapping[str, Any] | None = None, *, seed: int = 0) -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, Any] | None = None, *, seed: int = 0, timeout: float = DEFAULT_TIMEOUT
+    ) -> dict[str, Array]:
         """Run on one virtual CPU device a position of the grid, in a process of its own.
+
+        Arguments:
+            inputs: As for `inputs`.
+            seed: Seed of what is drawn.
+            timeout: Seconds after which it is given up, compiling included.
 
         Returns:
             The results by name, each with a first dimension of one row a device.
@@ -123,6 +130,7 @@ class PerDevice:
             [self._row(type.rank) for type in types],
             arrays,
             types,
+            timeout=timeout,
         )
         return dict(zip(main.result_names, found.outputs, strict=True))
 

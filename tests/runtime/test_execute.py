@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime import Job, execute_local, execute_unsharded, run_jobs
 from shardwright.runtime.arrays import load_arrays, numpy_dtype, save_arrays
-from shardwright.runtime.execute import try_jobs
+from shardwright.runtime.execute import WorkerDied, try_jobs
 from shardwright.runtime.jobs import load_jobs, save_jobs
 from shardwright.runtime.shards import assemble, cut
 from shardwright.sharding import TensorSharding
@@ -134,9 +135,15 @@ def test_a_process_that_is_killed_is_a_diagnostic() -> None:
           : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }"""
-    with pytest.raises(ShardingError, match=r"was ended by signal \d+ \(SIG") as caught:
-        execute_unsharded(module, [np.ones(4, np.float32)])
-    assert caught.value.diagnostic.remedy
+    good = Job(DOUBLE.format("tensor<4xf32>"), (np.ones(4, np.float32),))
+    before, died, after = try_jobs([good, Job(module, good.inputs), good])
+    assert not isinstance(before, ShardingError)
+    assert isinstance(died, WorkerDied)
+    assert re.search(r"was ended by signal \d+ \(SIG", died.diagnostic.message)
+    assert died.diagnostic.remedy
+    assert isinstance(after, WorkerDied)
+    assert after.diagnostic.message == "the program was not run"
+    assert died.diagnostic.message in after.diagnostic.cause
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,61 @@ def test_seeded_by_argument() -> None:
 def test_what_is_not_understood_names_the_argument(said: str) -> None:
     with pytest.raises(ShardingError, match="argument a"):
         make_inputs([F32], ["a"], [{"shardwright.input": f'"{said}"'}])
+
+
+@pytest.mark.parametrize("seed", [-1, -(2**70), 1.5, "7", None])
+def test_what_is_no_seed_is_refused(seed: Any) -> None:
+    with pytest.raises(ShardingError, match="not a seed"):
+        make_inputs([F32], ["a"], seed=seed)
+
+
+def test_any_whole_number_is_a_seed() -> None:
+    seeds: tuple[Any, ...] = (True, np.int64(7), 2**31, 2**70)
+    assert len({_one(F32, seed=seed).tobytes() for seed in seeds}) == len(seeds)
+
+
+HEADERS = {
+    "never closed": b"(" * 200,
+    "too large": b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}",
+    "no size": b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+    "no keys": b"{'descr': '<f4'}",
+}
+
+
+def _broken(name: str) -> bytes:
+    whole = io.BytesIO()
+    np.savez(whole, a=np.ones(1000, np.float32))
+    data = bytearray(whole.getvalue())
+    entry = data.find(b"PK\1\2")
+    if name in HEADERS:
+        header = HEADERS[name]
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("a.npy", b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+        return archive.getvalue()
+    if name == "objects":
+        np.savez(objects := io.BytesIO(), a=np.array([{}], dtype=object))
+        return objects.getvalue()
+    if name == "encrypted":
+        data[6] |= 1
+        data[entry + 8] |= 1
+    if name == "compressed in an unknown way":
+        data[entry + 10] = 99
+    if name == "changed":
+        data[300] ^= 0xFF
+    return {"empty": b"", "cut off": bytes(data[:2000]), "text": b"a = 1\n"}.get(name, bytes(data))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["empty", "cut off", "text", "changed", "encrypted", "compressed in an unknown way", "objects", *HEADERS],
+)
+def test_broken_files_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "in.npz").write_bytes(_broken(name))
+    with pytest.raises(ShardingError, match="inputs cannot be read from") as caught:
+        load_inputs(tmp_path / "in.npz")
+    assert caught.value.diagnostic.cause
+    assert caught.value.diagnostic.remedy == "write them with numpy.savez"
 
 
 def test_given_by_name_and_by_number(tmp_path: Path) -> None:

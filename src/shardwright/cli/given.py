@@ -185,7 +185,22 @@ def input_options(command: F) -> F:
     """Where inputs come from, for commands that run programs."""
     options = (
         click.option("--inputs", metavar="F.npz", help="Inputs by argument name, as numpy.savez writes them."),
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are drawn."),
+        click.option(
+            "--seed",
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Seed of the inputs that are drawn.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=600.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Give up on what takes longer to compile and run.",
+        ),
         click.option(
             "--rtol", type=float, metavar="R", help="Allow |a - b| <= atol + R|b| instead of what is measured."
         ),

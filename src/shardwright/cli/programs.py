@@ -48,6 +48,7 @@ def run(
     file: str,
     inputs: str | None,
     seed: int,
+    timeout: float,
     rtol: float | None,
     atol: float | None,
     output: str | None,
@@ -63,12 +64,12 @@ def run(
         arrays = _given_inputs(inputs)
         program = given.load(clock)
         if program.is_per_device:
-            answer(given, _run_per_device(given, program.per_device(), arrays, seed, folder))
+            answer(given, _run_per_device(given, program.per_device(), arrays, seed, timeout, folder))
             return 0
         spmd = given.shard(program, VIRTUAL_DEVICES).partition()
         _check_before_writing(spmd, arrays, seed)
         written = _write_stages(spmd, folder)
-        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol)
+        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {
         **_with_dropped(spmd.plan, describe_spmd(spmd)),
         **describe_verification(verification),
@@ -133,20 +134,22 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
 )
 @program_options
 @input_options
-def verify(file: str, inputs: str | None, seed: int, rtol: float | None, atol: float | None, **options: Any) -> int:
+def verify(
+    file: str, inputs: str | None, seed: int, timeout: float, rtol: float | None, atol: float | None, **options: Any
+) -> int:
     """Run FILE sharded on virtual devices and unsharded, and compare the results."""
     given = Given(file, **options)
     with progress() as clock:
         arrays = _given_inputs(inputs)
         spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
-        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol)
+        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     plan = describe_plan(spmd.plan)
     answer(given, {"program": plan["program"], "mesh": plan["mesh"], **describe_verification(verification)})
     return 0 if verification.ok else 1
 
 
 def _run_per_device(
-    given: Given, program: PerDevice, arrays: Mapping[str, Any] | None, seed: int, folder: Path
+    given: Given, program: PerDevice, arrays: Mapping[str, Any] | None, seed: int, timeout: float, folder: Path
 ) -> Summary:
     """Lower and run, and write the module and the results, one row a device."""
     import numpy as np
@@ -154,7 +157,7 @@ def _run_per_device(
     given.check_unsharded()
     check_devices(program.mesh.size, given.devices, VIRTUAL_DEVICES, program.name)
     text = program.module()
-    results = program.run(arrays, seed=seed)
+    results = program.run(arrays, seed=seed, timeout=timeout)
     make_folder(folder)
     module, file = str(folder / "local.mlir"), str(folder / "results.npz")
     arrays_by_name: dict[str, Any] = dict(results)

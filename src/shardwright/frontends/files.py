@@ -18,6 +18,7 @@ __all__ = [
     "is_standard_output",
     "make_folder",
     "not_a_path",
+    "printable",
     "read_file",
     "write_file",
     "write_files",
@@ -38,8 +39,8 @@ def read_file(path: str) -> bytes:
         return _standard_input() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         raise ShardingError(
-            f"cannot read {path!r}",
-            location=path if isinstance(error, OSError) else "",
+            f"cannot read {printable(path)!r}",
+            location=printable(path) if isinstance(error, OSError) else "",
             cause=_reason(error),
             remedy="give the path of a readable StableHLO file (text, bytecode or portable artifact)",
         ) from None
@@ -49,6 +50,11 @@ def _standard_input() -> bytes:
     if sys.stdin is None:
         raise OSError(errno.EBADF, "standard input is closed")
     return sys.stdin.buffer.read()
+
+
+def printable(path: str) -> str:
+    """A path as text, for diagnostics and locations: bytes that are no UTF-8 cannot be written there."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def is_standard_output(path: str) -> bool:
@@ -98,8 +104,8 @@ def write_files(contents: Mapping[str, str | bytes]) -> None:
             part.replace(target)
     except (OSError, ValueError) as error:
         raise ShardingError(
-            f"cannot write {path!r}",
-            location=path if isinstance(error, OSError) else "",
+            f"cannot write {printable(path)!r}",
+            location=printable(path) if isinstance(error, OSError) else "",
             cause=_reason(error),
             remedy=_write_remedy(error),
         ) from None

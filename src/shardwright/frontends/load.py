@@ -15,7 +15,7 @@ from typing import Any
 
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.diagnose import argument_names, explain, mesh_position
-from shardwright.frontends.files import read_file
+from shardwright.frontends.files import printable, read_file
 from shardwright.ir.context import as_text, context, ir, module_text
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
@@ -73,7 +73,7 @@ def content_of(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str
     if not path.strip():
         raise ShardingError("the path is empty", remedy="give the path of a module, or its text with a line break")
     try:
-        return as_text(read_file(path), path), path
+        return as_text(read_file(path), printable(path)), printable(path)
     except ShardingError as error:
         if "{" not in path:
             raise

@@ -12,6 +12,7 @@ from itertools import groupby
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
 from shardwright.errors import ShardingError
+from shardwright.frontends.files import printable
 from shardwright.opt.diagnostics import Said, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
@@ -89,7 +90,7 @@ def _run_passes(settings: Settings, steps: tuple[Step, ...]) -> int:
     if settings.dump_pass_pipeline:
         print(f"Pass Manager with {_size(steps)} passes:\n{pipeline_text(steps)}\n", file=sys.stderr)
     content = read_input(settings.input)
-    name = "<stdin>" if settings.input == "-" else settings.input
+    name = "<stdin>" if settings.input == "-" else printable(settings.input)
     _warn_of_near_misses(content, settings.split_input_file, name)
     timer = Timer()
     driver = Driver(settings, steps, name, timer)

@@ -23,6 +23,7 @@ from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.compare import Tolerance
 from shardwright.runtime.domains import domains
+from shardwright.runtime.execute import DEFAULT_TIMEOUT
 from shardwright.runtime.inputs import RUNGS, make_inputs
 from shardwright.runtime.unsharded import unsharded
 from shardwright.runtime.verify import Verification, verify
@@ -146,7 +147,13 @@ class Spmd:
         return make_inputs(types, names, attributes, seed=seed, given=given, domains=known, rung=rung)
 
     def verify(
-        self, inputs: Inputs = None, *, seed: int = 0, rtol: float | None = None, atol: float | None = None
+        self,
+        inputs: Inputs = None,
+        *,
+        seed: int = 0,
+        rtol: float | None = None,
+        atol: float | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> Verification:
         """Run this and the unsharded program on the same inputs, on virtual CPU devices, and compare the results.
 
@@ -159,23 +166,26 @@ class Spmd:
             seed: Seed of the inputs that are drawn.
             rtol: What an element may differ by relative to the reference, instead of what is measured.
             atol: What it may differ by beside, absolute.
+            timeout: Seconds after which it is given up, compiling included.
 
         Raises:
-            ShardingError: an input that fits no argument, or a program that cannot be run.
+            ShardingError: an input that fits no argument, or a program that cannot be run or takes too long.
         """
         check_callbacks(self.local)
         given = self._given(inputs)
         tolerance = Tolerance.given(rtol, atol)
-        best = self._verify(given, seed, 0, tolerance)
+        best = self._verify(given, seed, 0, tolerance, timeout)
         for rung in range(1, len(RUNGS)):
             if not best.undefined or len(given) == len(self.plan.program.arguments):
                 break
-            again = self._verify(given, seed, rung, tolerance)
+            again = self._verify(given, seed, rung, tolerance, timeout)
             if again.undefined < best.undefined:
                 best = again.with_note(f"inputs are drawn so that results are numbers: {RUNGS[rung]}")
         return best
 
-    def _verify(self, given: Mapping[str, Any], seed: int, rung: int, tolerance: Tolerance | None) -> Verification:
+    def _verify(
+        self, given: Mapping[str, Any], seed: int, rung: int, tolerance: Tolerance | None, timeout: float
+    ) -> Verification:
         """Run and compare on the inputs of a rung of `RUNGS`."""
         with self.clock.stage("inputs"):
             arrays = self._inputs(given, seed, rung)
@@ -192,6 +202,7 @@ class Spmd:
                 graph=unsharded(self.plan.program.graph),
                 tolerance=tolerance,
                 watch=self.clock.watch,
+                timeout=timeout,
             )
 
     def compile(self, *, trial: bool = True) -> Compiled:

@@ -126,12 +126,18 @@ def try_jobs(jobs: Sequence[Job], *, timeout: float = DEFAULT_TIMEOUT) -> list[E
         save_jobs(folder, jobs)
         status = _work(folder, max((job.devices for job in jobs), default=1), timeout)
         results: list[Execution | ShardingError] = []
+        died: WorkerDied | None = None
         for job, result in zip(jobs, load_results(folder, len(jobs)), strict=True):
             if isinstance(result, Execution):
                 _survivors()[_key(job)] = True
                 results.append(result)
+            elif result is not None:
+                results.append(ShardingError(result))
+            elif died is None:
+                died = _died(job, status, folder, timeout)
+                results.append(died)
             else:
-                results.append(ShardingError(result) if result is not None else _died(job, status, folder, timeout))
+                results.append(WorkerDied("the program was not run", cause=f"before it, {died.diagnostic.message}"))
         return results
 
 
@@ -214,7 +220,7 @@ def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerD
         return WorkerDied(
             f"running the program took longer than {timeout:g} seconds",
             cause=cause,
-            remedy="allow more time, or run a smaller program",
+            remedy="allow more time (--timeout, timeout=), or run a smaller program",
         )
     if status == NO_ROOM:
         return WorkerDied(

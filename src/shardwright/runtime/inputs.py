@@ -10,10 +10,10 @@ numbers all the same, other inputs are drawn: see `RUNGS`.
 
 from __future__ import annotations
 
-import zipfile
+import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -60,6 +60,7 @@ def make_inputs(
         ShardingError: a description that is not understood, or a given array that fits no argument.
     """
     given = dict(given or {})
+    seed = _checked_seed(seed)
     arrays = []
     for number, (type, name) in enumerate(zip(types, names, strict=True)):
         found = given.pop(name, None)
@@ -88,15 +89,41 @@ def load_inputs(path: str | Path) -> dict[str, Array]:
         ShardingError: no such file, or not an `.npz` file of plain arrays.
     """
     try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array")
-        with file:
-            return {name.removeprefix("arr_") if name[4:].isdigit() else name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        with open(path, "rb") as stream:
+            return _archive(stream)
+    except Exception as error:  # of a broken file numpy and zipfile raise whatever they come upon
+        reason = error.strerror if isinstance(error, OSError) else None
         raise ShardingError(
-            f"inputs cannot be read from {path}", cause=str(error), remedy="write them with numpy.savez"
+            f"inputs cannot be read from {path}",
+            cause=reason or str(error) or type(error).__name__,
+            remedy="write them with numpy.savez",
         ) from None
+
+
+def _archive(stream: BinaryIO) -> dict[str, Array]:
+    start = stream.read(6)
+    stream.seek(0)
+    if start == b"\x93NUMPY":
+        raise ValueError("it holds a single array")
+    if not start.startswith(b"PK"):
+        raise ValueError("it is no .npz file" if start else "it is empty")
+    with np.load(stream, allow_pickle=False) as file:
+        return {name.removeprefix("arr_") if name[4:].isdigit() else name: file[name] for name in file.files}
+
+
+def _checked_seed(seed: object) -> int:
+    """A seed as numpy takes it: from 0, as large as you like.
+
+    Raises:
+        ShardingError: it is none.
+    """
+    try:
+        number = operator.index(seed)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ShardingError(f"not a seed: {seed!r}", remedy="give a whole number, 0 or greater")
+    return number
 
 
 def _random(type: TensorType, name: str, form: str, numbers: list[float], rng: np.random.Generator) -> Array:
