@@ -43,8 +43,12 @@ def run(*arguments: str) -> set[str]:
     )
 
 
+def is_within(module: str, name: str) -> bool:
+    return module == name or module.startswith(f"{name}.")
+
+
 def heavy(modules: set[str]) -> list[str]:
-    return sorted({name for name in HEAVY for module in modules if module == name or module.startswith(f"{name}.")})
+    return sorted({name for name in HEAVY for module in modules if is_within(module, name)})
 
 
 def test_importing_the_package_loads_none_of_it() -> None:
@@ -127,3 +131,18 @@ def test_a_sharding_alone_can_be_written_and_drawn() -> None:
     code = "import shardwright as sw; s = sw.TensorSharding.of(sw.Mesh(x=2), [['x']])"
     assert "shardwright.notation.sdy.sharding" in imported(f"{code}; assert s.to('sdy').startswith('#sdy')")
     assert "shardwright.report.svg" in imported(f"{code}; assert s._repr_html_().startswith('<svg')")
+
+
+def test_a_stage_loads_what_it_needs() -> None:
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n return %x : tensor<4xf32>\n}"
+    steps = {
+        "program = sw.load(text)": ("propagation.pipeline", "program.plan"),
+        "plan = program.shard('x=2', {0: 'x'})": ("propagation.explain", "program.spmd", "analysis", "runtime"),
+        "spmd = plan.partition()": ("runtime.xla", "runtime.worker", "report"),
+    }
+    code = f"import shardwright as sw; text = {text!r}"
+    for step, later in steps.items():
+        code = f"{code}; {step}"
+        modules = imported(code)
+        names = [f"shardwright.{room}" for room in later]
+        assert not [name for name in (*names, "jax", "rich", "click") for module in modules if is_within(module, name)]

@@ -1,4 +1,7 @@
-"""A program with a sharding for every tensor."""
+"""A program with a sharding for every tensor.
+
+What explains and what comes next is loaded when asked for: to see where axes go takes neither.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,8 @@ from shardwright.frontends.files import write_file
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.partition import is_explicit, localize, materialize
-from shardwright.program.spmd import Spmd
-from shardwright.propagation import (
-    DEFAULT_STRATEGY,
-    Dropped,
-    Explanations,
-    Recording,
-    explain_values,
-    find_value,
-    propagate,
-)
+from shardwright.partition import is_explicit
+from shardwright.propagation import DEFAULT_STRATEGY, find_value
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.words import kind_of
 
@@ -32,6 +26,8 @@ if TYPE_CHECKING:
     from jax.sharding import NamedSharding
 
     from shardwright.program.program import Program
+    from shardwright.program.spmd import Spmd
+    from shardwright.propagation import Dropped, Explanations, Recording
 
 __all__ = ["Plan"]
 
@@ -170,6 +166,8 @@ class Plan:
                     remedy="ask for a value that is in `shardwright propagate`'s output, or return this one",
                 ) from None
             raise
+        from shardwright.propagation import explain_values
+
         return explain_values(self._recording, self.graph, found)
 
     def _is_left_out(self, value: str) -> bool:
@@ -195,6 +193,8 @@ class Plan:
                 cause="it came with all of its communication written",
                 remedy="explain the program that it was made from",
             )
+        from shardwright.propagation import Recording, propagate
+
         recording = Recording()
         propagate(
             self.annotated,
@@ -211,6 +211,9 @@ class Plan:
         Raises:
             ShardingError: an op that has no meaning on several devices, at its source line.
         """
+        from shardwright.partition import localize, materialize
+        from shardwright.program.spmd import Spmd
+
         clock = self.clock.branch()
         with clock.stage("materialize"):
             explicit = materialize(self.graph)

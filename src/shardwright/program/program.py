@@ -1,4 +1,7 @@
-"""A tensor program, and the ways to get one."""
+"""A tensor program, and the ways to get one.
+
+What propagates and what comes next is loaded when asked for: to read a program takes neither.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,17 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.annotate import annotate
 from shardwright.frontends.load import Source, load_source
 from shardwright.frontends.meshes import mesh_of
-from shardwright.frontends.reference import unsharded_text
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.partition import is_explicit
 from shardwright.partition.processes import is_per_device
-from shardwright.per_device import PerDevice
-from shardwright.propagation import DEFAULT_STRATEGY, check_strategy, propagate
+from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
+from shardwright.words import counted
 
 if TYPE_CHECKING:
     from shardwright.frontends.jax import Call
-
-from shardwright.program.plan import Plan
-from shardwright.words import counted
+    from shardwright.per_device import PerDevice
+    from shardwright.program.plan import Plan
 
 __all__ = ["EXAMPLE", "MeshLike", "Program", "from_jax", "load"]
 
@@ -96,6 +97,9 @@ class Program:
             >>> plan.shardings["result0"]
             [{data}, {model}]
         """
+        from shardwright.program.plan import Plan
+        from shardwright.propagation import propagate
+
         self.check_shardable()
         check_strategy(strategy)
         clock = self.clock.branch()
@@ -139,10 +143,14 @@ class Program:
                 location=self.name,
                 remedy="shard it: program.shard(mesh, args)",
             )
+        from shardwright.per_device import PerDevice
+
         return PerDevice(self.source)
 
     def unsharded(self) -> str:
         """The program for one device as MLIR text: what results are held against."""
+        from shardwright.frontends.reference import unsharded_text
+
         return unsharded_text(self.source)
 
     def plan(self, strategy: str = DEFAULT_STRATEGY, conservative: bool = False) -> Plan:
