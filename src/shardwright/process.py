@@ -5,7 +5,6 @@ Everything here is about the whole process, so it is for commands only; a librar
 
 from __future__ import annotations
 
-import atexit
 import errno
 import gc
 import io
@@ -82,7 +81,6 @@ def prepare() -> None:
         number = getattr(signal, name)
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells ask for
             signal.signal(number, _end)
-            atexit.register(signal.signal, number, signal.SIG_IGN)  # all is done, and Python forgets its own handlers
     _open_standard_streams()
 
 
