@@ -12,6 +12,7 @@ from pathlib import Path
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import check_text, context, ir, load_module
+from shardwright.ir.walk import walk
 from shardwright.notation.conversion import as_generic
 from shardwright.notation.module_notations import ModuleNotation, notation_of
 from shardwright.opt.diagnostics import Text
@@ -156,7 +157,7 @@ def _refuse_unregistered(module: ir.Module) -> None:
         found.append((op.name, str(op.location).removeprefix("loc(").removesuffix(")").replace('"', "")))
         return ir.WalkResult.INTERRUPT
 
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    walk(module.operation, visit, outer_first=True)
     if found:
         name, where = found[0]
         raise ShardingError(

@@ -14,6 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.locations import read_location
+from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import carrier_text, parse_carrier
 from shardwright.notation.sdy.attributes import parse_manual_axes
@@ -65,7 +66,7 @@ def operations(root: Any, *, inner_first: bool = False) -> list[Any]:
         found.append(op)
         return ir.WalkResult.ADVANCE
 
-    root.operation.walk(visit, ir.WalkOrder.POST_ORDER if inner_first else ir.WalkOrder.PRE_ORDER)
+    walk(root.operation, visit, outer_first=not inner_first)
     return found
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.walk import walk
 from shardwright.notation.forms.kinds import AXES, DYNAMIC, I64_ARRAY
 from shardwright.notation.forms.shard_collectives import COLLECTIVE_FORMS
 
@@ -42,7 +43,7 @@ def canonicalize(module: ir.Module) -> int:
     """
     with context(), ir.Location.unknown():
         work = _Found()
-        module.operation.walk(work.take)
+        walk(module.operation, work.take)
         rewrites = sum(_without_group(op) for op in work.collectives)
         shardings = [_folded(op, work.grids) for op in work.shardings]
         return rewrites + sum(shardings) + _without_duplicates(work.annotations)

@@ -12,6 +12,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
+from shardwright.ir.walk import walk
 from shardwright.notation.hlo.mesh import Placed
 from shardwright.notation.hlo.sites import Fail
 
@@ -120,7 +121,7 @@ class Components:
                 found.extend(self.local[value] for value in inner.operands if value in self.local)
                 return ir.WalkResult.ADVANCE
 
-            op.walk(visit)
+            walk(op, visit)
         return found
 
     def _begin(self, op: Any) -> Component:
@@ -191,7 +192,7 @@ class Components:
                     inside.update(block.arguments)
             return ir.WalkResult.ADVANCE
 
-        op.walk(visit)
+        walk(op, visit)
         return [value for value in read if value not in inside]
 
     def _only_read_by(self, op: Any, component: Component) -> bool:

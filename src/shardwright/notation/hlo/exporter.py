@@ -11,6 +11,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.walk import walk
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL
 from shardwright.notation.hlo.model import HloSharding
@@ -114,7 +115,7 @@ class Exporter:
                 ops.setdefault("", []).append(op)
             return ir.WalkResult.ADVANCE
 
-        self.module.operation.walk(visit)
+        walk(self.module.operation, visit)
         self.functions = {op.attributes["sym_name"].value: op for op in found}
         for op in ops.get("sdy.mesh", []):
             symbol = op.attributes["sym_name"].value

@@ -11,6 +11,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.erasing import erase
+from shardwright.ir.walk import walk
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL, Crossing
 from shardwright.notation.hlo.manual import ManualRegions
@@ -265,7 +266,7 @@ class Importer:
                 meshes[symbol_of(op)] = parse_mesh(str(op.attributes["mesh"]), symbol_of(op))
             return ir.WalkResult.ADVANCE
 
-        self.module.operation.walk(visit)
+        walk(self.module.operation, visit)
         return functions, regions, meshes
 
     def _write_rows(self) -> None:

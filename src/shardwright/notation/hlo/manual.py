@@ -20,6 +20,7 @@ from typing import Any
 
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.erasing import erase
+from shardwright.ir.walk import walk
 from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
 from shardwright.notation.hlo.components import FORM, FULL_TO_SHARD, SHARD_TO_FULL, Component, Components, Crossing
 from shardwright.notation.hlo.mesh import Placed
@@ -162,7 +163,7 @@ class _Block:
                 inner.replace_uses_of_with(old, new)
             return ir.WalkResult.ADVANCE
 
-        reader.walk(visit)
+        walk(reader, visit)
 
     # What it says
 

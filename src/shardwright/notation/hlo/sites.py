@@ -10,6 +10,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.mesh import Clash, common_mesh
 from shardwright.notation.hlo.model import HloSharding
@@ -72,7 +73,7 @@ class Sites:
                 found.append((op, attribute))
             return ir.WalkResult.ADVANCE
 
-        self.module.operation.walk(visit)
+        walk(self.module.operation, visit)
         for view in self.module.body.operations:
             if view.operation.name == "func.func":
                 self.rows += _rows(view.operation)

@@ -16,6 +16,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
+from shardwright.ir.walk import walk
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, subtract_axes
 from shardwright.notation.hlo.model import HloSharding
@@ -159,7 +160,7 @@ class ManualAxes:
             return ir.WalkResult.ADVANCE
 
         for function in self.functions.values():
-            function.walk(visit)
+            walk(function, visit)
         waiting: list[tuple[str, Axes]] = [(name, ()) for name in self.functions if name not in called]
         while waiting:
             name, axes = waiting.pop()

@@ -11,6 +11,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
 from shardwright.ir.ops import BODY_OPS
+from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc.layouts import ENCODED, Layout, layout, rank_of, symbol_text
 from shardwright.notation.rfc.mesh import Cluster, line_at, line_of
@@ -101,7 +102,7 @@ def ops_of(function: Any) -> list[tuple[str, Any]]:
         found.append((name, op))
         return _SKIP if name in _WITH_BODIES else _ADVANCE
 
-    function.walk(visit, ir.WalkOrder.PRE_ORDER)  # iterating over blocks looks for a Python module of `mesh` each time
+    walk(function, visit, outer_first=True)  # iterating over blocks looks for a Python module of `mesh` each time
     return found[1:]
 
 

@@ -20,6 +20,7 @@ from shardwright.ir.context import context, ir, parse_type
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.ops import SHARDING_ATTRIBUTES
+from shardwright.ir.walk import walk
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier
@@ -105,7 +106,7 @@ class _Exporter:
                 return ir.WalkResult.INTERRUPT
             return advance
 
-        self.module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+        walk(self.module.operation, visit, outer_first=True)
         if failed:
             raise failed[0] from None
         for function in self.functions:

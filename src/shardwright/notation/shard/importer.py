@@ -16,6 +16,7 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.walk import walk
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import carrier_text, needs_carrier
@@ -146,7 +147,7 @@ class _Importer:
                     (self.grids if what == _GRID else self.others).append(op)
             return ir.WalkResult.ADVANCE
 
-        self.module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+        walk(self.module.operation, visit, outer_first=True)
 
     # --- diagnostics
 
