@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 from shardwright.errors import ShardingError
 
 __all__ = [
+    "MOST_LISTED",
+    "MOST_PARTITIONS",
     "Axes",
     "AxisRef",
     "Mesh",
@@ -36,6 +38,12 @@ __all__ = [
     "subtract_axes",
     "truncate_by_divisor",
 ]
+
+MOST_LISTED = 1 << 20
+"""Devices that are gone through one by one, where that cannot be avoided."""
+
+MOST_PARTITIONS = (1 << 31) - 1
+"""Devices of a per-device program."""
 
 
 class AxisRef(NamedTuple):
@@ -164,6 +172,37 @@ class Mesh:
         """Number of devices."""
         return math.prod(size for _, size in self.axes)
 
+    @property
+    def listed(self) -> int:
+        """Number of devices, for what goes through them one by one.
+
+        Raises:
+            ShardingError: more than `MOST_LISTED`.
+        """
+        if self.size > MOST_LISTED:
+            raise ShardingError(
+                f"the {self.size} devices of {self!r} would have to be listed one by one",
+                cause=f"lists are limited to {MOST_LISTED} devices",
+                remedy="use a smaller mesh; propagation and reshards along whole axes need no list",
+            )
+        return self.size
+
+    @property
+    def partitions(self) -> int:
+        """Number of devices, for programs that say it: XLA's `num_partitions` is a number of 32 bits.
+
+        Raises:
+            ShardingError: more than `MOST_PARTITIONS`.
+        """
+        if self.size > MOST_PARTITIONS:
+            raise ShardingError(
+                f"a program of {self.size} partitions cannot be written",
+                op="sdy.mesh",
+                cause=f"mhlo.num_partitions is a number of 32 bits, {MOST_PARTITIONS} at most",
+                remedy="use a smaller mesh; propagation and the explicit stage take any",
+            )
+        return self.size
+
     @cached_property
     def strides(self) -> dict[str, int]:
         """Axis name → how many grid positions lie between neighbours along it (row-major)."""
@@ -237,9 +276,9 @@ class Mesh:
         (1, 0)
         """
         if self.device_ids == other.device_ids:
-            return tuple(range(other.size))
-        here = {self.device_id(position): position for position in range(self.size)}
-        return tuple(here[other.device_id(position)] for position in range(other.size))
+            return tuple(range(other.listed))
+        here = {self.device_id(position): position for position in range(self.listed)}
+        return tuple(here[other.device_id(position)] for position in range(other.listed))
 
 
 def axes_size(axes: Iterable[AxisRef]) -> int:

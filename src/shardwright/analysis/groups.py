@@ -106,7 +106,7 @@ def _from_axes(text: str, meshes: Mapping[str, Mesh], op: str) -> Groups:
 
 def _rows(axes: Axes, mesh: Mesh) -> tuple[Devices, ...]:
     """Devices sorted by their coordinates outside `axes`, then inside, cut into groups."""
-    positions = np.arange(mesh.size)
+    positions = np.arange(mesh.listed)
     inside = np.zeros(mesh.size, dtype=np.int64)
     outside = positions.copy()
     for axis in axes:

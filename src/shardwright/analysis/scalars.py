@@ -13,6 +13,7 @@ import numpy as np
 from shardwright.analysis.groups import Devices
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.opaque import dense_array
+from shardwright.mesh import MOST_LISTED
 
 __all__ = ["Scalars"]
 
@@ -93,7 +94,12 @@ class Scalars:
         return int(found[0])
 
     def per_device(self, value: int) -> Devices | None:
-        """The integer that `value`, of one element, is on each device, or `None` for what depends on data."""
+        """The integer that `value`, of one element, is on each device, or `None` for what depends on data.
+
+        Of too many devices nothing is known.
+        """
+        if self._devices > MOST_LISTED:
+            return None
         if value not in self._known:
             self._known[value] = None  # what leads back to itself is unknown
             if self._graph.types[value].elements == 1:

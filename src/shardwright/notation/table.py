@@ -134,7 +134,7 @@ def _held(sharding: TensorSharding, shape: Shape) -> dict[int, tuple[object, ...
     kinds = sorted({p.kind for p in sharding.partial})
     lists = {kind: tuple(p.axis for p in sharding.partial if p.kind == kind) for kind in kinds}
     halos = tuple(halo or (0, 0) for halo in sharding.halos or ((0, 0),) * sharding.rank)
-    shards = {at: tuple(mesh.index(axes, at) for axes in sharding.axes) for at in range(mesh.size)}
+    shards = {at: tuple(mesh.index(axes, at) for axes in sharding.axes) for at in range(mesh.listed)}
     alike: dict[tuple[object, ...], set[int]] = {}
     for at, shard in shards.items():
         for kind in ("", *kinds):

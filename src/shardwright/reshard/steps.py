@@ -215,7 +215,7 @@ def _holdings(sharding: TensorSharding) -> dict[int, tuple[int, ...]]:
     """Device → the index of its part in each dimension, and of its contribution."""
     mesh, lists = sharding.mesh, (*sharding.axes, sharding.partial_axes)
     return {
-        mesh.device_id(position): tuple(mesh.index(axes, position) for axes in lists) for position in range(mesh.size)
+        mesh.device_id(position): tuple(mesh.index(axes, position) for axes in lists) for position in range(mesh.listed)
     }
 
 

@@ -56,7 +56,7 @@ def cut(array: Array, sharding: TensorSharding) -> list[Array]:
     local = sharding.local_shape(array.shape)
     filled: dict[tuple[int, ...], Array] = {}
     shards = []
-    for position in range(sharding.mesh.size):
+    for position in range(sharding.mesh.listed):
         key = _part(sharding, position)
         if key not in filled:
             filled[key] = _shard(array, sharding, position, local)

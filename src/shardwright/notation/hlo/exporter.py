@@ -336,7 +336,7 @@ class Exporter:
         return said
 
     def _finish(self) -> None:
-        devices = max([mesh.size for mesh in self.meshes.values() if mesh.axes], default=1)
+        devices = max([mesh.partitions for mesh in self.meshes.values() if mesh.axes], default=1)
         i32 = ir.IntegerType.get_signless(32)
         attributes = self.module.operation.attributes
         if self.meshes:

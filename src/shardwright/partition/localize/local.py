@@ -66,7 +66,7 @@ def digits(mesh: Mesh, axes: Axes) -> list[tuple[int, int]]:
 @memoize
 def positions(mesh: Mesh, partitions: Mesh) -> Any:
     """Position in `mesh` of every partition, as an array; partitions are the positions of `partitions`."""
-    count = partitions.size
+    count = partitions.listed
     if mesh.device_ids == partitions.device_ids:
         return np.arange(count)
     devices = np.arange(count) if partitions.device_ids is None else np.array(partitions.device_ids)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
@@ -53,7 +51,7 @@ class _Localizer:
         source, target = self.source, self.target
         target.meshes = {name: Mesh(mesh.axes, name=name) for name, mesh in source.meshes.items() if mesh.axes}
         target.attributes |= {
-            "mhlo.num_partitions": f"{math.prod(self.mesh.sizes.values())} : i32",
+            "mhlo.num_partitions": f"{self.mesh.partitions} : i32",
             "mhlo.num_replicas": "1 : i32",
             **LOCAL_STAGE,
         }

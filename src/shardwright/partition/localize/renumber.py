@@ -48,7 +48,7 @@ def _over_partitions(signature: Signature) -> bool:
 def _groups(text: str, source: Graph, partitions: Mesh) -> str:
     if text.startswith("dense"):
         rows = dense_array(text).tolist()
-        return _renumbered(rows if any(rows) else [list(range(partitions.size))], partitions)
+        return _renumbered(rows if any(rows) else [list(range(partitions.listed))], partitions)
     match = _COMPACT_MESH.search(text)
     mesh = source.meshes.get(match[1]) if match else None
     if mesh is None or mesh.size != partitions.size:
@@ -66,5 +66,5 @@ def _axes(text: str) -> list[tuple[str, str, str]]:
 
 
 def _renumbered(rows: Sequence[Sequence[int]], partitions: Mesh) -> str:
-    position = {partitions.device_id(position): position for position in range(partitions.size)}
+    position = {partitions.device_id(position): position for position in range(partitions.listed)}
     return i64_tensor([position.get(device, device) for device in row] for row in rows)

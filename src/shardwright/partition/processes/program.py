@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from shardwright.errors import ShardingError
@@ -87,7 +86,7 @@ class _Lowering:
         source, target = self.source, self.target
         mesh = next(iter(self.meshes.values()), Mesh())
         target.meshes = {name: Mesh(mesh.axes, name=name) for name, mesh in self.meshes.items()}
-        count = math.prod(size for _, size in mesh.axes)
+        count = mesh.partitions
         target.attributes |= {"mhlo.num_partitions": f"{count} : i32", "mhlo.num_replicas": "1 : i32"}
         target.main.attributes = {k: text for k, text in source.main.attributes.items() if k != "mesh_cluster"}
         target.main.result_shardings = [None] * len(source.main.result_shardings)
