@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,11 +154,25 @@ def test_a_partition_spec_that_uses_an_axis_twice() -> None:
 
 
 def test_an_unreduced_partition_spec() -> None:
-    assert "unreduced" in refused(sharding_of, P(None, unreduced={"data"}), MESH, 1).message
+    assert sharding_of(P("x", unreduced={"data"}), MESH, 1) == TensorSharding.of(MESH, [["x"]], partial=["data"])
+    assert sharding_of(P("x", reduced={"data"}), MESH, 1).replicated == (MESH.axis("data"),)
 
 
 def test_a_sharding_of_another_mesh() -> None:
     refused(sharding_of, TensorSharding.of(Mesh(y=2), [["y"]]), MESH, 1)
+
+
+def test_a_sharding_on_devices_in_another_order() -> None:
+    """It asks for data on other devices, which is not to be forgotten."""
+    turned = Mesh(MESH.axes, device_ids=range(MESH.size - 1, -1, -1))
+    assert "device_ids" in refused(sharding_of, TensorSharding.of(turned, [["x"]]), MESH, 1).message
+    assert sharding_of(TensorSharding.of(turned, [["x"]]), turned, 1).mesh is turned
+
+
+def test_offsets_of_a_sharding_are_kept() -> None:
+    mesh = Mesh(x=2)
+    uneven = replace(TensorSharding.of(mesh, [["x"]]), offsets=((0, 3, 8),))
+    assert sharding_of(uneven, mesh, 1).offsets == ((0, 3, 8),)
 
 
 def test_a_sharding_of_the_same_mesh() -> None:

@@ -168,3 +168,29 @@ def test_an_explicit_program_that_is_partial_along_a_free_axis_is_refused() -> N
     assert broken != line
     with pytest.raises(sw.ShardingError, match="not local"):
         sw.load(explicit.replace(line, broken)).plan().partition()
+
+
+def test_arguments_can_be_given_as_unreduced_from_outside() -> None:
+    program = sw.load(
+        ABS.replace(f" {{sdy.sharding = {SPLIT}}}", "").replace(f"({T} {{sdy.sharding = {UNREDUCED}}})", T)
+    )
+    plan = program.shard(sw.Mesh(p=2, q=4), args={"x": sw.P("p", None, unreduced={"q"})})
+    assert plan.in_shardings[0].spec == jax.sharding.PartitionSpec("p", None, unreduced={"q"})
+    spmd = plan.partition()
+    np.testing.assert_allclose(spmd.compile()(X)[0], np.abs(X), rtol=1e-6)
+
+
+def test_a_program_of_jax_that_returns_contributions() -> None:
+    mesh = jax.make_mesh((2, 4), ("p", "q"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    spec = jax.sharding.PartitionSpec("p", None, unreduced={"q"})
+
+    def product(x: Any, w: Any) -> Any:
+        return jax.numpy.einsum("ij,jk->ik", x, w, out_sharding=spec)
+
+    with jax.set_mesh(mesh):
+        placed = jax.device_put(X, sw.P("p", "q")), jax.device_put(W, sw.P("q", None))
+        spmd = sw.from_jax(jax.jit(product), *placed).plan().partition()
+        assert spmd.plan.out_shardings.spec == spec
+        found = spmd.compile()(X, W)
+        assert found.sharding.spec == spec
+        np.testing.assert_allclose(jax.sharding.reshard(found, sw.P("p", None)), X @ W, rtol=1e-4, atol=1e-5)

@@ -20,11 +20,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, merge_axes
-from shardwright.sharding import DimSharding, TensorSharding
+from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted, kind_of
 
 __all__ = ["GRAMMAR", "parse_argument_option", "parse_mesh_option", "parse_spec", "print_spec", "sharding_of"]
@@ -140,6 +141,18 @@ def _spec_on(sharding: Any, mesh: Mesh) -> Any:
             cause=f"the program is on {mesh!r}",
             remedy="make it on the mesh of the program, or give its spec",
         )
+    import jax  # loaded already: the sharding is JAX's
+
+    from shardwright.frontends.meshes import mesh_of  # which imports this
+
+    if isinstance(sharding.mesh, jax.sharding.Mesh) and mesh_of(sharding.mesh).device_ids != mesh.device_ids:
+        raise ShardingError(
+            f"the sharding is on the devices {', '.join(str(device.id) for device in sharding.mesh.devices.flat)}"[
+                :200
+            ],
+            cause=f"the program is on {mesh!r}, whose devices lie in another order",
+            remedy="make it on the mesh of the program, or give its spec",
+        )
     if sharding.memory_kind not in (None, "device"):
         raise ShardingError(
             f"the sharding is in the memory {sharding.memory_kind!r}",
@@ -161,13 +174,7 @@ def _spec_of_entries(entries: Sequence[Any]) -> Any:
 
 
 def _partition_spec(spec: Any, mesh: Mesh, rank: int, is_open: Callable[[Any], bool]) -> TensorSharding:
-    if getattr(spec, "unreduced", None) or getattr(spec, "reduced", None):
-        raise ShardingError(
-            f"{spec!r} is unreduced or reduced along an axis",
-            cause="arguments come and results go complete",
-            remedy="leave `unreduced` and `reduced` out; shardwright finds partial tensors by itself",
-        )
-    entries = list(spec)
+    entries = list(spec.partitions)  # iterating over one that is unreduced is an error
     if len(entries) > rank:
         raise ShardingError(
             f"{spec!r} has {counted(len(entries), 'entry')}, the tensor has {counted(rank, 'dimension')}",
@@ -181,18 +188,29 @@ def _partition_spec(spec: Any, mesh: Mesh, rank: int, is_open: Callable[[Any], b
             continue
         names = (entry,) if isinstance(entry, str) else tuple(entry)
         dims.append(DimSharding(tuple(_axis(mesh, name) for name in names)))
-    return _checked(TensorSharding(mesh, tuple(dims)))
+    replicated, awaiting = (
+        mesh.in_order(_axis(mesh, name) for name in getattr(spec, keyword, None) or ())
+        for keyword in ("reduced", "unreduced")
+    )
+    kind = str(getattr(spec, "unreduced_kind", None) or "sum").rpartition(".")[2]
+    partial = tuple(Partial(axis, kind) for axis in awaiting)
+    sharding = TensorSharding(mesh, tuple(dims), replicated, partial)
+    if replicated or partial:
+        sharding.check()
+    return _checked(sharding)
 
 
 def _own(sharding: TensorSharding, mesh: Mesh, rank: int) -> TensorSharding:
-    if sharding.mesh.axes != mesh.axes:
+    if (sharding.mesh.axes, sharding.mesh.device_ids) != (mesh.axes, mesh.device_ids):
         raise ShardingError(
             f"the sharding {sharding!r} is on {sharding.mesh!r}",
             cause=f"the program is on {mesh!r}",
             remedy="make the sharding on the mesh of the program",
         )
-    moved = TensorSharding(mesh, sharding.dims, sharding.replicated, sharding.partial)
-    moved.check((1,) * rank)
+    if len(sharding.dims) != rank:
+        sharding.check((1,) * rank)
+    moved = replace(sharding, mesh=mesh)
+    moved.check()
     return moved
 
 
@@ -236,4 +254,4 @@ def _checked(sharding: TensorSharding) -> TensorSharding:
         seen.append(axis)
     # `x:(1)2+x:(2)2` is what `x:(1)4` says, and sdy refuses the longer form
     dims = tuple(DimSharding(merge_axes(dim.axes), dim.open) for dim in sharding.dims)
-    return TensorSharding(sharding.mesh, dims)
+    return replace(sharding, dims=dims)
