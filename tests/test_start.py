@@ -136,7 +136,7 @@ def test_a_sharding_alone_can_be_written_and_drawn() -> None:
 def test_a_stage_loads_what_it_needs() -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n return %x : tensor<4xf32>\n}"
     steps = {
-        "program = sw.load(text)": ("propagation.pipeline", "program.plan"),
+        "program = sw.load(text)": ("propagation.pipeline", "partition", "program.plan"),
         "plan = program.shard('x=2', {0: 'x'})": ("propagation.explain", "program.spmd", "analysis", "runtime"),
         "spmd = plan.partition()": ("runtime.xla", "runtime.worker", "report"),
     }

@@ -23,7 +23,7 @@ from shardwright.notation import modules
 from shardwright.notation.conversion import open_module
 from shardwright.notation.module_notations import notation_of
 from shardwright.notation.sdy.meshes import lift_inlined_meshes
-from shardwright.partition.processes import grids
+from shardwright.notation.shard.grids import grids
 from shardwright.words import kind_of
 
 __all__ = ["Source", "content_of", "guarded", "load_source", "parse_source"]

@@ -17,8 +17,6 @@ from shardwright.frontends.load import Source, load_source
 from shardwright.frontends.meshes import mesh_of
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.partition import is_explicit
-from shardwright.partition.processes import is_per_device
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
 from shardwright.words import counted
 
@@ -97,6 +95,7 @@ class Program:
             >>> plan.shardings["result0"]
             [{data}, {model}]
         """
+        from shardwright.partition import is_explicit
         from shardwright.program.plan import Plan
         from shardwright.propagation import propagate
 
@@ -115,6 +114,8 @@ class Program:
     @cached_property
     def is_per_device(self) -> bool:
         """Whether this is a program of one device of a grid, with collectives of the `shard` dialect."""
+        from shardwright.partition.processes import is_per_device
+
         return is_per_device(self.graph)
 
     def check_shardable(self) -> None:

@@ -14,7 +14,8 @@ from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import read, write
-from shardwright.partition.processes import grids, is_per_device, lower, stacked
+from shardwright.notation.shard.grids import grids
+from shardwright.partition.processes import is_per_device, lower, stacked
 from shardwright.runtime.execute import Execution, Job, try_jobs
 from shardwright.sharding import TensorSharding
 from tests.partition.processes import collectives, queries  # noqa: F401  (register makers)

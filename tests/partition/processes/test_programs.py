@@ -9,7 +9,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import read
-from shardwright.partition.processes import grids, is_per_device, lower
+from shardwright.notation.shard.grids import grids
+from shardwright.partition.processes import is_per_device, lower
 from tests.partition.processes.definitions import Held
 from tests.partition.processes.running import assert_as_defined, lowered, make_run, run_all
 

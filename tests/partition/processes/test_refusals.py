@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read, write
-from shardwright.partition.processes import grids, lower
+from shardwright.notation.shard.grids import grids
+from shardwright.partition.processes import lower
 
 GRID = '"shard.grid"() {sym_name = "g", shape = array<i64: 2, 4>} : () -> ()'
 T = "tensor<4x8xf32>"

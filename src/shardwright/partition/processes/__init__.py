@@ -40,8 +40,7 @@ from shardwright.partition.processes import (  # noqa: F401 (imported for what t
     scalars,
     shapes,
 )
-from shardwright.partition.processes.grids import grids
 from shardwright.partition.processes.program import is_per_device, lower
 from shardwright.partition.processes.stacked import stacked
 
-__all__ = ["grids", "is_per_device", "lower", "stacked"]
+__all__ = ["is_per_device", "lower", "stacked"]
