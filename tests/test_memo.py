@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import os
+import pickle
+import subprocess
+import sys
 
 import pytest
 
 from shardwright.memo import Session, current_session, forget_everywhere, memoize, uncollected
+from shardwright.mesh import Mesh
+from shardwright.sharding import TensorSharding
 
 calls: list[int] = []
 
@@ -77,3 +84,22 @@ def test_the_collector_is_paused_and_resumed_whatever_happens() -> None:
     with pytest.raises(KeyError):
         fails()
     assert gc.isenabled()
+
+
+def test_what_remembers_its_hash_is_equal_in_another_process() -> None:
+    """Hashes of texts are other ones there."""
+    mesh = Mesh(x=2, y=4)
+    sharding = TensorSharding.of(mesh, [["x"], ["y"]])
+    assert {hash(mesh), hash(sharding)}  # computed, and remembered
+    code = (
+        "import pickle, sys; from shardwright.mesh import Mesh; from shardwright.sharding import TensorSharding\n"
+        "mesh, sharding = pickle.load(sys.stdin.buffer)\n"
+        "here = Mesh(x=2, y=4)\n"
+        "same = TensorSharding.of(here, [['x'], ['y']])\n"
+        "print(mesh == here, sharding == same, {here: 1}.get(mesh), {same: 1}.get(sharding))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "7"}
+    data = pickle.dumps((mesh, sharding))
+    done = subprocess.run([sys.executable, "-c", code], input=data, env=environment, capture_output=True, check=True)
+    assert done.stdout == b"True True 1 1\n"
+    assert copy.deepcopy((mesh, sharding)) == (mesh, sharding)

@@ -54,11 +54,13 @@ def test_it_is_not_sharded_again(file: Path) -> None:
 
 
 def test_run_writes_the_module_and_the_results(file: Path) -> None:
+    file.write_text(SHIFT.replace("tensor<2x3xf32>, index) {", 'tensor<2x3xf32> {jax.result_info = "file"}, index) {'))
     done = CliRunner().invoke(cli, ["run", file.name])
     assert done.exit_code == 0, done.output
     assert "Results of each device" in done.output
     with np.load("shift.stages/results.npz") as results:
         assert results["result0"].shape == (8, 2, 12)
+        assert results["file"].shape == (8, 2, 3)
     assert sw.load(Path("shift.stages/local.mlir")).graph.op_count > 0
 
 

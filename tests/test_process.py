@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_closed_streams_are_nobody_elses(folder: Path) -> None:
     done = shell("shardwright propagate nope.mlir 2>&- <&-; echo $?; shardwright propagate - <&-; echo $?")
     assert done.stdout.split() == ["1", "1"]
     assert "standard input is closed" in done.stderr
+
+
+def test_standard_input_may_come_slowly(folder: Path) -> None:
+    """From a pipe that does not block, as some programs leave them, a read that finds nothing is not the end."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    command = [sys.executable, "-c", COMMANDS["shardwright"], "propagate", "-"]
+    with subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE, env=ENVIRONMENT, text=True) as process:
+        for part in (PROGRAM[:100], PROGRAM[100:]):
+            time.sleep(1)
+            os.write(writing, part.encode())
+        os.close(writing)
+        assert process.stdout is not None
+        assert process.stdout.read() == shell("shardwright propagate step.mlir").stdout.replace("step.mlir", "-") != ""
+    os.close(reading)
 
 
 def test_errors_that_cannot_be_told_keep_their_status(folder: Path) -> None:

@@ -15,7 +15,7 @@ from contextvars import ContextVar, Token
 from dataclasses import fields
 from functools import wraps
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
 __all__ = ["Hashed", "Session", "current_session", "forget_everywhere", "memoize", "uncollected"]
@@ -84,6 +84,16 @@ class Hashed:
     def __hash__(self) -> int:
         """The hash computed at construction."""
         return self._hash
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """The values of all fields: hashes are those of this process."""
+        return tuple(getattr(self, field.name) for field in fields(cast(Any, self)))
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Take the values of all fields."""
+        for field, value in zip(fields(cast(Any, self)), state, strict=True):
+            object.__setattr__(self, field.name, value)
+        Hashed.__post_init__(self)
 
 
 _values_of: dict[type, Callable[[Any], tuple[Any, ...]]] = {}

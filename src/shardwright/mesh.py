@@ -151,6 +151,10 @@ class Mesh:
         """Hash of axes, device order and name, computed once."""
         return self._hash
 
+    def __getstate__(self) -> dict[str, object]:
+        """What it was made of: hashes are those of this process."""
+        return {"axes": self.axes, "device_ids": self.device_ids, "name": self.name}
+
     def __repr__(self) -> str:
         """`Mesh(data=2, model=4)`, with device ids where they are not in order."""
         inner = ", ".join(f"{axis}={size}" for axis, size in self.axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,9 +161,11 @@ def _run_per_device(
     results = program.run(arrays, seed=seed, timeout=timeout)
     make_folder(folder)
     module, file = str(folder / "local.mlir"), str(folder / "results.npz")
-    arrays_by_name: dict[str, Any] = dict(results)
     archive = io.BytesIO()
-    np.savez(archive, **arrays_by_name)
+    with zipfile.ZipFile(archive, "w") as members:  # `numpy.savez` takes no array called `file`
+        for name, array in results.items():
+            with members.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
     write_files({module: text, file: archive.getvalue()})
     return {**describe_per_device(program, results), "written": {"local": module, "results": file}}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ __all__ = [
     "not_a_path",
     "printable",
     "read_file",
+    "standard_input",
     "write_file",
     "write_files",
 ]
@@ -36,7 +38,7 @@ def read_file(path: str) -> bytes:
         ShardingError: a file that cannot be read.
     """
     try:
-        return _standard_input() if path == "-" else Path(path).read_bytes()
+        return standard_input() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         raise ShardingError(
             f"cannot read {printable(path)!r}",
@@ -46,10 +48,21 @@ def read_file(path: str) -> bytes:
         ) from None
 
 
-def _standard_input() -> bytes:
+def standard_input() -> bytes:
+    """All of standard input, however slowly it comes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     if sys.stdin is None:
         raise OSError(errno.EBADF, "standard input is closed")
-    return sys.stdin.buffer.read()
+    parts: list[bytes] = []
+    while (part := sys.stdin.buffer.read()) != b"":
+        if part is None:  # it does not block, and there is nothing yet
+            select.select([sys.stdin], [], [])
+        else:
+            parts.append(part)
+    return b"".join(parts)
 
 
 def printable(path: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.files import standard_input
 from shardwright.ir.context import check_text, context, ir, load_module
 from shardwright.ir.walk import walk
 from shardwright.notation.conversion import as_generic
@@ -60,9 +58,7 @@ def read_input(path: str) -> bytes:
     try:
         if path != "-":
             return Path(path).read_bytes()
-        if sys.stdin is None:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        return sys.stdin.buffer.read()
+        return standard_input()
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ShardingError(
