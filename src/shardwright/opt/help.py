@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 
 from shardwright.ir.context import context, ir
 from shardwright.opt.flags import FLAGS, Flag
@@ -97,6 +96,8 @@ def _default(option: Option) -> str:
 
 
 def _installed(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # which loads much, and only `--version` asks
+
     try:
         return version(package)
     except PackageNotFoundError:
