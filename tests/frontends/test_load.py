@@ -59,7 +59,7 @@ def test_every_encoding_gives_the_same_program(encode: Callable[[str], bytes], t
 
 def test_a_string_with_a_line_break_is_text_and_any_other_a_path() -> None:
     assert load_source(PROGRAM).name == "-"
-    with pytest.raises(ShardingError, match=r"cannot read 'module \{\}'"):
+    with pytest.raises(ShardingError, match=r"there is no file 'module \{\}'"):
         load_source("module {}")
 
 
