@@ -176,3 +176,21 @@ func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {
     with pytest.raises(sw.ShardingError, match=r"is on Mesh\(z=8\), argument 'x' on Mesh\(x=2, y=4\)") as caught:
         sw.load(text).plan().partition()
     assert caught.value.diagnostic.location == "-:7"
+
+
+def test_a_function_of_jax_stays_on_its_devices_in_their_order() -> None:
+    order = [7, 6, 5, 4, 2, 3, 1, 0]
+    mesh = jax.sharding.Mesh(np.array(jax.devices())[order].reshape(2, 4), ("x", "y"))
+    sharding = jax.sharding.NamedSharding(mesh, sw.P("x", "y"))
+
+    def turned(x: Any) -> Any:
+        index = jax.lax.axis_index("y").astype(np.float32)
+        return x * index + jax.lax.ppermute(x, "y", [(0, 1), (1, 2), (2, 3), (3, 0)])
+
+    mapped = jax.shard_map(turned, mesh=mesh, in_specs=sw.P("x", "y"), out_specs=sw.P("x", "y"))
+    fn = jax.jit(mapped, in_shardings=sharding, out_shardings=sharding)
+    plan = sw.from_jax(fn, X).plan()
+    step = plan.partition().compile()
+    for one in (plan.in_shardings[0], plan.out_shardings, *step.in_shardings, step(X).sharding):
+        assert [device.id for device in one.mesh.devices.flat] == order
+    np.testing.assert_array_equal(step(jax.device_put(X, sharding)), fn(X))

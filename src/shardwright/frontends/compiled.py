@@ -130,12 +130,13 @@ def compile_program(
     Raises:
         ShardingError: fewer devices here than the mesh has, a module that XLA refuses, or one that ends processes.
     """
-    devices = mesh_devices(mesh)
-    named = named_shardings([*in_shardings, *out_shardings])  # before XLA, which takes longer to refuse
+    among = call.on(mesh) if call else None
+    devices = mesh_devices(mesh, among)
+    named = named_shardings([*in_shardings, *out_shardings], among)  # before XLA, which takes longer to refuse
     if trial and devices.flat[0].platform == "cpu":
         try_first(module, mesh, in_shardings, list(in_types.values()))
     try:
-        executable = compile_local(module, mesh)
+        executable = compile_local(module, mesh, among=among)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         raise ShardingError(
             "XLA cannot compile the per-device program",

@@ -21,6 +21,7 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
 from shardwright.ir.locations import pytree_path
+from shardwright.mesh import Mesh
 from shardwright.words import counted, kind_of
 
 __all__ = ["Call", "lower"]
@@ -43,6 +44,7 @@ class Call:
         names: The names of these, such as `params/w1`.
         name: Name of the function.
         values: What it was lowered with, by name, where that was more than a shape.
+        devices: The devices it was lowered for, in the order of its mesh.
     """
 
     in_tree: Any
@@ -53,6 +55,14 @@ class Call:
     names: tuple[str, ...]
     name: str
     values: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    devices: tuple[Any, ...] = ()
+
+    def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
+        """The devices of this process that `mesh` numbers; `None` for the first ones, where it was lowered for others.
+
+        A function without shardings is lowered for one device, whatever mesh it is planned on later.
+        """
+        return self.devices if len(self.devices) == mesh.size else None
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the module from those of the function.
@@ -147,7 +157,17 @@ def lower(
     names = source.graph.main.argument_names
     kept = _kept(fn, args, kwargs, lowered.args_info, names, name)
     values = _values(args, kwargs, jit, kept, names, lowered.in_tree)
-    return source, Call(lowered.in_tree, lowered.out_tree, in_leaves, out_leaves, kept, tuple(names), name, values)
+    return source, Call(
+        lowered.in_tree, lowered.out_tree, in_leaves, out_leaves, kept, tuple(names), name, values, _devices(lowered)
+    )
+
+
+def _devices(lowered: Any) -> tuple[Any, ...]:
+    """The devices that JAX lowered a function for, in the order of its mesh; none where it does not tell.
+
+    Modules do not name them, and JAX has no public word for them before compilation.
+    """
+    return tuple(getattr(getattr(lowered, "_lowering", None), "_device_list", None) or ())
 
 
 def _values(

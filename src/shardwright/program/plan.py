@@ -250,4 +250,5 @@ class Plan:
         # imports jax, which most commands do without
         from shardwright.frontends.placement import in_memory, named_shardings
 
-        return in_memory(named_shardings(shardings), attributes)
+        call = self.program.call
+        return in_memory(named_shardings(shardings, call.on(self.mesh) if call else None), attributes)

@@ -115,9 +115,11 @@ def compile_unsharded(module: str, platform: str | None = None, draft: bool = Fa
     return _compile(module, available_devices(1, platform), draft)
 
 
-def compile_local(module: str, mesh: Mesh, platform: str | None = None) -> Executable:
-    """Compile a per-device module for the devices of `mesh`."""
-    devices = available_devices(mesh.size, platform)
+def compile_local(
+    module: str, mesh: Mesh, platform: str | None = None, among: Sequence[Any] | None = None
+) -> Executable:
+    """Compile a per-device module for the devices of `mesh`: those of `among`, or the first ones, by their number."""
+    devices = available_devices(mesh.size, platform) if among is None else among
     return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)])
 
 
