@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.experimental import io_callback
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -76,6 +77,15 @@ def test_dropped_arguments_that_cannot_be_told_are_refused() -> None:
     fn = jax.jit(lambda n, a, b: a * n, static_argnums=0)
     with pytest.raises(ShardingError, match="jit it with keep_unused=True"):
         lowered(fn, 3, F32((4,)), F32((4,)))
+
+
+def test_callbacks_in_an_order_are_refused_at_their_line() -> None:
+    def ordered(x: Any) -> Any:
+        return io_callback(lambda a: a, F32((4,)), x, ordered=True)
+
+    with pytest.raises(ShardingError, match="apart from the process that made it") as caught:
+        lowered(ordered, F32((4,)))
+    assert caught.value.diagnostic.location.startswith(f"{__file__}:{ordered.__code__.co_firstlineno + 1}")
 
 
 def test_donation_is_kept() -> None:

@@ -20,8 +20,10 @@ import numpy as np
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
+from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
 from shardwright.mesh import Mesh
+from shardwright.runtime.callbacks import check_callbacks
 from shardwright.words import counted, kind_of
 
 __all__ = ["Call", "lower"]
@@ -152,6 +154,7 @@ def lower(
         )
     lowered = _jitted(fn, name, jit).trace(*args, **kwargs).lower(lowering_platforms=(platform,))
     source = parse_source(_at_the_function(lowered.as_text(debug_info=True), fn), name)
+    _check_effects(source.graph, name)
     in_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.args_info))
     out_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.out_info))
     names = source.graph.main.argument_names
@@ -214,6 +217,22 @@ def _jitted(fn: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
             remedy="give them to jax.jit, or give the function itself",
         )
     return fn
+
+
+def _check_effects(graph: Graph, name: str) -> None:
+    """Whether the module takes what the function does; effects in an order add tokens, which nobody can give it.
+
+    Raises:
+        ShardingError: it takes tokens, at the line of the callback that they are for.
+    """
+    if all(graph.types[argument].is_tensor for argument in graph.main.block.arguments):
+        return
+    check_callbacks(graph)
+    raise ShardingError(
+        f"{name} has effects that must follow each other",
+        cause="its module takes tokens beside the arguments",
+        remedy="leave the effects out, or give them ordered=False",
+    )
 
 
 def _kept(
