@@ -143,6 +143,23 @@ def test_names_of_files_need_not_be_text(folder: Path) -> None:
     assert 'loc("b\\EF\\BF\\BD.mlir":' in (folder / "again.mlir").read_text()
 
 
+def test_a_signal_while_a_child_is_started_is_heeded_when_it_is_known() -> None:
+    """Nobody else would end the child, until it finds its parent gone."""
+    code = (
+        "import os, signal, subprocess, sys; from shardwright import process\n"
+        "process.prepare()\n"
+        "with process.undisturbed():\n"
+        "    child = subprocess.Popen(['sleep', '60'])\n"
+        "    print(child.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    process.children.add(child.pid)\n"
+        "print('went on')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, len(done.stdout.split())) == (143, "", 1)
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+
+
 def test_all_is_written_to_a_pipe_that_takes_little_at_a_time() -> None:
     data = os.urandom(1 << 20)
     reading, writing = os.pipe()

@@ -12,8 +12,8 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +24,7 @@ __all__ = [
     "hold_output",
     "prepare",
     "remove_folder",
+    "undisturbed",
     "run",
     "unfinished",
     "write_descriptor",
@@ -160,8 +161,26 @@ def _open_standard_streams() -> None:
     sys.stderr = io.TextIOWrapper(_Errors(2, "wb", closefd=False), encoding, "replace", write_through=True)
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put off the signals that end a command, so that a child that is started is known before one is heeded."""
+    _put_off.append([])
+    try:
+        yield
+    finally:
+        for number in _put_off.pop():
+            signal.raise_signal(number)
+
+
+_put_off: list[list[int]] = []
+"""The signals that have come since `undisturbed` began."""
+
+
 def _end(number: int, frame: object) -> None:
     """End at once, as a shell reports a process that the signal ended; raised, it could be lost in a callback."""
+    if _put_off:
+        _put_off[-1].append(number)
+        return
     for child in list(children):
         with suppress(OSError):
             os.kill(child, signal.SIGKILL)

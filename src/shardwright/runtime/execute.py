@@ -17,7 +17,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.memo import current_session
 from shardwright.mesh import Mesh
-from shardwright.process import children, remove_folder, unfinished
+from shardwright.process import children, remove_folder, undisturbed, unfinished
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
 from shardwright.sharding import TensorSharding
@@ -194,21 +194,21 @@ def _temporary_folder() -> Iterator[Path]:
 def _work(folder: Path, devices: int, timeout: float) -> int | None:
     """The exit status of the worker on `folder`; `None` where it took too long."""
     command = [sys.executable, "-P", "-m", "shardwright.runtime.worker", str(folder)]
-    with (
-        (folder / "stderr").open("wb") as stderr,
-        subprocess.Popen(
-            command, env=_environment(devices), stdin=subprocess.PIPE, stdout=stderr, stderr=stderr
-        ) as worker,
-    ):  # it watches its standard input, which closes when this process ends
-        children.add(worker.pid)
-        try:
-            return worker.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            worker.kill()
-            worker.wait()
-            children.discard(worker.pid)
+    with (folder / "stderr").open("wb") as stderr:
+        with undisturbed():  # it watches its standard input, which closes when this process ends
+            worker = subprocess.Popen(
+                command, env=_environment(devices), stdin=subprocess.PIPE, stdout=stderr, stderr=stderr
+            )
+            children.add(worker.pid)
+        with worker:
+            try:
+                return worker.wait(timeout)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                worker.kill()
+                worker.wait()
+                children.discard(worker.pid)
 
 
 def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerDied:
