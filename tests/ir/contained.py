@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import resource
 import subprocess
@@ -11,11 +12,12 @@ from collections.abc import Sequence
 __all__ = ["read_contained"]
 
 _READ = """
-import json, sys
+import base64, json, sys
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import parse_source
-for text in json.load(sys.stdin):
+for is_text, text in json.load(sys.stdin):
     try:
+        text = text if is_text else base64.b64decode(text)
         parse_source(text, "f.mlir")
         answer = "read"
     except ShardingError as error:
@@ -26,8 +28,8 @@ _SECONDS = 60
 _BYTES = 6 << 30
 
 
-def read_contained(texts: Sequence[str]) -> list[str]:
-    """For each text `read` or the diagnostic that it ends in; an assertion fails where the process dies of one."""
+def read_contained(texts: Sequence[str | bytes]) -> list[str]:
+    """For each text, or bytecode, `read` or the diagnostic that it ends in; an assertion fails where the process dies of one."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
@@ -36,7 +38,7 @@ def read_contained(texts: Sequence[str]) -> list[str]:
 
     done = subprocess.run(
         [sys.executable, "-P", "-c", _READ],
-        input=json.dumps(list(texts)),
+        input=json.dumps([_spelt(text) for text in texts]),
         capture_output=True,
         text=True,
         check=False,
@@ -45,3 +47,7 @@ def read_contained(texts: Sequence[str]) -> list[str]:
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(texts), f"text {len(answers)} ends the process: {done.returncode} {done.stderr[-2000:]}"
     return answers
+
+
+def _spelt(content: str | bytes) -> tuple[bool, str]:
+    return (True, content) if isinstance(content, str) else (False, base64.b64encode(content).decode())

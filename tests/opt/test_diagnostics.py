@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardwright.errors import ShardingError
@@ -104,6 +104,7 @@ CUTS = st.tuples(
 FLAG_SETS = [[], ["-cse"], ["-split-input-file"], ["-emit-bytecode"], ["-split-input-file", "-mlir-print-op-generic"]]
 
 
+@settings(deadline=None)  # bytecode is first read in another process
 @given(st.sampled_from([PROGRAM, SHARD]), CUTS, st.sampled_from(FLAG_SETS))
 def test_any_damage_ends_in_a_module_or_in_diagnostics(text: str, cut: tuple[int, int, str], flags: list[str]) -> None:
     start, length, put = cut

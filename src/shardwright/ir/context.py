@@ -13,6 +13,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mosaic_gpu_ext
 from jaxlib.mlir.dialects import builtin, chlo, func, mhlo, sdy, stablehlo  # noqa: F401 (else imported when first read)
 
 from shardwright.errors import ShardingError
+from shardwright.ir.bytecode import check_bytecode
 from shardwright.ir.escapes import without_bytes
 from shardwright.ir.nesting import DEEPEST_REGIONS, refuse_deep, too_deep
 from shardwright.ir.splats import refuse_splats
@@ -27,6 +28,7 @@ __all__ = [
     "mhlo",
     "module_text",
     "parse_attribute",
+    "parse_bytecode",
     "parse_type",
     "passmanager",
     "reduction_kinds",
@@ -113,7 +115,8 @@ def load_module(source: str | bytes, name: str = "-") -> ir.Module:
     content = as_text(source, name)
     try:
         if isinstance(content, bytes):
-            return _load_bytecode(content)
+            check_bytecode(content, name)
+            return parse_bytecode(content, name)
         depth = check_text(content, name)
         module = ir.Module.parse(content, context=context())
     except (ir.MLIRError, ValueError, MemoryError) as error:
@@ -156,11 +159,19 @@ def _check_regions(module: ir.Module, name: str) -> None:
         raise too_deep(level[0].name, "regions", DEEPEST_REGIONS, where)
 
 
-def _load_bytecode(data: bytes) -> ir.Module:
+def parse_bytecode(data: bytes, name: str = "-") -> ir.Module:
+    """Parse bytecode or a portable artifact in this process, whatever comes of it.
+
+    Raises:
+        ShardingError: regions too deep.
+        ir.MLIRError: what MLIR refuses.
+    """
     try:
-        return stablehlo.deserialize_portable_artifact(context(), data)
+        module = stablehlo.deserialize_portable_artifact(context(), data)
     except (ir.MLIRError, ValueError):
-        return ir.Module.parse(data, context=context())
+        module = ir.Module.parse(data, context=context())
+    _check_regions(module, name)
+    return module
 
 
 def _position(location: ir.Location, name: str) -> str:

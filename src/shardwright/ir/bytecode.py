@@ -1,0 +1,53 @@
+"""Bytecode is read in another process first: MLIR's reader ends the process for many a changed byte.
+
+There it is also printed and measured as a text is, for what it nests and what it stands for. A process for it takes as
+long as importing jaxlib's MLIR; what was read once is known by its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+
+from shardwright.errors import ShardingError
+
+__all__ = ["check_bytecode"]
+
+_SECONDS = 60
+_SECONDS_PER_BYTE = 1e-6
+_GOOD = 0
+
+_known: set[bytes] = set()
+
+
+def check_bytecode(data: bytes, name: str = "-") -> None:
+    """See that MLIR survives reading bytecode, be it to refuse it.
+
+    Raises:
+        ShardingError: it does not, or the module is too deep or too large as text is (see `nesting`, `splats`).
+    """
+    digest = hashlib.sha256(data).digest()
+    if digest in _known:
+        return
+    seconds = int(_SECONDS + len(data) * _SECONDS_PER_BYTE)
+    command = [sys.executable, "-P", "-m", "shardwright.ir.bytecode_probe", str(seconds), name]
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=4 * seconds)
+    except subprocess.TimeoutExpired:
+        raise _unreadable(name, f"MLIR's reader was not done after {4 * seconds} seconds") from None
+    if done.returncode != _GOOD:
+        raise _unreadable(name, f"MLIR's reader ends the process that reads it (status {done.returncode})")
+    if done.stdout:
+        raise ShardingError(**json.loads(done.stdout))
+    _known.add(digest)
+
+
+def _unreadable(name: str, cause: str) -> ShardingError:
+    return ShardingError(
+        "the bytecode cannot be read",
+        location=name,
+        cause=cause,
+        remedy="write the file anew: it is damaged, cut short or no bytecode of StableHLO",
+    )
