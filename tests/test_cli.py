@@ -86,7 +86,7 @@ BAD_FILES = {
     "dynamic": (ANNOTATED.replace("16x64", "?x64"), "bad.mlir:", "is not a tensor of static shape"),
     "two meshes": ('sdy.mesh @a = <["x"=3]>\n' + ANNOTATED, "bad.mlir:2: ", "meshes of different size"),
     "no function": ("module {}\n", "bad.mlir: ", "no function @main"),
-    "not MLIR": ("\0\1\2", "bad.mlir", "not valid MLIR"),
+    "not MLIR": ("\0\1\2", "bad.mlir", "the file is neither MLIR text nor MLIR bytecode"),
 }
 
 

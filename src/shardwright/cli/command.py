@@ -66,6 +66,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ClosedPipe from None
+        except KeyboardInterrupt:
+            raise click.Abort from None  # of the other click prints an empty line
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command and exit with its status."""
