@@ -75,6 +75,7 @@ def test_malformed_text_is_a_diagnostic(text: str) -> None:
         parse_sharding(text, MESHES)
 
 
+@pytest.mark.usefixtures("sums_only")
 def test_what_sdy_cannot_say_is_refused() -> None:
     partial = TensorSharding.of(MESH, [["x"]], partial=["y"], kind="max")
     with pytest.raises(ShardingError, match="max"):

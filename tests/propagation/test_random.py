@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read, write
 from shardwright.propagation import propagate
+from tests.newer import explains
 from tests.oracles.shardy import ShardyFailure, run_batch
 from tests.propagation.comparison import UP_TO_RESHARDS, differences
 from tests.propagation.programs import random_program
@@ -29,6 +30,8 @@ _DEATHS = 0.01
 _DELIBERATE = re.compile(r"sdy\.manual_computation.* (?:in|out)_shardings=.*\}p\d|sdy\.mesh @other")
 """Where docs/differences.md tells of rare ones: a priority at the boundary of a manual computation, several meshes."""
 _DELIBERATELY = 0.001
+_NEWER = 0.12
+"""How many programs a newer jaxlib than the locked one may shard otherwise, for reasons that `tests.newer` lists."""
 
 
 @pytest.mark.oracle
@@ -40,7 +43,7 @@ def test_random_programs_are_sharded_as_shardy_does() -> None:
         program = f"seed {seed}:\n{random_program(seed)}"
         assert not isinstance(output, ShardyFailure), f"the C++ failed on {program}\n{output}"
         found = differences(propagate(graph), output)
-        assert not found, "\n".join([program, *found])
+        assert not found or explains(program, found), "\n".join([program, *found])
 
 
 @pytest.mark.oracle
@@ -49,7 +52,7 @@ def test_wide_random_programs_are_sharded_as_shardy_does(
     chunk: int, record_property: Callable[[str, object], None]
 ) -> None:
     seeds = range(chunk, _COUNT, _CHUNKS)
-    deaths = deliberate = 0
+    deaths = deliberate = newer = 0
     for start in range(0, len(seeds), _BATCH):
         batch = seeds[start : start + _BATCH]
         texts = [wide_program(seed) for seed in batch]
@@ -57,11 +60,15 @@ def test_wide_random_programs_are_sharded_as_shardy_does(
             deaths += bool(outcome.died)
             known = bool(outcome.found) and not outcome.died and _DELIBERATE.search(text) is not None
             deliberate += known
-            assert known or not outcome.found, _report(seed)
+            explained = bool(outcome.found) and not known and explains(text, outcome.found)
+            newer += explained
+            assert known or explained or not outcome.found, _report(seed)
     said = f"{len(seeds)} random modules as the C++ has them"
     said += f", {deliberate} deliberately not" if deliberate else ""
+    said += f", {newer} as those of 0.10 only" if newer else ""
     record_property("summary", f"propagation, part {chunk}: {said}; it dies of {deaths}")
     assert deliberate <= max(1, _DELIBERATELY * len(seeds)), "a difference that is common is none of those listed"
+    assert newer <= _NEWER * len(seeds), "what newer versions do otherwise is rare"
     assert deaths <= max(2, _DEATHS * len(seeds)), "the C++ dies of too many programs to say much"
 
 
@@ -72,11 +79,15 @@ def test_calls_of_which_something_is_said_are_sharded_as_shardy_does(
     programs = ((seed, wide_program(seed)) for seed in range(_COUNT // 2))
     seeds, texts = zip(*((seed, text) for seed, text in programs if is_annotated_at_calls(text)), strict=True)
     for seed, text, outcome in zip(seeds, texts, compared_as_called(texts), strict=True):
-        assert not outcome.found, f"seed {seed}:\n{text}\n" + "\n".join(outcome.found)
+        assert not outcome.found or explains(text, outcome.found), f"seed {seed}:\n{text}\n" + "\n".join(outcome.found)
     record_property("summary", f"propagation: {len(seeds)} random modules with annotated calls as the C++ has them")
 
 
 def _report(seed: int) -> str:
-    small = shrunk(wide_program(seed), lambda texts: [bool(outcome.found) for outcome in compared(texts)])
+    def misbehave(texts: Sequence[str]) -> list[bool]:
+        pairs = zip(texts, compared(texts), strict=True)
+        return [bool(outcome.found) and not explains(text, outcome.found) for text, outcome in pairs]
+
+    small = shrunk(wide_program(seed), misbehave)
     (outcome,) = compared([small])
     return "\n".join([f"seed {seed}, made smaller:", small, *outcome.found])

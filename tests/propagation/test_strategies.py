@@ -12,6 +12,7 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph
 from shardwright.notation.modules import read, write
 from shardwright.propagation import propagate, propagate_only
+from tests.newer import explains
 from tests.oracles.shardy import ShardyFailure, run_batch
 from tests.propagation.comparison import UP_TO_RESHARDS, differences
 from tests.propagation.programs import random_program
@@ -65,7 +66,8 @@ def _check_pipeline(strategy: str, factors: str, conservative: bool, first: int,
             assert not isinstance(output, ShardyFailure), f"the C++ failed on seed {seed}: {output}"
             ours = propagate(graph, strategy=strategy, factors=factors, conservative=conservative)
             found = differences(ours, _PRIORITY.sub("}", output))
-            assert not found, "\n".join([f"seed {seed}:", random_program(seed), *found])
+            program = random_program(seed)
+            assert not found or explains(program, found), "\n".join([f"seed {seed}:", program, *found])
 
 
 @pytest.mark.oracle

@@ -33,6 +33,7 @@ KINDS = (
     "all_to_all",
     "collective_permute",
     "collective_broadcast",
+    "collective_reduce",
 )
 """The collectives, named as StableHLO names them."""
 
@@ -235,6 +236,7 @@ _SENT: dict[str, Callable[[CollectiveUse], float]] = {
     "reduce_scatter": lambda use: reduce_scatter_bytes(use.operand_bytes, use.group_size),
     "all_to_all": lambda use: all_to_all_bytes(use.operand_bytes, use.group_size),
     "collective_broadcast": lambda use: float(use.operand_bytes) if use.group_size > 1 else 0.0,
+    "collective_reduce": lambda use: float(use.operand_bytes) if use.group_size > 1 else 0.0,
 }
 
 

@@ -14,6 +14,7 @@ BODY_OPS = frozenset(
         "reduce_window",
         "select_and_scatter",
         "all_reduce",
+        "collective_reduce",
         "reduce_scatter",
     )
 )

@@ -56,6 +56,7 @@ _REFUSED = {
     "stablehlo.all_to_all": "it communicates between devices of its own",
     "stablehlo.collective_broadcast": "it communicates between devices of its own",
     "stablehlo.collective_permute": "it communicates between devices of its own",
+    "stablehlo.collective_reduce": "it communicates between devices of its own",
     "stablehlo.reduce_scatter": "it communicates between devices of its own",
 }
 

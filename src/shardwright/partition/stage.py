@@ -17,6 +17,7 @@ _DEVICE_OPS = frozenset(
         "stablehlo.all_to_all",
         "stablehlo.collective_broadcast",
         "stablehlo.collective_permute",
+        "stablehlo.collective_reduce",
         "stablehlo.partition_id",
         "stablehlo.reduce_scatter",
     }

@@ -24,7 +24,7 @@ from shardwright.sharding import TensorSharding
 __all__ = ["lift_inlined_meshes"]
 
 _STABLEHLO_MESH = "stablehlo.mesh"
-_WITH_GROUPS = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_broadcast")
+_WITH_GROUPS = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_broadcast", "collective_reduce")
 
 _Key = tuple[tuple[tuple[str, int], ...], tuple[int, ...] | None]
 

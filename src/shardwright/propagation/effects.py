@@ -11,8 +11,8 @@ from shardwright.memo import memoize
 __all__ = ["is_pure", "remove_dead"]
 
 _STABLEHLO = (
-    "all_gather all_reduce all_to_all collective_broadcast collective_permute infeed outfeed recv "
-    "reduce_scatter return rng send"
+    "all_gather all_reduce all_to_all collective_broadcast collective_permute collective_reduce "
+    "infeed outfeed recv reduce_scatter return rng send"
 )
 _IMPURE = frozenset(f"stablehlo.{name}" for name in _STABLEHLO.split()) | {
     "func.return",

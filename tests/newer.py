@@ -1,0 +1,154 @@
+"""What the peers answer otherwise in newer jaxlibs than the one that is locked, by kind, each with its reason.
+
+With jaxlib 0.10.2 nothing of this applies: every comparison holds as it is. With a newer one the tests named here must
+fail, so that a difference that has gone is noticed; `docs/differences.md` tells of the same kinds in the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jaxlib.version
+
+__all__ = ["DIFFERENCES", "INSTALLED", "Difference", "applies", "expected_failure", "explains"]
+
+INSTALLED = tuple(int(part) for part in jaxlib.version.__version__.split(".")[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One kind of difference.
+
+    Attributes:
+        since: The jaxlib that it came with.
+        document: What `docs/differences.md` says of it.
+        tests: The tests that fail because of it, by the beginnings of their names.
+    """
+
+    since: tuple[int, int]
+    document: str
+    tests: tuple[str, ...] = ()
+
+
+_PASSES = "tests/passes/"
+_SAME_MODULE = "::test_module_reads_as_after_the_pass_of_the_same_name"
+
+
+def _rules(*ops: str) -> tuple[str, ...]:
+    """The tests that compare the rules of these ops."""
+    tests = (
+        "test_shardy.py::test_rules_are_those_of_shardy",
+        "test_shardy_wide.py::test_rules_at_the_edges_are_those_of_shardy",
+    )
+    return tuple(f"tests/rules/{test}[stablehlo.{op}]" for test in tests for op in ops)
+
+
+DIFFERENCES = {
+    "results": Difference(
+        (0, 11),
+        "0.11: a result of a function gets the unreduced axes of the value that is returned, and a call those of its "
+        "function's result; what we return is reduced.",
+        (
+            f"{_PASSES}test_export_passes.py{_SAME_MODULE}[sdy-propagate-to-func-results",
+            f"{_PASSES}test_export_passes.py{_SAME_MODULE}[sdy-insert-func-call-reshards",
+            "tests/propagation/test_conflicts.py::test_conflicts_end_as_in_shardy[an unreduced constraint behind a b",
+        ),
+    ),
+    "several results": Difference(
+        (0, 12),
+        "0.12: a constraint that is unreduced reaches one result of an op of several also where another has a "
+        "sharding already; in 0.10 it does not.",
+        ("tests/propagation/test_found.py::test_what_was_found_once_is_as_the_cpp_has_it[a constraint on one res",),
+    ),
+    "pipelines": Difference(
+        (0, 11),
+        "0.11: the pipelines have passes and options that 0.10 lacks: `sdy-verify-unreduced-axes`, "
+        "`mark-partial-result-with-unreduced-axes`. Ours run the passes of 0.10.",
+        (
+            *(
+                f"{_PASSES}test_export_pipeline.py::test_the_same_passes_run_for_the_same_options[{option}"
+                for option in (
+                    "none",
+                    "enable-insert-explicit-collectives",
+                    "remove-all-gather-reduce-scatter",
+                    "keep-sharding-rules",
+                    "dump-sharding-origins",
+                    "avoid-reshards-on-calls",
+                    "update-non-divisible",
+                )
+            ),
+            f"{_PASSES}test_export_pipeline.py::test_the_passes_together_make_of_a_module_what_the_cpp_ones_make",
+            f"{_PASSES}test_explicit_passes.py::test_the_pipeline_is_that_of_shardy",
+        ),
+    ),
+    "dumps": Difference(
+        (0, 12),
+        "0.12: the pipeline saves a module after fewer of its passes, and says so in other names of files.",
+        (f"{_PASSES}test_export_pipeline.py::test_the_same_files_are_dumped",),
+    ),
+    "debug": Difference(
+        (0, 12),
+        "0.12: the attributes for debugging have an entry for every result and argument, empty ones too, and none of "
+        "what the shardings of a manual computation say.",
+        (
+            f"{_PASSES}test_export_passes.py{_SAME_MODULE}[sdy-sink-data-flow-edges-options2]",
+            f"{_PASSES}test_export_passes.py{_SAME_MODULE}[sdy-sink-data-flow-edges-options3]",
+            f"{_PASSES}test_export_passes.py::test_a_training_step_reads_as_after_the_passes_of_the_same_names",
+            f"{_PASSES}test_import_passes.py{_SAME_MODULE}[sdy-apply-sharding-constraints-options4]",
+            "tests/propagation/test_debug.py::test_random_programs_have_the_debug_attributes_that_shardy_gives_them",
+            "tests/propagation/test_debug.py::test_an_example_has_the_debug_attributes_that_shardy_gives_it[gpt32_scan",
+        ),
+    ),
+    "if": Difference(
+        (0, 12),
+        "0.12: `stablehlo.if` carries data along edges, as `case` does; here it has none.",
+        (f"{_PASSES}test_import_passes.py{_SAME_MODULE}[sdy-add-data-flow-edges-options0]",),
+    ),
+    "updates": Difference(
+        (0, 11),
+        "0.11: the rule of a `dynamic_update_slice` says of the dimensions of the update that they are permuted; here "
+        "they need replication. None of the random programs is sharded otherwise because of it.",
+        (*_rules("dynamic_update_slice"), "tests/rules/test_shardy.py::test_rules_of_the_examples_are_those_of_shardy"),
+    ),
+    "rules": Difference(
+        (0, 12),
+        "0.12: the rule of a reshape says of factors of size 1 that they need replication; those of `pad` and "
+        "`convolution` say of dimensions that are shifted that they are permuted. None of the random programs is "
+        "sharded otherwise because of it.",
+        (
+            f"{_PASSES}test_propagate.py::test_modules_are_propagated_as_the_passes_of_these_names_do",
+            *_rules("convolution", "pad", "reshape"),
+        ),
+    ),
+    "assignment": Difference(
+        (0, 11),
+        "0.11: the parser takes `unreduced{…}` for `unreduced={…}`; ours asks for the sign.",
+    ),
+    "nested": Difference(
+        (0, 11),
+        "JAX 0.11: inside a `shard_map`, what another one gives is constrained when JAX lowers for Shardy, to a sharding "
+        "that is open and says nothing, and not when it lowers for XLA's partitioner.",
+    ),
+}
+
+_REDUCED = re.compile(r"result \d+: (.*), C\+\+ \1 partial=.*")
+
+
+def applies(kind: str) -> bool:
+    """Whether the installed jaxlib has a difference."""
+    return DIFFERENCES[kind].since <= INSTALLED
+
+
+def expected_failure(test: str) -> str | None:
+    """The kind of difference because of which a test must fail, by the name of the test."""
+    kinds = (kind for kind, one in DIFFERENCES.items() if applies(kind) and test.startswith(one.tests))
+    return next(kinds, None)
+
+
+def explains(text: str, found: Sequence[str]) -> bool:
+    """Whether what differs of a random program is of a kind that the installed jaxlib has."""
+    if applies("results") and all(_REDUCED.fullmatch(line) for line in found):
+        return True
+    return applies("if") and '"stablehlo.if"' in text
