@@ -116,11 +116,18 @@ def compile_unsharded(module: str, platform: str | None = None, draft: bool = Fa
 
 
 def compile_local(
-    module: str, mesh: Mesh, platform: str | None = None, among: Sequence[Any] | None = None
+    module: str,
+    mesh: Mesh,
+    platform: str | None = None,
+    among: Sequence[Any] | None = None,
+    draft: bool = False,
 ) -> Executable:
-    """Compile a per-device module for the devices of `mesh`: those of `among`, or the first ones, by their number."""
+    """Compile a per-device module for the devices of `mesh`: those of `among`, or the first ones, by their number.
+
+    As a draft, in haste.
+    """
     devices = available_devices(mesh.size, platform) if among is None else among
-    return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)])
+    return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)], draft)
 
 
 def _with_main(text: str) -> tuple[ir.Module, ir.Operation]:
@@ -207,7 +214,7 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
         executable = (
             compile_unsharded(job.module, platform, job.draft)
             if job.mesh is None
-            else compile_local(job.module, job.mesh, platform)
+            else compile_local(job.module, job.mesh, platform, draft=job.draft)
         )
         compiled = time.perf_counter()
         if job.zeros is not None:
