@@ -59,6 +59,7 @@ _WORK = {
     "write": "writing the stages",
     "inputs": "drawing inputs",
     "verify": "running on virtual devices",
+    "verify again": "results differ: measuring in 24 more runs what rounding does",
 }
 
 
@@ -246,12 +247,16 @@ def print_json(value: Summary) -> None:
 
 @contextmanager
 def progress() -> Iterator[Clock]:
-    """A clock whose stages show on standard error while they run, where that is a terminal."""
+    """A clock whose stages show on standard error while they run, with the time so far, where that is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield Clock()
         return
-    with console(stderr=True).status("starting") as status:
-        yield Clock(lambda stage: status.update(_WORK.get(stage, stage)))
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+        task = shown.add_task("starting", total=None)
+        yield Clock(lambda stage: shown.update(task, description=_WORK.get(stage, stage)))
 
 
 def deliver(given: Given, text: str, output: str | None, describe: Callable[[], Summary]) -> None:

@@ -19,6 +19,7 @@ from shardwright.ir.graph import Graph
 from shardwright.notation import modules
 from shardwright.partition import Explicit, Note
 from shardwright.program.stages import STAGES
+from shardwright.runtime.annotated import annotated, needs_devices
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.compare import Tolerance
@@ -189,17 +190,21 @@ class Spmd:
         """Run and compare on the inputs of a rung of `RUNGS`."""
         with self.clock.stage("inputs"):
             arrays = self._inputs(given, seed, rung)
+        program, ins, outs = self.plan.program, self.in_shardings, self.out_shardings
+        partitioned = needs_devices(program.graph)
+        graph = annotated(self.plan.annotated, ins, outs) if partitioned else unsharded(program.graph)
         with self.clock.stage("verify"):
             return verify(
-                self.plan.program.unsharded(),
+                modules.text_of(graph) if partitioned else program.unsharded(),
                 self.module("local"),
                 self.plan.mesh,
-                self.in_shardings,
-                self.out_shardings,
+                ins,
+                outs,
                 arrays,
-                list(self.plan.program.results.values()),
-                list(self.plan.program.results),
-                graph=unsharded(self.plan.program.graph),
+                list(program.results.values()),
+                list(program.results),
+                graph=graph,
+                partitioned=partitioned,
                 tolerance=tolerance,
                 watch=self.clock.watch,
                 timeout=timeout,

@@ -34,6 +34,7 @@ class Job:
         out_types: Global type of each result.
         zeros: Global types of the arguments of a module to be tried on zeros, in place of inputs; it gives no outputs.
         seeds: Run once for each, given as the last argument; the outputs of all runs follow each other.
+        partitioned: Whether XLA is to partition the module, which is annotated; it is per-device else.
         draft: Compile in haste, for a module that is run to measure and not to be measured.
     """
 
@@ -46,6 +47,7 @@ class Job:
     zeros: tuple[TensorType, ...] | None = None
     seeds: tuple[int, ...] = ()
     draft: bool = False
+    partitioned: bool = False
 
     @property
     def devices(self) -> int:
@@ -87,6 +89,7 @@ def save_jobs(folder: Path, jobs: Sequence[Job]) -> None:
                 "zeros": None if job.zeros is None else [str(type) for type in job.zeros],
                 "seeds": job.seeds,
                 "draft": job.draft,
+                "partitioned": job.partitioned,
             }
         )
     (folder / "jobs.json").write_text(json.dumps(heads))
@@ -108,6 +111,7 @@ def load_jobs(folder: Path) -> list[Job]:
                 zeros=None if head["zeros"] is None else tuple(TensorType.parse(text) for text in head["zeros"]),
                 seeds=tuple(head["seeds"]),
                 draft=head["draft"],
+                partitioned=head["partitioned"],
             )
         )
     return jobs

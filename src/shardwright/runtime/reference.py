@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,18 +35,25 @@ class Reference:
     """
 
     def __init__(
-        self, module: str, inputs: tuple[Array, ...], graph: Graph | None = None, measured: bool = True
+        self,
+        module: str,
+        inputs: tuple[Array, ...],
+        graph: Graph | None = None,
+        measured: bool = True,
+        layout: Job | None = None,
     ) -> None:
         """Prepare the runs.
 
         Arguments:
             module: The program, MLIR text.
             inputs: Global arrays.
-            graph: The same program as a graph without shardings, if it is at hand.
+            graph: The same program as a graph, if it is at hand; without shardings, unless there is a `layout`.
             measured: Whether to find out what rounding does.
+            layout: A job whose mesh and shardings the program has: XLA partitions it. For one device, if not given.
         """
         self.module = module
         self.inputs = inputs
+        self._job = Job("", inputs) if layout is None else replace(layout, inputs=inputs, partitioned=True)
         self.outputs: tuple[Array, ...] = ()
         self.seconds = 0.0
         self.exact: tuple[Array, ...] = ()
@@ -67,19 +75,30 @@ class Reference:
 
     def jobs(self) -> list[Job]:
         """What to run before anything can be compared."""
-        jobs = [Job(self.module, self.inputs)]
+        jobs = [replace(self._job, module=self.module)]
         if not self._measured:
             return jobs
-        graph = self._graph if self._graph is not None else modules.read(load_module(self.module))
-        self._perturbed_module = modules.text_of(perturbed(graph), shardings=False)
-        jobs.append(Job(self._perturbed_module, self.inputs, seeds=tuple(range(_FEW)), draft=True))
+        self._graph = graph = self._graph if self._graph is not None else modules.read(load_module(self.module))
+        jobs += self._perturbed_jobs(range(_FEW))
         if not is_wide(graph):
             wide, kept = widen(graph)
             if kept:
                 counts = ", ".join(f"{count} {name}" for name, count in sorted(kept.items()))
                 self.notes.append(f"not widened in the reference in float64: {counts}")
-            jobs.append(Job(modules.text_of(wide, shardings=False), self.inputs, draft=True))
+            jobs.append(replace(self._job, module=self._text(wide), draft=True))
         return jobs
+
+    def _text(self, graph: Graph) -> str:
+        return modules.text_of(graph, shardings=self._job.partitioned)
+
+    def _perturbed_jobs(self, seeds: range) -> list[Job]:
+        """The program with its roundings moved: one with a seed as its argument, or partitioned, one for each seed."""
+        assert self._graph is not None
+        if self._job.partitioned:
+            modules = [self._text(perturbed(self._graph, seed)) for seed in seeds]
+            return [replace(self._job, module=module, draft=True) for module in modules]
+        self._perturbed_module = self._perturbed_module or self._text(perturbed(self._graph))
+        return [replace(self._job, module=self._perturbed_module, seeds=tuple(seeds), draft=True)]
 
     def take(self, results: Sequence[Execution | ShardingError]) -> None:
         """What `jobs` gave.
@@ -91,10 +110,10 @@ class Reference:
         if isinstance(own, ShardingError):
             raise own
         self.outputs, self.seconds = own.outputs, own.run_seconds
-        if variants:
-            self._take_perturbed(variants[0])
-        if len(variants) > 1:
-            wide = variants[1]
+        count = _FEW if self._job.partitioned else 1
+        self.take_more(variants[:count])
+        if len(variants) > count:
+            wide = variants[count]
             if isinstance(wide, ShardingError):
                 self.notes.append(f"the reference cannot be run in float64: {wide.diagnostic.message}")
             else:
@@ -102,12 +121,12 @@ class Reference:
 
     def more_jobs(self) -> list[Job]:
         """What to run before a difference is called an error."""
-        seeds = tuple(range(_FEW, _FEW + _MANY))
-        return [Job(self._perturbed_module, self.inputs, seeds=seeds, draft=True)]
+        return self._perturbed_jobs(range(_FEW, _FEW + _MANY))
 
     def take_more(self, results: Sequence[Execution | ShardingError]) -> None:
         """What `more_jobs` gave."""
-        self._take_perturbed(results[0])
+        for result in results:
+            self._take_perturbed(result)
 
     def noise(self, number: int) -> Noise | None:
         """What is known of an output; `None` where nothing could be measured."""
@@ -118,7 +137,8 @@ class Reference:
 
     def _take_perturbed(self, result: Execution | ShardingError) -> None:
         if isinstance(result, ShardingError):
-            self.notes.append(f"the reference cannot be run with moved roundings: {result.diagnostic.message}")
+            note = f"the reference cannot be run with moved roundings: {result.diagnostic.message}"
+            self.notes += [note] if note not in self.notes else []
             return
         each = len(self.outputs)
         starts = range(0, len(result.outputs), each) if each else ()

@@ -101,6 +101,7 @@ def verify(
     names: Sequence[str],
     *,
     graph: Graph | None = None,
+    partitioned: bool = False,
     tolerance: Tolerance | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     watch: Callable[[str], None] | None = None,
@@ -117,6 +118,7 @@ def verify(
         out_types: Global types of the results.
         names: Names of the results.
         graph: The program for one device as a graph without shardings, if it is at hand.
+        partitioned: Whether `unsharded` (and `graph`) are annotated instead, for XLA to partition over the same mesh.
         tolerance: What outputs may differ by; without, it is measured.
         timeout: Seconds for all runs together.
         watch: Hears what is being done.
@@ -125,7 +127,7 @@ def verify(
         ShardingError: one of them cannot be run. That outputs differ is not raised: see `Verification.require`.
     """
     job = Job(local, tuple(inputs), mesh, tuple(in_shardings), tuple(out_shardings), tuple(out_types))
-    reference = Reference(unsharded, tuple(inputs), graph, measured=tolerance is None)
+    reference = Reference(unsharded, tuple(inputs), graph, tolerance is None, job if partitioned else None)
     own, *variants = reference.jobs()
     first, result, *others = try_jobs([own, job, *variants], timeout=timeout)
     reference.take([first, *others])

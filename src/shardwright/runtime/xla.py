@@ -130,6 +130,11 @@ def compile_local(
     return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)], draft)
 
 
+def compile_partitioned(module: str, mesh: Mesh, platform: str | None = None, draft: bool = False) -> Executable:
+    """Compile a module with sdy shardings for the devices of `mesh`, partitioned by XLA."""
+    return _compile(module, available_devices(mesh.size, platform), draft, partition=True)
+
+
 def _with_main(text: str) -> tuple[ir.Module, ir.Operation]:
     """The module, its only public function called `main`, as XLA wants the entry to be; and that function.
 
@@ -155,7 +160,7 @@ def _is_public(function: ir.Operation) -> bool:
     return not said or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
 
 
-def _compile(module: str, devices: Sequence[Any], draft: bool = False) -> Executable:
+def _compile(module: str, devices: Sequence[Any], draft: bool = False, partition: bool = False) -> Executable:
     if "@lapack_" in module:
         lapack.prepare_lapack_call("potrf", np.dtype(np.float32))  # else XLA jumps through pointers nobody has set
     count = len(devices)
@@ -165,7 +170,9 @@ def _compile(module: str, devices: Sequence[Any], draft: bool = False) -> Execut
     build.num_replicas, build.num_partitions = 1, count
     if draft:
         build.debug_options.xla_backend_optimization_level = 0
-    if count > 1:
+    if partition:
+        build.use_spmd_partitioning = build.use_shardy_partitioner = True
+    elif count > 1:
         build.use_spmd_partitioning = True
         # The module is per-device already: nothing is left to propagate or to partition.
         build.debug_options.xla_disable_hlo_passes = "spmd-partitioning,sharding-propagation"
@@ -214,7 +221,9 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
         executable = (
             compile_unsharded(job.module, platform, job.draft)
             if job.mesh is None
-            else compile_local(job.module, job.mesh, platform, draft=job.draft)
+            else (compile_partitioned if job.partitioned else compile_local)(
+                job.module, job.mesh, platform, draft=job.draft
+            )
         )
         compiled = time.perf_counter()
         if job.zeros is not None:

@@ -1,0 +1,42 @@
+"""The annotated program for XLA to partition: the reference of a program that one device cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Graph
+from shardwright.runtime.rebuild import Rebuilder
+from shardwright.sharding import TensorSharding
+
+__all__ = ["annotated", "needs_devices"]
+
+
+def needs_devices(graph: Graph) -> bool:
+    """Whether a program says what devices do: one device cannot run a manual computation."""
+    return any(op.name == "sdy.manual_computation" for op in graph.walk())
+
+
+def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_shardings: Sequence[TensorSharding]) -> Graph:
+    """The program with these shardings at its boundary.
+
+    Raises:
+        ShardingError: a layout at the boundary that XLA's partitioner does not know.
+    """
+    for sharding in (*in_shardings, *out_shardings):
+        is_ordered = sharding.mesh.device_ids is None or list(sharding.mesh.device_ids) == list(
+            range(sharding.mesh.size)
+        )
+        if sharding.partial or sharding.halos or sharding.offsets or not is_ordered:
+            raise ShardingError(
+                "a program with a manual computation cannot be verified with this layout at its boundary",
+                op="sdy.manual_computation",
+                cause=f"one device cannot run it, and XLA's own partitioner does not take {sharding!r}",
+                remedy="leave arguments and results whole or split evenly, on a mesh in the order of its devices",
+            )
+    made = Rebuilder(graph).run()
+    block = made.main.block
+    for value, sharding in zip(block.arguments, in_shardings, strict=True):
+        made.shardings[value] = sharding
+    made.main.result_shardings = list(out_shardings)
+    return made

@@ -1,0 +1,53 @@
+"""Programs that one device cannot run are held against XLA's own partition of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import Mesh
+from shardwright.program import Spmd, from_jax
+from shardwright.runtime.annotated import annotated, needs_devices
+from shardwright.runtime.shards import cut
+from shardwright.sharding import TensorSharding
+
+
+def _spmd() -> Spmd:
+    mesh = jax.sharding.AbstractMesh((2, 2), ("data", "model"))
+
+    def body(x: Any, w: Any) -> Any:
+        return jax.lax.psum(x @ w, "model") * (1 + jax.lax.axis_index("data"))
+
+    def function(x: Any, w: Any) -> Any:
+        y = jax.shard_map(body, mesh=mesh, in_specs=(P("data", "model"), P("model", None)), out_specs=P("data"))(x, w)
+        return jnp.tanh(y), y.sum(axis=0)
+
+    x, w = jax.ShapeDtypeStruct((8, 16), jnp.float32), jax.ShapeDtypeStruct((16, 8), jnp.float32)
+    return from_jax(function, x, w).shard(Mesh(data=2, model=2), {"x": "data,-"}).partition()
+
+
+def test_a_manual_computation_is_verified_and_a_broken_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    spmd = _spmd()
+    assert needs_devices(spmd.plan.program.graph)
+    found = spmd.verify()
+    assert found.ok
+    assert found.runs == 5
+    right = spmd.module("local")
+    wrong = right.replace("dense<[[0, 1], [2, 3]]>", "dense<[[0, 2], [1, 3]]>")
+    assert wrong != right
+    monkeypatch.setattr(spmd, "module", lambda stage="local": wrong)
+    assert not spmd.verify().ok
+
+
+def test_layouts_that_xla_does_not_partition_are_refused() -> None:
+    spmd = _spmd()
+    mesh = Mesh(data=2, model=2, device_ids=[3, 2, 1, 0])
+    turned = tuple(TensorSharding(mesh, sharding.dims) for sharding in spmd.in_shardings)
+    assert len(cut(spmd.inputs()[0], turned[0])) == 4
+    with pytest.raises(ShardingError, match="layout at its boundary"):
+        annotated(spmd.plan.annotated, turned, spmd.out_shardings)
