@@ -107,9 +107,39 @@ def test_compiled_programs_take_contributions_and_make_them() -> None:
         np.testing.assert_allclose(step(value)[1], np.abs(X))
 
 
-def test_other_kinds_at_the_end_are_refused() -> None:
-    with pytest.raises(sw.ShardingError, match="result 'result0' is partial by another kind than sum"):
-        partition(ABS.replace('unreduced={"q"}', 'unreduced=max{"q"}'))
+KINDS = ("max", "min", "product", "and", "or", "xor")
+
+
+def of_all_kinds(kinds: tuple[str, ...]) -> str:
+    results = ", ".join(
+        f'tensor<8x16xi32> {{sdy.sharding = #sdy.sharding<@m, [{{"p"}}, {{}}], unreduced={kind}{{"q"}}>}}'
+        for kind in kinds
+    )
+    types = ", ".join(["tensor<8x16xi32>"] * len(kinds))
+    return f"""
+func.func @main(%x: tensor<8x16xi32> {{sdy.sharding = {SPLIT}}}) -> ({results}) {{
+  %0 = stablehlo.not %x : tensor<8x16xi32>
+  return {", ".join(["%0"] * len(kinds))} : {types}
+}}"""
+
+
+def test_contributions_of_every_kind_are_given_where_they_are_stated() -> None:
+    """JAX has shardings for sums alone: compiled programs combine the others."""
+    x = np.random.default_rng(0).integers(-100, 100, (8, 16)).astype(np.int32)
+    spmd = partition(of_all_kinds(KINDS))
+    assert [sharding.partial[0].kind for sharding in spmd.out_shardings] == [*KINDS]
+    again = sw.load(spmd.module("explicit")).plan().partition()
+    assert again.out_shardings == spmd.out_shardings
+    for one in (spmd, again):
+        for found in one.compile()(x):
+            np.testing.assert_array_equal(found, ~x)
+            assert found.sharding.spec == jax.sharding.PartitionSpec("p", None)
+    assert spmd.verify([x]).ok
+
+
+def test_contributions_of_kinds_without_identity_are_refused() -> None:
+    with pytest.raises(sw.ShardingError, match="result 'result0' is partial by average"):
+        partition(of_all_kinds(("average",)))
 
 
 MANUAL = """

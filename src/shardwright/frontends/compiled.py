@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.contributions import Stack, stack_of
 from shardwright.frontends.jax import Call
 from shardwright.frontends.placement import mesh_devices, named_shardings
 from shardwright.ir.types import TensorType
@@ -26,7 +27,8 @@ class Compiled:
     """A sharded program, ready to run; call it as the function it was made from.
 
     Arguments are placed on the devices as `in_shardings` say, for which those that lie so already are not moved.
-    Results are `jax.Array`s laid out as `out_shardings` say. Donated arguments are consumed.
+    Results are `jax.Array`s laid out as `out_shardings` say: unreduced where the program gives contributions to a sum;
+    contributions to other reductions, for which JAX has no sharding, are combined. Donated arguments are consumed.
 
     Attributes:
         in_shardings: The `NamedSharding` of each argument of the module.
@@ -41,6 +43,7 @@ class Compiled:
         in_types: dict[str, TensorType],
         out_types: Sequence[TensorType],
         call: Call | None,
+        stacks: Sequence[Stack | None],
     ) -> None:
         """Hold what `compile_program` made."""
         self.in_shardings = tuple(in_shardings)
@@ -49,6 +52,7 @@ class Compiled:
         self._in_types = in_types
         self._out_types = tuple(out_types)
         self._call = call
+        self._stacks = tuple(stacks)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run once.
@@ -75,10 +79,15 @@ class Compiled:
                 for number, (leaf, sharding) in enumerate(zip(leaves, self.in_shardings, strict=True))
             ]
             shards = _called(self._executable, placed)
-            return [
-                jax.make_array_from_single_device_arrays(type.dims, sharding, parts)
-                for type, sharding, parts in zip(self._out_types, self.out_shardings, shards, strict=True)
-            ]
+            return [self._result(number, parts) for number, parts in enumerate(shards)]
+
+    def _result(self, number: int, parts: Sequence[jax.Array]) -> jax.Array:
+        """The array of one result; contributions that JAX has no sharding for are combined."""
+        dims, sharding = self._out_types[number].dims, self.out_shardings[number]
+        stack = self._stacks[number]
+        if stack is not None:
+            return stack.complete(dims, parts, sharding)
+        return jax.make_array_from_single_device_arrays(dims, sharding, parts)
 
     def _checked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         if len(args) != len(self._in_types) or kwargs:
@@ -132,7 +141,12 @@ def compile_program(
     """
     among = call.on(mesh) if call else None
     devices = mesh_devices(mesh, among)
-    named = named_shardings([*in_shardings, *out_shardings], among)  # before XLA, which takes longer to refuse
+    stacks = [stack_of(sharding, among) for sharding in out_shardings]
+    complete = [
+        sharding if stack is None else sharding.with_axes(sharding.axes)
+        for sharding, stack in zip(out_shardings, stacks, strict=True)
+    ]
+    named = named_shardings([*in_shardings, *complete], among)  # before XLA, which takes longer to refuse
     if trial and devices.flat[0].platform == "cpu":
         try_first(module, mesh, in_shardings, list(in_types.values()))
     try:
@@ -146,4 +160,4 @@ def compile_program(
     memory_kinds = (*executable.memory_kinds, *executable.result_memory_kinds)
     placed = [sharding.with_memory_kind(kind) for sharding, kind in zip(named, memory_kinds, strict=True)]
     count = len(in_shardings)
-    return Compiled(executable, placed[:count], placed[count:], in_types, out_types, call)
+    return Compiled(executable, placed[:count], placed[count:], in_types, out_types, call, stacks)

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
+from shardwright.partition.values import CONTRIBUTED
 from shardwright.sharding import TensorSharding
 
 __all__ = ["alone", "check_boundary"]
 
 
 def check_boundary(graph: Graph) -> None:
-    """Refuse shardings with offsets or halos, arguments or results that are partial by another kind than sum, meshes
-    of different axes, and effects on one device.
+    """Refuse shardings with offsets or halos, arguments that are partial by another kind than sum, results that are so
+    by several or by one without identity, meshes of different axes, and effects on one device.
 
     Raises:
         ShardingError: naming the first such argument, op or result.
@@ -24,8 +25,10 @@ def check_boundary(graph: Graph) -> None:
         if sharding is not None and any(p.kind != "sum" for p in sharding.partial):
             raise _refused(f"argument {name!r} is partial by another kind than sum", sharding, graph.locations.source)
     for name, sharding in zip(main.result_names, main.result_shardings, strict=True):
-        if sharding is not None and any(p.kind != "sum" for p in sharding.partial):
-            raise _refused(f"result {name!r} is partial by another kind than sum", sharding, graph.locations.source)
+        kinds = {p.kind for p in sharding.partial} if sharding is not None else set()
+        if len(kinds) > 1 or not kinds <= {*CONTRIBUTED}:
+            what = f"result {name!r} is partial by {' and '.join(sorted(kinds))}"
+            raise _refused(what, sharding, graph.locations.source)
     said = {*graph.shardings, *main.result_shardings}
     if len({sharding.mesh.axes for sharding in said if sharding is not None and sharding.mesh.axes}) > 1:
         raise _other_axes(graph)
@@ -103,6 +106,6 @@ def _refused(message: str, sharding: TensorSharding | None, where: str, op: str 
         f"{message}, and cannot be partitioned",
         op=op,
         location=where,
-        cause=f"sharding {sharding!r}; here shards are of one size, without halos, and what is partial is a sum",
+        cause=f"sharding {sharding!r}; here shards are of one size, without halos, and what comes in partial is a sum",
         remedy="pad the dimension to a multiple of its shards, leave out halos, let other reductions be complete",
     )

@@ -104,6 +104,8 @@ def _(step: AllToAll, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 @_op.register
 def _(step: ToUnreduced, mesh: Mesh) -> tuple[str, tuple[tuple[str, str], ...]]:
+    if step.kind != "sum":
+        return "sdy.sharding_constraint", ()  # the one op whose sharding can be of a kind that jaxlib does not know
     return "sdy.replicated_to_unreduced", (("axes", f"#sdy<axis_ref_list{print_axes(step.axes, mesh)}>"),)
 
 
@@ -133,6 +135,8 @@ def step_of(signature: Signature, before: TensorSharding, after: TensorSharding)
             return AllReduce(axes, combining_kind(reduction, before, axes))
         case "sdy.replicated_to_unreduced":
             return ToUnreduced(parse_axes(signature.text("axes") or "{}", mesh))
+        case "sdy.sharding_constraint" if after.partial and not before.partial:
+            return ToUnreduced(after.partial_axes, after.partial[0].kind)
         case "sdy.all_to_all":
             return AllToAll(parse_moves(signature.text("params") or "", mesh))
         case "sdy.collective_permute":

@@ -13,7 +13,10 @@ from shardwright.reshard.plan import plan, reshard_cost
 from shardwright.reshard.steps import ToUnreduced
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Value", "Values"]
+__all__ = ["CONTRIBUTED", "Value", "Values"]
+
+CONTRIBUTED = ("sum", "max", "min", "product", "and", "or", "xor")
+"""Kinds of reduction that have an identity, so that one device can contribute a value and the others nothing."""
 
 
 class Value:
@@ -119,16 +122,18 @@ class Values:
         """The value as contributions where nobody made any: one device along the axes has it, the others nothing.
 
         Raises:
-            ShardingError: they are to combine by another kind than sum.
+            ShardingError: they are to combine by several kinds, or by one that has no identity.
         """
-        if any(p.kind != "sum" for p in needed.partial):
+        (kind, *others) = dict.fromkeys(p.kind for p in needed.partial)
+        if others or kind not in CONTRIBUTED:
             raise ShardingError(
                 f"a complete value cannot be made {needed!r}",
-                cause="contributions are made for sums only",
+                cause=f"contributions are made for one kind of reduction: {', '.join(CONTRIBUTED)}",
                 remedy="leave the value complete there",
             )
-        whole = self.want(value, needed.with_axes(needed.axes))
-        signature = collective(ToUnreduced(needed.partial_axes), value.type, needed)
+        before = needed.with_axes(needed.axes)
+        whole = self.want(value, before)
+        signature = collective(ToUnreduced(needed.partial_axes, kind), value.type, before)
         (number,) = self.builder.append(signature, (whole,), (needed,))
         self._remember(value, needed, number)
         return number

@@ -172,16 +172,19 @@ class ReduceScatter:
 
 @dataclass(frozen=True, slots=True)
 class ToUnreduced:
-    """Makes contributions of a whole: the first device along `axes` keeps what it holds, the others give zeros.
+    """Makes contributions of a whole: the first device along `axes` keeps what it holds, the others give what changes
+    nothing, zeros to a sum.
 
     Sends nothing. No plan takes this step; a program does where contributions are asked for that nothing made.
     """
 
     axes: Axes
+    kind: str = "sum"
 
     def apply(self, before: TensorSharding) -> TensorSharding:
-        """The layout after, partial sums along `axes`; ShardingError where one is in use already."""
-        return _layout(self, before, before.axes, (*before.partial, *map(Partial, self.axes)))
+        """The layout after, partial along `axes`; ShardingError where one is in use already."""
+        made = (Partial(axis, self.kind) for axis in self.axes)
+        return _layout(self, before, before.axes, (*before.partial, *made))
 
     def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
         """0: no device needs anything of another."""

@@ -116,6 +116,18 @@ def _replicated_to_unreduced(
     return (ctx.once(operands[0], axes, "sum", mesh),)
 
 
+@localizer("sdy.sharding_constraint")
+def _to_unreduced(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """The same for any kind, of which the sharding of the result tells."""
+    require_axes("the result", target[0], source[0].axes)
+    kinds = {p.kind for p in target[0].partial}
+    if len(kinds) != 1 or source[0].partial:
+        raise ShardingError(f"a constraint from {source[0]!r} to {target[0]!r} is left in the program")
+    return (ctx.once(operands[0], target[0].partial_axes, kinds.pop(), target[0].mesh),)
+
+
 @localizer("sdy.propagation_barrier", "sdy.data_flow_edge")
 def _identity(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings

@@ -129,7 +129,7 @@ class _Localizer:
             types = tuple(map(ctx.type, operands))
             ctx.append(Signature(name, (), types, ()), operands)
             return
-        if name in _UNRESOLVED:
+        if name in _UNRESOLVED and not any(sharding.partial for sharding in self.shardings(op.results)):
             raise ShardingError(f"{name} is left in the program", remedy="materialize it into collectives first")
         if name in _DROPPED:
             return
