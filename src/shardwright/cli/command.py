@@ -1,7 +1,7 @@
 """The group of commands: failures become diagnostics and exit statuses.
 
-Exit status: 0 when all went well, 1 for a diagnostic or a result that differs, 2 for wrong options, 130 when
-interrupted.
+Exit status: 0 when all went well, 1 for a diagnostic or a result that differs, 2 for wrong options, 141 when
+the reader of the answer is gone, and 128 + N when signal N ends it (130 for Ctrl-C).
 """
 
 from __future__ import annotations
