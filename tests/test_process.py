@@ -110,7 +110,8 @@ def test_modules_of_the_current_folder_are_never_run(folder: Path) -> None:
         "shardwright run step.mlir -o stages",
         "shardwright convert step.mlir --to mhlo",
         "shardwright show --sharding '<@mesh, [{\"x\"}, {}]>' --shape 4x3 --mesh x=2",
-        "shardwright-opt step.mlir -sdy-basic-propagate",
+        "shardwright-opt step.mlir -sdy-basic-propagate -emit-bytecode -o step.mlirbc",
+        "shardwright propagate step.mlirbc",
     ]
     done = shell("\n".join(f"{command} > out || echo {number}" for number, command in enumerate(commands)))
     assert (done.stdout, done.stderr, (folder / "run").exists()) == ("", "", False)

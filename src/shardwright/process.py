@@ -12,10 +12,13 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = [
     "children",
@@ -23,6 +26,7 @@ __all__ = [
     "forget",
     "hold_output",
     "prepare",
+    "python_child",
     "remove_folder",
     "undisturbed",
     "run",
@@ -159,6 +163,52 @@ def _open_standard_streams() -> None:
             forget(descriptor)
     encoding = sys.stderr.encoding if sys.stderr is not None else "utf-8"
     sys.stderr = io.TextIOWrapper(_Errors(2, "wb", closefd=False), encoding, "replace", write_through=True)
+
+
+@contextmanager
+def python_child(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None, **streams: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A module of this package, run in a process of its own that ends with this block and with this process.
+
+    Whatever the current folder holds, the process imports nothing from there.
+
+    Arguments:
+        module: Its name.
+        *arguments: What it is told.
+        environment: In place of that of this process.
+        **streams: As for `subprocess.Popen`.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    import subprocess  # only who starts processes needs it
+
+    given = dict(os.environ if environment is None else environment)
+    given["PYTHONPATH"] = _python_path(given.get("PYTHONPATH", ""))
+    with undisturbed():
+        child = subprocess.Popen([sys.executable, "-P", "-m", module, *arguments], env=given, **streams)
+        children.add(child.pid)
+    with child:
+        try:
+            yield child
+        finally:
+            child.kill()
+            child.wait()
+            children.discard(child.pid)
+
+
+def _python_path(given: str) -> str:
+    """`PYTHONPATH` for a child: the one given, after the folder of this package where it is not installed.
+
+    An empty entry would be the current folder, in which a user's `json.py` may lie.
+    """
+    import sysconfig  # only who starts processes needs it
+
+    source = str(Path(__file__).parents[1])
+    installed = source in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    parts = [*([] if installed else [source]), *given.split(os.pathsep)]
+    return os.pathsep.join(part for part in parts if part)
 
 
 @contextmanager

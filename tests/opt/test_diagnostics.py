@@ -150,7 +150,7 @@ def in_a_shell(redirection: str, folder: Path, *arguments: str) -> tuple[int, st
         (">&-", [], "cannot write to standard output"),
         (">/dev/full", [], "No space left on device"),
         (">/dev/full", ["--help"], "No space left on device"),
-        ("<&-", ["-"], "cannot open input file '-': Bad file descriptor"),
+        ("<&-", ["-"], "cannot open input file '-': standard input is closed"),
     ],
 )
 def test_streams_that_are_closed_or_full_are_diagnostics(

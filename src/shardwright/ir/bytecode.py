@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 
 from shardwright.errors import ShardingError
+from shardwright.process import python_child
 
 __all__ = ["check_bytecode"]
 
@@ -32,15 +32,18 @@ def check_bytecode(data: bytes, name: str = "-") -> None:
     if digest in _known:
         return
     seconds = int(_SECONDS + len(data) * _SECONDS_PER_BYTE)
-    command = [sys.executable, "-P", "-m", "shardwright.ir.bytecode_probe", str(seconds), name]
-    try:
-        done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=4 * seconds)
-    except subprocess.TimeoutExpired:
-        raise _unreadable(name, f"MLIR's reader was not done after {4 * seconds} seconds") from None
-    if done.returncode != _GOOD:
-        raise _unreadable(name, f"MLIR's reader ends the process that reads it (status {done.returncode})")
-    if done.stdout:
-        raise ShardingError(**json.loads(done.stdout))
+    pipe = subprocess.PIPE
+    with python_child(
+        "shardwright.ir.bytecode_probe", str(seconds), name, stdin=pipe, stdout=pipe, stderr=pipe
+    ) as reader:
+        try:
+            said, _ = reader.communicate(data, timeout=4 * seconds)
+        except subprocess.TimeoutExpired:
+            raise _unreadable(name, f"MLIR's reader was not done after {4 * seconds} seconds") from None
+    if reader.returncode != _GOOD:
+        raise _unreadable(name, f"MLIR's reader ends the process that reads it (status {reader.returncode})")
+    if said:
+        raise ShardingError(**json.loads(said))
     _known.add(digest)
 
 

@@ -6,8 +6,6 @@ import hashlib
 import os
 import signal
 import subprocess
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.memo import current_session
 from shardwright.mesh import Mesh
-from shardwright.process import children, remove_folder, undisturbed, unfinished
+from shardwright.process import python_child, remove_folder, unfinished
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
 from shardwright.sharding import TensorSharding
@@ -193,22 +191,21 @@ def _temporary_folder() -> Iterator[Path]:
 
 def _work(folder: Path, devices: int, timeout: float) -> int | None:
     """The exit status of the worker on `folder`; `None` where it took too long."""
-    command = [sys.executable, "-P", "-m", "shardwright.runtime.worker", str(folder)]
-    with (folder / "stderr").open("wb") as stderr:
-        with undisturbed():  # it watches its standard input, which closes when this process ends
-            worker = subprocess.Popen(
-                command, env=_environment(devices), stdin=subprocess.PIPE, stdout=stderr, stderr=stderr
-            )
-            children.add(worker.pid)
-        with worker:
-            try:
-                return worker.wait(timeout)
-            except subprocess.TimeoutExpired:
-                return None
-            finally:
-                worker.kill()
-                worker.wait()
-                children.discard(worker.pid)
+    with (
+        (folder / "stderr").open("wb") as stderr,
+        python_child(
+            "shardwright.runtime.worker",
+            str(folder),
+            environment=_environment(devices),
+            stdin=subprocess.PIPE,  # it watches that, which closes when this process ends
+            stdout=stderr,
+            stderr=stderr,
+        ) as worker,
+    ):
+        try:
+            return worker.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
 
 
 def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerDied:
@@ -246,7 +243,7 @@ def _ending(status: int) -> str:
 
 
 def _environment(devices: int) -> dict[str, str]:
-    """This environment with so many virtual CPU devices, no compilation cache, and this package to be imported."""
+    """This environment with so many virtual CPU devices and no compilation cache."""
     flags = [
         flag
         for flag in os.environ.get("XLA_FLAGS", "").split()
@@ -257,21 +254,9 @@ def _environment(devices: int) -> dict[str, str]:
         **os.environ,
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": _python_path(os.environ.get("PYTHONPATH", "")),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "XLA_FLAGS": " ".join(flags),
     }
-
-
-def _python_path(given: str) -> str:
-    """`PYTHONPATH` for a worker: the one given, after the folder of this package where it is not installed.
-
-    An empty entry would be the current folder, in which a user's `json.py` may lie.
-    """
-    source = str(Path(__file__).parents[2])
-    installed = source in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-    parts = [*([] if installed else [source]), *given.split(os.pathsep)]
-    return os.pathsep.join(part for part in parts if part)
 
 
 def _last_lines(path: Path) -> str:
