@@ -37,7 +37,9 @@ def main(answers: int) -> None:
                 given = case(told["number"], told.get("kind"))
             else:
                 given = Case("", (), base64.b64decode(told["content"]), tuple(told["command"]))
-            answer.write(f"start {json.dumps(given.command[:2])}\n")
+            # MLIR's reader of damaged bytecode may write over the heap, which shows later only.
+            said = {"command": given.command[:2], "is_last": bool(given.changes) and b"ML\xef" in given.content[:8]}
+            answer.write(f"start {json.dumps(said)}\n")
             answer.write(judged(given).as_json() + "\n")
 
 

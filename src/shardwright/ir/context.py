@@ -43,6 +43,7 @@ _UNITS = {bytes: "byte", str: "character"}
 def context() -> ir.Context:
     """The MLIR context of this process, with every dialect jaxlib has. Types and attributes live as long as it."""
     ctx = ir.Context()
+    ctx.enable_multithreading(False)  # a copy of the process (see `trial`) would wait for threads that it does not have
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     ctx.append_dialect_registry(registry)

@@ -8,14 +8,14 @@ from contextlib import suppress
 from typing import Any
 
 from shardwright.errors import ShardingError
-from shardwright.ir.context import ir, is_registered, parse_attribute
+from shardwright.ir.context import context, ir, is_registered, parse_attribute
 from shardwright.ir.locations import pytree_path
 from shardwright.ir.nesting import DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.signature import Body, BodyOp
 from shardwright.ir.types import TensorType
 
-__all__ = ["attributes_of", "body_of", "entries_of", "result_name", "unique_names", "visibility_of"]
+__all__ = ["attributes_of", "body_of", "entries_of", "renamed", "result_name", "unique_names", "visibility_of"]
 
 _PROPERTIES = re.compile(r'(?:[^"]* = )?"[^"]*"\([^()]*\)(?:\[[^\]]*\])? <\{')
 
@@ -71,6 +71,22 @@ def attributes_of(op: Any) -> dict[str, Any]:
         pairs = [text.removeprefix("NamedAttribute(").removesuffix(")").split("=", 1) for text in texts]
         found = {name: text if "complex<" in text else attribute(text) for name, text in pairs}
     return found if is_registered(op.name) else {**_properties(op), **found}
+
+
+def renamed(op: Any, name: str) -> Any:
+    """An op without operands and regions under another name, put before it."""
+    attributes = attributes_of(op)
+    texts = {key: attributes.pop(key) for key, value in list(attributes.items()) if isinstance(value, str)}
+    if texts:  # jaxlib has no handle to make it with
+        properties = ", ".join(f"{key} = {text}" for key, text in texts.items())
+        made = ", ".join(str(result.type) for result in op.results)
+        new = ir.Operation.parse(f'"{name}"() {{{properties}}} : () -> ({made}) {op.location}', context=context())
+        for key, value in attributes.items():
+            new.attributes[key] = value
+        ir.InsertionPoint(op).insert(new)
+        return new.operation
+    types = [result.type for result in op.results]
+    return ir.Operation.create(name, types, attributes=attributes, loc=op.location, ip=ir.InsertionPoint(op))
 
 
 def _properties(op: Any) -> dict[str, Any]:

@@ -64,13 +64,14 @@ class _Entry(NamedTuple):
 
 
 _ENTRIES = {
-    "sdy": _Entry("shardwright.notation.sdy.modules:NOTATION", ("sdy",)),
     "rfc": _Entry("shardwright.notation.rfc.modules:NOTATION", ("mesh",)),
     "shard": _Entry("shardwright.notation.shard.modules:NOTATION", ("shard.", "mesh.")),
     "mesh": _Entry("shardwright.notation.shard.modules:OLDER_NOTATION", ("shard.", "mesh.")),
+    "sdy": _Entry("shardwright.notation.sdy.modules:NOTATION", ("sdy",)),
     "mhlo": _Entry("shardwright.notation.hlo.modules:NOTATION", ("mhlo.sharding",)),
 }
-"""By name, in the order in which texts are tried; the first one is what all others are written from and read into."""
+"""By name, in the order in which texts are tried: first those with ops that MLIR alone cannot parse, which may have
+attributes of sdy as well. All others are written from `sdy` and read into it."""
 
 _PASSED = re.compile(r'"(?:[^"\\\n]|\\.)*"(?P<op>\s*\()?|//[^\n]*')
 """Strings and comments; a string that a parenthesis follows is the name of an op in generic form."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from shardwright.errors import ShardingError
-from shardwright.ir.graph import Graph
+from shardwright.ir.graph import Graph, Op
+from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.partition.values import CONTRIBUTED
 from shardwright.sharding import TensorSharding
 
@@ -31,10 +32,10 @@ def check_boundary(graph: Graph) -> None:
             raise _refused(what, sharding, graph.locations.source)
     said = {*graph.shardings, *main.result_shardings}
     if len({sharding.mesh.axes for sharding in said if sharding is not None and sharding.mesh.axes}) > 1:
-        raise _other_axes(graph)
+        _check_axes(graph)
     if any(map(_bounded, said)):
         raise _first_bounded(graph)
-    if any(map(_is_on_one_device, said)):
+    if any(mesh.is_maximal for mesh in graph.meshes.values()):
         _check_effects(graph)
 
 
@@ -48,9 +49,7 @@ def _is_on_one_device(sharding: TensorSharding | None) -> bool:
 
 def _check_effects(graph: Graph) -> None:
     for op in graph.walk():
-        if op.signature.get("has_side_effect", False) and any(
-            _is_on_one_device(graph.shardings[v]) for v in op.results
-        ):
+        if op.signature.get("has_side_effect", False) and any(map(_is_on_one_device, _said_of(op, graph))):
             raise ShardingError(
                 f"{op.signature.label} is to run on one device alone, and has effects",
                 op=op.signature.label,
@@ -58,6 +57,14 @@ def _check_effects(graph: Graph) -> None:
                 cause="every device runs every op of its program",
                 remedy="take its sharding away if all devices may run it, or leave the module to XLA's partitioner",
             )
+
+
+def _said_of(op: Op, graph: Graph) -> Sequence[TensorSharding | None]:
+    """The shardings of an op: of its results, or the one that an op without any has itself."""
+    text = op.signature.text("sdy.sharding")
+    if op.results or text is None:
+        return [graph.shardings[value] for value in op.results]
+    return parse_shardings(text, graph.meshes)
 
 
 def _stated(graph: Graph) -> Iterator[tuple[str, TensorSharding | None, str, str]]:
@@ -87,18 +94,19 @@ def _first_bounded(graph: Graph) -> ShardingError:
     return _refused(f"{what} has offsets or halos", sharding, where, op)
 
 
-def _other_axes(graph: Graph) -> ShardingError:
-    """What to say of the first sharding on a mesh of other axes than the first."""
+def _check_axes(graph: Graph) -> None:
+    """Refuse the first sharding on a mesh of other axes than the first; values that are gone still have theirs."""
     stated = [(what, said.mesh, where, op) for what, said, where, op in _stated(graph) if said and said.mesh.axes]
-    first, mesh = stated[0][:2]
-    what, other, where, op = next(entry for entry in stated if entry[1].axes != mesh.axes)
-    return ShardingError(
-        f"{what} is on {other!r}, {first} on {mesh!r}, and cannot be partitioned together",
-        op=op,
-        location=where,
-        cause="nothing is resharded between meshes of different axes, only between orders of devices",
-        remedy='use one mesh for all: its axes can be split into sub-axes, as in "x":(1)2',
-    )
+    for what, other, where, op in stated:
+        first, mesh = stated[0][:2]
+        if other.axes != mesh.axes:
+            raise ShardingError(
+                f"{what} is on {other!r}, {first} on {mesh!r}, and cannot be partitioned together",
+                op=op,
+                location=where,
+                cause="nothing is resharded between meshes of different axes, only between orders of devices",
+                remedy='use one mesh for all: its axes can be split into sub-axes, as in "x":(1)2',
+            )
 
 
 def _refused(message: str, sharding: TensorSharding | None, where: str, op: str = "func.func") -> ShardingError:

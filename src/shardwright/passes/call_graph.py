@@ -85,7 +85,7 @@ class Symbols:
 def _symbol_ops(module: ir.Module) -> Iterator[Any]:
     for view in module.body.operations:
         op = view.operation
-        if "sym_name" in op.attributes:
+        if "sym_name" in op.attributes and isinstance(op.attributes["sym_name"], ir.StringAttr):  # VHLO has its own
             yield op
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.handles import attributes_of
 from shardwright.passes.attached import functions, operations
 from shardwright.passes.registry import Options, register
 
@@ -45,9 +46,9 @@ def _merge(function: Any) -> None:
 def _key(op: Any) -> Any | None:
     """What makes ops alike; `None` for an op that is never merged."""
     if op.name in _CONSTANTS:
-        return op.block, op.results[0].type, frozenset(op.attributes.items())
+        return op.block, op.results[0].type, frozenset(attributes_of(op).items())
     if op.name in _BROADCASTS and _is_scalar(op.operands[0].type):
-        return op.block, op.operands[0], op.results[0].type, frozenset(op.attributes.items())
+        return op.block, op.operands[0], op.results[0].type, frozenset(attributes_of(op).items())
     return None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.handles import renamed
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.passes.attached import operations
@@ -48,13 +49,7 @@ def constant_or_scalar_splitter(module: ir.Module, options: Options) -> None:
 
 
 def _convert(op: Any) -> None:
-    new = ir.Operation.create(
-        "sdy.constant",
-        results=[op.results[0].type],
-        attributes={name: op.attributes[name] for name in op.attributes},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
+    new = renamed(op, "sdy.constant")
     op.results[0].replace_all_uses_with(new.results[0])
     erase(op)
 

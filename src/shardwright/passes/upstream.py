@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, mhlo, passmanager
+from shardwright.ir.trial import ended_by
 from shardwright.passes.options import options_text
 from shardwright.passes.registry import Option, Options, Pass, pass_named, register
 
@@ -89,6 +90,13 @@ def run_native(module: ir.Module, pipeline: str) -> None:
     """
     manager = _manager(pipeline)
     manager.enable_verifier(False)
+    ended = ended_by(lambda: manager.run(module.operation))
+    if ended:
+        raise ShardingError(
+            f"{pipeline} cannot be run on this module",
+            cause=f"MLIR's pass does not survive it: {ended}",
+            remedy="leave the pass out, or run others before it",
+        )
     try:
         manager.run(module.operation)
     except ir.MLIRError as error:

@@ -59,12 +59,12 @@ class TensorProjection:
 
 @memoize
 def project(mapping: TensorMapping, sharding: TensorSharding | None, sizes: tuple[int, ...]) -> TensorProjection:
-    """The sharding of a tensor by factor; a tensor without one is open everywhere."""
+    """The sharding of a tensor by factor; a tensor without one is open everywhere, one on one device closed."""
     factors: dict[int, FactorSharding] = {}
-    if sharding is None:
+    if sharding is None or sharding.mesh.is_maximal:
         for dim in mapping:
             for factor in dim:
-                factors[factor] = FactorSharding((), (), False, factor == dim[-1])
+                factors[factor] = FactorSharding((), (), sharding is not None, factor == dim[-1])
         return TensorProjection(factors, ())
     for dim, said in zip(mapping, sharding.dims, strict=True):
         _deal(dim, said, sizes, sharding.mesh, factors)

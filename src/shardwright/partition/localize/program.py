@@ -136,7 +136,10 @@ class _Localizer:
         if op.regions:
             results = self.regions(op, operands, ctx)
         else:
-            results = localize_op(ctx, op.signature, operands, self.shardings(op.operands), self.shardings(op.results))
+            signature = op.signature
+            if not op.results:  # it may state a sharding of its own
+                signature = signature.replace(**dict.fromkeys(_GLOBAL_ONLY))
+            results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
         self.values.update(zip(op.results, results, strict=True))
 
     def regions(self, op: Op, operands: list[int], ctx: Local) -> tuple[int, ...]:

@@ -1,0 +1,74 @@
+"""What C++ does not survive is tried first in a copy of the process, so that this one goes on and says what happened.
+
+Some of MLIR's passes end the process on modules that its verifier accepts. The copy is a `fork`: it has the modules and
+handles of this process, and nothing that it changes is seen here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable
+
+__all__ = ["ended_by"]
+
+_SECONDS = 10.0
+"""How long an action may take."""
+_FINE = 0
+
+
+def ended_by(action: Callable[[], object]) -> str:
+    """How `action` would end this process, in words; nothing if it returns or raises an exception."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads that the copy does not have: the action takes none
+        child = os.fork()
+    if child == 0:
+        _try(action)
+    try:
+        return _in_words(_status(child))
+    finally:
+        _end(child)
+
+
+def _try(action: Callable[[], object]) -> None:
+    """In the copy: what is printed is lost, and nothing is tidied up that belongs to this process."""
+    try:
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        action()
+    except BaseException:  # it is raised again where it can be told
+        os._exit(_FINE)
+    os._exit(_FINE)
+
+
+def _status(child: int) -> int | None:
+    """The exit status of the copy; nothing if it takes too long."""
+    start, pause = time.monotonic(), 0.0005
+    while time.monotonic() - start < _SECONDS:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return None
+
+
+def _end(child: int) -> None:
+    """End the copy if it is still there."""
+    try:
+        if os.waitpid(child, os.WNOHANG)[0] == 0:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    except ChildProcessError:
+        return
+
+
+def _in_words(status: int | None) -> str:
+    if status is None:
+        return f"it takes more than {_SECONDS:g} seconds"
+    if status == _FINE:
+        return ""
+    return f"it ends the process: {signal.Signals(-status).name if status < 0 else f'status {status}'}"

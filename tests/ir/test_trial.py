@@ -1,0 +1,63 @@
+"""What ends a process is noticed in a copy of it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from shardwright.errors import ShardingError
+from shardwright.ir import trial
+from shardwright.ir.context import load_module
+from shardwright.ir.trial import ended_by
+from shardwright.opt.printing import bytecode
+from shardwright.passes.upstream import run_native
+
+TEXT = 'func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n} loc("f.py":1:2)\n'
+OUTLIVED = """\
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %c:2 = call @f(%a, %a) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+  return %c#0 : tensor<8x8xf32>
+}
+func.func private @f(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  return %a, %b : tensor<8x8xf32>, tensor<8x8xf32>
+}
+"""
+
+
+def test_an_action_is_tried_without_effect() -> None:
+    seen: list[int] = []
+    assert ended_by(lambda: seen.append(1)) == ""
+    assert ended_by(lambda: int("x")) == ""  # an exception ends nothing
+    assert seen == []
+
+
+def test_what_ends_the_copy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ended_by(os.abort) == "it ends the process: SIGABRT"
+    assert ended_by(lambda: os._exit(3)) == "it ends the process: status 3"
+    monkeypatch.setattr(trial, "_SECONDS", 0.05)
+    assert ended_by(lambda: time.sleep(60)) == "it takes more than 0.05 seconds"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_pass_that_does_not_survive_a_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load_module(OUTLIVED)
+    run_native(module, "builtin.module(cse)")
+    monkeypatch.setattr("shardwright.passes.upstream.ended_by", lambda _: "it ends the process: SIGSEGV")
+    with pytest.raises(ShardingError, match="cannot be run on this module") as refused:
+        run_native(module, "builtin.module(cse)")
+    assert refused.value.diagnostic.cause == "MLIR's pass does not survive it: it ends the process: SIGSEGV"
+    assert module.operation.verify()
+
+
+def test_several_functions_are_read_and_worked_on_after_others_were() -> None:
+    text = "".join(
+        f"func.func @f{n}(%a: tensor<8xf32>) -> tensor<8xf32> {{ return %a : tensor<8xf32> }}\n" for n in range(9)
+    )
+    for _ in range(2):
+        module = load_module(bytecode(load_module(text).operation))
+        run_native(module, "builtin.module(func.func(canonicalize,cse))")
+        assert module.operation.verify()
