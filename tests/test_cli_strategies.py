@@ -117,7 +117,13 @@ def test_dropped_hints_are_notes_of_the_summary(folder: Path, command: str) -> N
 @pytest.mark.parametrize("command", ["run", "propagate", "partition"])
 def test_dropped_hints_are_in_the_json(folder: Path, command: str) -> None:
     summary = json.loads(shardwright(command, "--strategy", "rfc", "--json").output)
-    note = {"op": "sdy.sharding_constraint", "location": "step.mlir:4", "message": _DROPPED, "bytes": 0}
+    note = {
+        "op": "sdy.sharding_constraint",
+        "location": "step.mlir:4",
+        "message": _DROPPED,
+        "bytes": 0,
+        "measure": "sent",
+    }
     assert note in summary["notes"]
 
 

@@ -9,7 +9,13 @@ import pytest
 from shardwright.report.summary import Summary
 from shardwright.report.text import bytes_text, difference_text, seconds_text, summary_page
 
-NOTE = {"op": "stablehlo.reshape", "location": "gpt.py:33", "message": "operand 0 is gathered", "bytes": 512}
+NOTE = {
+    "op": "stablehlo.reshape",
+    "location": "gpt.py:33",
+    "message": "operand 0 is gathered",
+    "bytes": 512,
+    "measure": "sent",
+}
 USE = {"static": 3, "executed": 96, "static_bytes": 300.0, "executed_bytes": 9600.0}
 GROUP = {
     "name": "result/0/blocks",

@@ -33,7 +33,7 @@ from shardwright.report.summary import (
 
 if TYPE_CHECKING:
     from shardwright.per_device import PerDevice
-    from shardwright.program import Plan, Spmd
+    from shardwright.program import Spmd
 
 
 @click.command(
@@ -72,7 +72,7 @@ def run(
         written = _write_stages(spmd, folder)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {
-        **_with_dropped(spmd.plan, describe_spmd(spmd)),
+        **describe_spmd(spmd),
         **describe_verification(verification),
         "written": written,
     }
@@ -94,7 +94,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     with progress() as clock:
         plan = given.shard(given.load(clock))
         text = plan.module()
-    deliver(given, text, output, lambda: _with_dropped(plan, describe_plan(plan)))
+    deliver(given, text, output, lambda: describe_plan(plan))
 
 
 @click.command(
@@ -124,7 +124,7 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
             return
         spmd = given.shard(program).partition()
         text = spmd.module(stage)
-    deliver(given, text, output, lambda: _with_dropped(spmd.plan, describe_spmd(spmd)))
+    deliver(given, text, output, lambda: describe_spmd(spmd))
 
 
 @click.command(
@@ -183,12 +183,6 @@ def _check_before_writing(spmd: Spmd, arrays: Mapping[str, Any] | None, seed: in
 
     check_callbacks(spmd.local)
     spmd.inputs(arrays, seed=seed)
-
-
-def _with_dropped(plan: Plan, summary: Summary) -> Summary:
-    """A summary whose notes begin with the hints that propagation could not follow, if it takes any."""
-    dropped = [{"op": one.op, "location": one.hint.line, "message": one.message, "bytes": 0} for one in plan.dropped]
-    return {**summary, "notes": [*dropped, *summary.get("notes", ())]} if dropped else summary
 
 
 def _stem(file: str) -> str:

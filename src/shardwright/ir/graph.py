@@ -72,7 +72,10 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function: its block, and the attributes (MLIR text by name) of arguments and results, shardings left out."""
+    """A function: its block, and the attributes (MLIR text by name) of arguments and results, shardings left out.
+
+    Where its arguments stand is known of a function that was read.
+    """
 
     name: str
     block: Block
@@ -82,6 +85,7 @@ class Function:
     result_names: list[str]
     result_shardings: list[TensorSharding | None]
     attributes: dict[str, str] = field(default_factory=dict)
+    argument_locations: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -144,6 +148,7 @@ class Graph:
             self.main.result_names,
             list(self.main.result_shardings),
             self.main.attributes,
+            self.main.argument_locations,
         )
         return Graph(
             [],

@@ -155,9 +155,11 @@ class Reader:
         attributes = self._dictionaries(op, "arg_attrs")
         attributes += [{} for _ in range(len(body.arguments) - len(attributes))]
         names: list[str] = []
+        places: list[int] = []
         for number, value in enumerate(body.arguments):
             names.append(argument_name(str(value.location) if hasattr(value, "location") else "", number))
             place = position_of(value, op.location)
+            places.append(self.locations.add(place))
             arguments.append(self._value(value, ids, place))
             self.shardings[arguments[-1]] = self._pop_sharding(attributes[number], arguments[-1], place)
         block = Block(tuple(arguments), [])
@@ -172,7 +174,8 @@ class Reader:
             for key, value in op.attributes.items()
             if key not in ("sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility")
         }
-        return Function(name, block, attributes, results, unique_names(names), unique_names(result_names), said, kept)
+        named = unique_names(names), unique_names(result_names)
+        return Function(name, block, attributes, results, *named, said, kept, places)
 
     def _dictionaries(self, op: Any, name: str) -> list[dict[str, str]]:
         """The attributes of a function's arguments or results, those of equal ones read once."""

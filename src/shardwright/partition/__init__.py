@@ -2,6 +2,7 @@
 
 from shardwright.partition.check import check, is_explicit
 from shardwright.partition.localize import localize
-from shardwright.partition.materialize import Explicit, Note, materialize
+from shardwright.partition.materialize import Explicit, materialize
+from shardwright.partition.notes import Note, boundary_notes
 
-__all__ = ["Explicit", "Note", "check", "is_explicit", "localize", "materialize"]
+__all__ = ["Explicit", "Note", "boundary_notes", "check", "is_explicit", "localize", "materialize"]

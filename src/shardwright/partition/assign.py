@@ -45,6 +45,7 @@ class Assignment:
         kind: Reduction kind of partial results.
         cost: Bytes-equivalent that the choice was priced at.
         gathered: Operands that had axes along a factor that cannot stay split.
+        whole: Results that should have axes along such a factor.
     """
 
     operands: tuple[TensorSharding, ...]
@@ -52,6 +53,7 @@ class Assignment:
     kind: str
     cost: float
     gathered: tuple[int, ...] = ()
+    whole: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def assign(
     """
     splits = splits_of(signature)
     if splits is None:
-        return _whole(signature, _mesh(sources, targets), sources)
+        return _whole(signature, _mesh(sources, targets), sources, targets)
     return _cheapest(_Question(splits, signature.operands, signature.results, sources, targets, passing))
 
 
@@ -108,11 +110,14 @@ def _mesh(sources: tuple[Source, ...], targets: tuple[TensorSharding, ...]) -> M
     return targets[0].mesh if targets else next(source[0].mesh for source in sources if source)
 
 
-def _whole(signature: Signature, mesh: Mesh, sources: tuple[Source, ...]) -> Assignment:
+def _whole(
+    signature: Signature, mesh: Mesh, sources: tuple[Source, ...], targets: tuple[TensorSharding, ...]
+) -> Assignment:
     operands = tuple(replicated(mesh, type.rank) for type in signature.operands)
     results = tuple(replicated(mesh, type.rank) for type in signature.results)
     gathered = tuple(i for i, source in enumerate(sources) if source and any(source[0].axes))
-    return Assignment(operands, results, "sum", _operand_cost(signature.operands, sources, operands), gathered)
+    whole = tuple(i for i, target in enumerate(targets) if any(target.axes))
+    return Assignment(operands, results, "sum", _operand_cost(signature.operands, sources, operands), gathered, whole)
 
 
 FactorAxes = tuple[Axes, ...]
@@ -232,6 +237,7 @@ def _priced(question: _Question, factors: FactorAxes) -> Iterator[tuple[Assignme
     results = tuple(tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results)
     work = math.prod(rule.sizes) / math.prod(axes_size(axes) for axes in factors)
     gathered = tuple(_lost(rule.operands, splits, sources))
+    whole = tuple(_lost(rule.results, splits, [(target,) for target in question.targets]))
     for through in (frozenset[int](), *_passes(question, factors)):
         moved = next(iter(through), None)
         held = sources[moved][0].partial if moved is not None else ()
@@ -240,7 +246,7 @@ def _priced(question: _Question, factors: FactorAxes) -> Iterator[tuple[Assignme
         cost = _operand_cost(question.operand_types, sources, needed)
         for type, result, target in zip(question.result_types, produced, question.targets, strict=True):
             cost += _moving_cost(type, result, target)
-        yield Assignment(needed, produced, splits.kind, cost, gathered), work - len(through)
+        yield Assignment(needed, produced, splits.kind, cost, gathered, whole), work - len(through)
 
 
 def _passes(question: _Question, factors: FactorAxes) -> Iterator[frozenset[int]]:
@@ -262,8 +268,8 @@ def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorShard
     return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed() if partial else sharding
 
 
-def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: tuple[Source, ...]) -> Iterator[int]:
-    """Operands that are split along a factor that cannot stay so."""
+def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[Source]) -> Iterator[int]:
+    """Operands, or results, that are split along a factor that cannot stay so."""
     for operand, (mapping, source) in enumerate(zip(mappings, sources, strict=True)):
         if not source:
             continue

@@ -18,35 +18,18 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings, print_shardings
-from shardwright.partition.assign import Assignment, assign
-from shardwright.partition.boundary import alone, check_boundary
+from shardwright.partition.assign import assign
+from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check, is_explicit
 from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.inner import emit_reduced
 from shardwright.partition.kinds import check_kinds
+from shardwright.partition.notes import Note, alone_notes, cut_notes, remove_unread, unread_notes, whole_notes
 from shardwright.partition.splits import check_supported
 from shardwright.partition.values import Value, Values
-from shardwright.reshard.plan import reshard_cost
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["Explicit", "Note", "materialize"]
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something a user may want to know of how an op was partitioned.
-
-    Attributes:
-        op: The op as users know it.
-        location: Its place in the source.
-        message: What was done, and why.
-        bytes: Bytes sent per device because of it, once.
-    """
-
-    op: str
-    location: str
-    message: str
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +41,15 @@ class Explicit:
 
 
 @uncollected
-def materialize(graph: Graph) -> Explicit:
+def materialize(graph: Graph, *, requests: bool = False) -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 
     A program that is explicit already (one that was written as such, and read again) is checked and given back.
+
+    Arguments:
+        graph: Every tensor has a sharding.
+        requests: Whether collectives between ops ask for layouts, as in a program that was not explicit before it was
+            propagated. Other ops may then need more of them.
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
@@ -70,9 +58,9 @@ def materialize(graph: Graph) -> Explicit:
     """
     check_boundary(graph)
     check_kinds(graph)
-    if is_explicit(graph):
+    if not requests and is_explicit(graph):
         check(graph)
-        return Explicit(graph, ())
+        return Explicit(graph, tuple(unread_notes(graph)))
     return _Materializer(graph).run()
 
 
@@ -119,11 +107,8 @@ class _Materializer:
         operands = [self.values.want(self.env[v], s) for v, s in zip(returned, said, strict=True)]
         self.builder.append(main.block.terminator.signature, operands)
         made.result_shardings = list(said)
-        self.notes += [
-            Note(what, where, f"it is to be on device {device} alone, and is on all: each runs every op", 0)
-            for what, where, device in alone(self.source)
-        ]
-        return Explicit(self.graph, tuple(self.notes))
+        notes = (*cut_notes(self.source), *alone_notes(self.source), *self.notes, *remove_unread(self.graph))
+        return Explicit(self.graph, notes)
 
     # --- values
 
@@ -217,7 +202,8 @@ class _Materializer:
             return
         wanted = tuple([self.stated.get(value, target) for value, target in zip(op.results, targets, strict=True)])
         choice = assign(signature, sources, wanted, passing)
-        self._note(op, choice, operands)
+        if choice.gathered or choice.whole:
+            self.notes += whole_notes(self.source, op, choice, operands, targets)
         needed = [self.values.want(v, s) for v, s in zip(operands, choice.operands, strict=True)]
         self.builder.location = op.location
         if choice.kind != "sum" and any(result.partial for result in choice.results):
@@ -231,31 +217,6 @@ class _Materializer:
             layout = layouts[number] if layouts and self.source.types[value].is_tensor else None
             self.graph.shardings[result] = layout
             self._define(value, result, layout)
-
-    def _note(self, op: Op, choice: Assignment, operands: list[Value]) -> None:
-        """Say which operands had to be gathered because this op cannot be computed in parts along a dimension."""
-        for number in choice.gathered:
-            operand = operands[number]
-            versions = operand.source
-            cost = min(
-                reshard_cost(operand.type.dims, operand.element_bytes, s, choice.operands[number]) for s in versions
-            )
-            if cost <= 0 or choice.operands[number] in versions:
-                continue
-            dims = [
-                str(dim)
-                for dim, (had, has) in enumerate(zip(versions[0].axes, choice.operands[number].axes, strict=True))
-                if had != has
-            ]
-            self.notes.append(
-                Note(
-                    op.signature.label,
-                    str(self.source.locations[op.location]),
-                    f"operand {number} is gathered along dimension {', '.join(dims)}: "
-                    f"no local form of this op along it",
-                    round(cost),
-                )
-            )
 
     def _free(self, op: Op) -> None:
         """A constant or iota: any device can make any shard of it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from shardwright.words import kind_of
 if TYPE_CHECKING:
     from jax.sharding import NamedSharding
 
+    from shardwright.partition import Note
     from shardwright.program.program import Program
     from shardwright.program.spmd import Spmd
     from shardwright.propagation import Dropped, Explanations, Recording
@@ -124,6 +126,13 @@ class Plan:
         """
         return tuple(self._recording.dropped) if self.strategy == "rfc" and self._was_propagated else ()
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What is to be told of how the program was propagated: the hints that were dropped."""
+        from shardwright.partition import Note
+
+        return tuple(Note(one.op, one.hint.line, one.message, 0) for one in self.dropped)
+
     def explain(self, value: str) -> Explanations:
         """Why values are sharded as they are: which annotation each axis came from, through which ops, and where axes
         stopped.
@@ -211,15 +220,16 @@ class Plan:
         Raises:
             ShardingError: an op that has no meaning on several devices, at its source line.
         """
-        from shardwright.partition import localize, materialize
+        from shardwright.partition import boundary_notes, localize, materialize
         from shardwright.program.spmd import Spmd
 
         clock = self.clock.branch()
         with clock.stage("materialize"):
-            explicit = materialize(self.graph)
+            explicit = materialize(self.graph, requests=self._was_propagated)
         with clock.stage("localize"):
             local = localize(explicit.graph)
-        return Spmd(self, explicit, local, clock)
+        notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
+        return Spmd(self, replace(explicit, notes=notes), local, clock)
 
     def module(self) -> str:
         """The program with all shardings, as MLIR text."""

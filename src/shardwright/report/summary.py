@@ -48,11 +48,13 @@ def describe_program(program: Program) -> Summary:
 
 
 def describe_plan(plan: Plan) -> Summary:
-    """Program, mesh, tensor counts and the times so far."""
+    """Program, mesh, tensor counts, notes if there are any, and the times so far."""
+    notes = [asdict(note) for note in plan.notes]
     return {
         "program": describe_program(plan.program),
         "mesh": describe_mesh(plan.mesh),
         "tensors": tensor_counts(plan),
+        **({"notes": notes} if notes else {}),
         "seconds": dict(plan.clock.seconds),
     }
 

@@ -126,6 +126,9 @@ def _fraction_text(fraction: float | None) -> str:
     return "beyond" if fraction is None else f"{100 * fraction:.0f}%"
 
 
+_MEASURES = {"sent": "sent", "held": "more on each device", "spared": "not sent"}
+
+
 def _notes(page: Page, summary: Summary) -> None:
     notes = summary["notes"]
     if not notes:
@@ -134,7 +137,7 @@ def _notes(page: Page, summary: Summary) -> None:
     groups = _grouped(notes)
     for note, times in groups[:_MAX_NOTES]:
         again = f" ({times} times)" if times > 1 else ""
-        cost = f", {bytes_text(note['bytes'])} sent" if note["bytes"] else ""
+        cost = f", {bytes_text(note['bytes'])} {_MEASURES[note['measure']]}" if note["bytes"] else ""
         place = f"{note['location']}: " if note["location"] else ""
         page.line(f"{place}{note['op']}: {note['message']}{cost}{again}")
     if len(groups) > _MAX_NOTES:

@@ -1,0 +1,215 @@
+"""What is told of how a program was partitioned: nothing that a user asked for is dropped in silence.
+
+One list, each entry with its op, its place, what happened and what it costs: shardings that do not divide their tensors
+and are cut, ops that are computed whole along a dimension that was to be split, collectives whose result nobody reads,
+and what was to be on one device alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.mesh import axes_size
+from shardwright.partition.assign import Assignment
+from shardwright.partition.boundary import alone
+from shardwright.partition.emit import SDY_COLLECTIVES
+from shardwright.partition.splits import splits_of
+from shardwright.partition.values import Value
+from shardwright.reshard.plan import reshard_cost
+from shardwright.rules.registry import is_given
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Note", "alone_notes", "boundary_notes", "cut_notes", "remove_unread", "unread_notes", "whole_notes"]
+
+_MADE_ANYWHERE = frozenset({"stablehlo.constant", "stablehlo.iota", "sdy.sharding_group"})
+_REQUESTS = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something a user may want to know of how an op was partitioned.
+
+    Attributes:
+        op: The op as users know it.
+        location: Its place in the source.
+        message: What was done, and why.
+        bytes: Bytes per device because of it, once.
+        measure: Whether these are `sent`, `held` beyond what was asked for, or `spared`.
+    """
+
+    op: str
+    location: str
+    message: str
+    bytes: int
+    measure: str = "sent"
+
+
+# --- shardings that do not divide
+
+
+def boundary_notes(annotated: Graph, explicit: Graph) -> Iterator[Note]:
+    """The shardings that users gave arguments and results, and that are not those of the program that came of it."""
+    main, made = annotated.main, explicit.main
+    arguments = zip(main.argument_names, main.block.arguments, made.block.arguments, strict=True)
+    for number, (name, value, kept) in enumerate(arguments):
+        place = main.argument_locations[number] if main.argument_locations else 0
+        where = str(annotated.locations[place]) if place else annotated.locations.source
+        asked = annotated.shardings[value]
+        yield from _changed_note(f"argument {name!r}", where, asked, explicit.shardings[kept], annotated.types[value])
+    where = str(annotated.locations[main.block.terminator.location])
+    returned = main.block.terminator.operands
+    results = zip(main.result_names, main.result_shardings, made.result_shardings, returned, strict=True)
+    for name, asked, layout, value in results:
+        yield from _changed_note(f"result {name!r}", where, asked, layout, annotated.types[value])
+
+
+def cut_notes(graph: Graph) -> Iterator[Note]:
+    """The shardings of values that are cut, as they do not divide their tensors.
+
+    A value whose op reads one that is cut along the same axes has it from there.
+    """
+    if any(_lost_axes(sharding, type) for sharding, type in zip(graph.shardings, graph.types, strict=True)):
+        for op in graph.walk():
+            if op.name not in _MADE_ANYWHERE:
+                yield from _cut_by(graph, op)
+
+
+def _cut_by(graph: Graph, op: Op) -> Iterator[Note]:
+    read = (_lost_axes(graph.shardings[value], graph.types[value]) for value in op.operands)
+    known = set[str]() if op.name in _REQUESTS else set[str]().union(*read)
+    for number, value in enumerate(op.results):
+        sharding, type = graph.shardings[value], graph.types[value]
+        if sharding is not None and not _lost_axes(sharding, type) <= known:
+            what = f"result {number}" if len(op.results) > 1 else "its result"
+            where = str(graph.locations[op.location])
+            yield _note(what, op.signature.label, where, sharding, sharding.evenly_dividing(type.dims), type)
+
+
+def _lost_axes(sharding: TensorSharding | None, type: TensorType) -> set[str]:
+    """The names of axes that split a tensor less than its sharding says."""
+    if sharding is None or not sharding.mesh.axes or not type.is_tensor or sharding.divides(type.dims):
+        return set()
+    kept = sharding.evenly_dividing(type.dims)
+    pairs = zip(sharding.axes, kept.axes, strict=True)
+    return {axis.name for had, has in pairs for axis in had if axis not in has}
+
+
+def _changed_note(
+    what: str, where: str, asked: TensorSharding | None, kept: TensorSharding | None, type: TensorType
+) -> Iterator[Note]:
+    if asked is None or kept is None or not asked.mesh.axes or not type.is_tensor:
+        return
+    if any(has[: len(had)] != had for had, has in zip(asked.axes, kept.axes, strict=True)):
+        yield _note(what, "func.func", where, asked, kept, type)
+
+
+def _note(what: str, op: str, where: str, asked: TensorSharding, kept: TensorSharding, type: TensorType) -> Note:
+    shards = [(size, axes_size(axes)) for size, axes in zip(type.dims, asked.axes, strict=True)]
+    uneven = [f"{count} shards of dimension {dim} ({size})" for dim, (size, count) in enumerate(shards) if size % count]
+    plain = [one.with_axes(one.axes) for one in (kept, asked)]
+    why = f"{', '.join(uneven)} would not be of one size" if uneven else "whole axes split what goes in and out"
+    held = math.prod(kept.local_shape(type.dims)) - math.prod(asked.local_shape(type.dims))
+    element = type.bytes // max(1, type.elements)
+    return Note(op, where, f"{what} lies as {plain[0]!r}, not as {plain[1]!r}: {why}", max(0, held) * element, "held")
+
+
+# --- ops that are computed whole
+
+
+def whole_notes(
+    graph: Graph, op: Op, choice: Assignment, operands: Sequence[Value], targets: Sequence[TensorSharding]
+) -> Iterator[Note]:
+    """The operands that are gathered because an op cannot be computed in parts along a dimension, or else the results
+    that are computed whole along one and were to be split.
+    """
+    label, where, why = op.signature.label, str(graph.locations[op.location]), _reason(op.signature)
+    noted = False
+    for number in choice.gathered:
+        versions, needed = operands[number].source, choice.operands[number]
+        type, size = operands[number].type, operands[number].element_bytes
+        dims = _changed(versions[0], needed)
+        if not dims:
+            continue
+        cost = 0.0 if needed in versions else min(reshard_cost(type.dims, size, one, needed) for one in versions)
+        noted = True
+        yield Note(label, where, f"operand {number} is gathered along dimension {dims}: {why}", round(cost))
+    for number in () if noted else choice.whole:
+        target, made, type = targets[number], choice.results[number], op.signature.results[number]
+        dims = _changed(target, made)
+        if dims:
+            held = math.prod(made.local_shape(type.dims)) - math.prod(target.local_shape(type.dims))
+            element = type.bytes // max(1, type.elements)
+            message = f"result {number} is computed whole along dimension {dims}: {why}"
+            yield Note(label, where, message, max(0, held) * element, "held")
+
+
+def _changed(had: TensorSharding, has: TensorSharding) -> str:
+    """The dimensions that are split less than they were."""
+    pairs = enumerate(zip(had.axes, has.axes, strict=True))
+    return ", ".join(str(dim) for dim, (one, other) in pairs if axes_size(other) < axes_size(one))
+
+
+def _reason(signature: Signature) -> str:
+    if splits_of(signature) is not None and is_given(signature):
+        return "by the rule given for this op it is not computed in parts along it"
+    if splits_of(signature) is None and signature.name == "stablehlo.custom_call":
+        return "no local form of this call is known: sw.rule gives it a rule"
+    return "no local form of this op along it"
+
+
+# --- collectives that nobody reads
+
+
+def remove_unread(graph: Graph) -> Iterator[Note]:
+    """Take the collectives out of an explicit graph whose results nobody reads, and tell of each."""
+    counts = [0] * len(graph.types)
+    for op in graph.walk():
+        for value in op.operands:
+            counts[value] += 1
+    if any(op.name in SDY_COLLECTIVES and not counts[op.results[0]] for op in graph.walk()):
+        yield from _sweep(graph, graph.main.block, counts)
+
+
+def _sweep(graph: Graph, block: Block, counts: list[int]) -> Iterator[Note]:
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        if op.name in SDY_COLLECTIVES and not counts[op.results[0]]:
+            counts[op.operands[0]] -= 1
+            yield _unread(graph, op)
+            continue
+        for region in () if op.name == "sdy.manual_computation" else op.regions:
+            yield from _sweep(graph, region, counts)
+        kept.append(op)
+    block.ops[:] = reversed(kept)
+
+
+def _unread(graph: Graph, op: Op) -> Note:
+    before, after = graph.shardings[op.operands[0]], graph.shardings[op.results[0]]
+    assert before is not None
+    assert after is not None
+    type = op.signature.operands[0]
+    cost = reshard_cost(type.dims, type.bytes // max(1, type.elements), before, after)
+    message = f"it is left out: nobody reads the value as {after!r}"
+    return Note(op.signature.label, str(graph.locations[op.location]), message, round(cost), "spared")
+
+
+def unread_notes(graph: Graph) -> Iterator[Note]:
+    """The collectives of a program that came with them, and stays as it is, whose results nobody reads."""
+    read = {value for op in graph.walk() for value in op.operands}
+    for op in graph.walk():
+        if op.name in SDY_COLLECTIVES and op.results[0] not in read:
+            yield replace(_unread(graph, op), message="nobody reads its result", measure="sent")
+
+
+# --- one device
+
+
+def alone_notes(graph: Graph) -> Iterator[Note]:
+    """What is to be on one device alone."""
+    for what, where, device in alone(graph):
+        yield Note(what, where, f"it is to be on device {device} alone, and is on all: each runs every op", 0)

@@ -1,0 +1,122 @@
+"""Nothing is dropped in silence: shardings that are cut, ops computed whole, collectives that nobody reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import shardwright as sw
+from shardwright.program import Spmd
+from shardwright.report.summary import describe_spmd
+from shardwright.report.text import summary_page
+
+
+def _spmd(arguments: str, body: str, results: str) -> Spmd:
+    text = f'sdy.mesh @mesh = <["x"=2, "y"=4]>\nfunc.func @main({arguments}) -> ({results}) {{\n{body}\n}}'
+    return sw.load(text).shard().partition()
+
+
+def _on(type: str, dims: str) -> str:
+    return f"{type} {{sdy.sharding = #sdy.sharding<@mesh, [{dims}]>}}"
+
+
+def _brief(spmd: Spmd) -> list[tuple[str, str, int, str]]:
+    return [(note.op, note.location, note.bytes, note.measure) for note in spmd.notes]
+
+
+_TANH = "  %0 = stablehlo.tanh %a : tensor<6x8xf32>\n"
+_SIX = "tensor<6x8xf32>"
+
+
+def test_an_argument_that_is_cut_to_a_part_of_an_axis_is_told_at_its_place() -> None:
+    spmd = _spmd("%a: " + _on(_SIX, '{"y"}, {"x"}'), f"{_TANH}  return %0 : {_SIX}", _SIX)
+    first = spmd.notes[0]
+    assert (first.op, first.location, first.bytes, first.measure) == ("func.func", "-:2", (3 - 2) * 4 * 4, "held")
+    shards = "4 shards of dimension 0 (6) would not be of one size"
+    assert first.message == f"argument 'a' lies as [{{y:(1)2}}, {{x}}], not as [{{y}}, {{x}}]: {shards}"
+    assert _brief(spmd)[1:] == [("stablehlo.tanh", "-:3", 16, "held")]
+
+
+def test_shardings_given_from_outside_are_told_as_well() -> None:
+    program = sw.load("func.func @main(%a: tensor<7x8xf32>) -> tensor<7x8xf32> {\n return %a : tensor<7x8xf32>\n}")
+    (note,) = program.shard(sw.Mesh(x=2, y=4), args={"a": sw.P("y", "x")}).partition().notes
+    assert note.message.startswith("argument 'a' lies as [{}, {x}], not as [{y}, {x}]")
+    assert note.bytes == (7 - 2) * 4 * 4
+
+
+def test_a_result_that_is_cut_is_told_at_the_return() -> None:
+    spmd = _spmd(f"%a: {_SIX}", f"{_TANH}  return %0 : {_SIX}", _on(_SIX, '{"y"}, {}'))
+    assert ("func.func", "-:4", 32, "held") in _brief(spmd)
+    assert spmd.notes[0].message.startswith("result 'result0' lies as [{y:(1)2}, {}], not as [{y}, {}]")
+
+
+def test_a_constraint_that_is_cut_is_told_at_its_line() -> None:
+    body = f'{_TANH}  %1 = sdy.sharding_constraint %0 <@mesh, [{{"y"}}, {{}}]> : {_SIX}\n  return %1 : {_SIX}'
+    assert [note.location for note in _spmd(f"%a: {_SIX}", body, _SIX).notes] == ["-:3", "-:4"]
+
+
+def test_what_follows_from_a_cut_value_is_told_once() -> None:
+    body = _TANH + "".join(f"  %{n + 1} = stablehlo.tanh %{n} : {_SIX}\n" for n in range(5))
+    spmd = _spmd("%a: " + _on(_SIX, '{"y"}, {"x"}'), f"{body}  return %5 : {_SIX}", _SIX)
+    assert len(spmd.notes) == 2
+
+
+def test_shardings_that_divide_are_not_told_of() -> None:
+    spmd = _spmd("%a: " + _on(_SIX, '{"x"}, {"y"}'), f"{_TANH}  return %0 : {_SIX}", _on(_SIX, '{"x"}, {"y"}'))
+    assert spmd.notes == ()
+
+
+_CALL = "  %0 = stablehlo.custom_call @foo(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>\n  return %0 : tensor<8x8xf32>"
+_EIGHT = "tensor<8x8xf32>"
+
+
+def test_an_op_whose_result_alone_was_to_be_split_is_told_of() -> None:
+    (note,) = _spmd(f"%a: {_EIGHT}", _CALL, _on(_EIGHT, '{"y"}, {}')).notes
+    assert (note.op, note.location) == ("stablehlo.custom_call @foo", "-:3")
+    assert note.message.startswith("result 0 is computed whole along dimension 0: no local form")
+    assert (note.bytes, note.measure) == (8 * 8 * 4 * 3 // 4, "held")
+
+
+def test_every_op_that_reads_what_was_gathered_is_told_of() -> None:
+    body = "".join(f"  %{n} = stablehlo.reverse %a, dims = [1] : {_EIGHT}\n" for n in range(2))
+    end = f"  %2 = stablehlo.add %0, %1 : {_EIGHT}\n  return %2 : {_EIGHT}"
+    spmd = _spmd("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), body + end, _EIGHT)
+    assert _brief(spmd) == [("stablehlo.reverse", "-:3", 96, "sent"), ("stablehlo.reverse", "-:4", 0, "sent")]
+
+
+def test_a_rule_that_does_not_let_an_op_be_split_is_named() -> None:
+    rule = "sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, k]) {i=8, j=8, k=8}, custom>"
+    call = f"  %0 = stablehlo.custom_call @foo(%a) {{{rule}}} : ({_EIGHT}) -> {_EIGHT}\n  return %0 : {_EIGHT}"
+    (note,) = _spmd("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), call, _EIGHT).notes
+    assert note.message.endswith("dimension 1: by the rule given for this op it is not computed in parts along it")
+
+
+_GATHER = f'  %0 = sdy.all_gather [{{}}, {{"y"}}] %a out_sharding=<@mesh, [{{"x"}}, {{}}]> : {_EIGHT}\n'
+
+
+def test_a_collective_that_nobody_reads_in_an_explicit_program_is_told_of() -> None:
+    body = f"{_GATHER}  return %a : {_EIGHT}"
+    sharded = _on(_EIGHT, '{"x"}, {"y"}')
+    (note,) = _spmd(f"%a: {sharded}", body, sharded).notes
+    assert (note.op, note.location, note.message) == ("sdy.all_gather", "-:3", "nobody reads its result")
+    assert note.bytes == 4 * 8 * 4 * 3 // 4
+
+
+def test_a_collective_that_nobody_reads_is_left_out_and_told_of() -> None:
+    body = f"{_GATHER}  %1 = stablehlo.tanh %a : {_EIGHT}\n  %2 = stablehlo.tanh %1 : {_EIGHT}\n  return %2 : {_EIGHT}"
+    spmd = _spmd("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), body, _EIGHT)
+    (note,) = spmd.notes
+    assert (note.op, note.location, note.bytes, note.measure) == ("sdy.all_gather", "-:3", 96, "spared")
+    assert "nobody reads the value as [{x}, {}]" in note.message
+    assert spmd.traffic.total.static == 0
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"), [("sent", "sent"), ("held", "more on each device"), ("spared", "not sent")]
+)
+def test_the_summary_says_what_the_bytes_are(measure: str, words: str) -> None:
+    spmd = _spmd(f"%a: {_EIGHT}", _CALL, _on(_EIGHT, '{"y"}, {}'))
+    summary: dict[str, Any] = describe_spmd(spmd)
+    summary["notes"][0]["measure"] = measure
+    assert f"192 B {words}" in str(summary_page(summary, 200))
