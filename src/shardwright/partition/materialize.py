@@ -8,7 +8,7 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
@@ -60,8 +60,18 @@ def materialize(graph: Graph, *, requests: bool = False) -> Explicit:
     check_kinds(graph)
     if not requests and is_explicit(graph):
         check(graph)
-        return Explicit(graph, tuple(unread_notes(graph)))
+        return Explicit(_with_results(graph), tuple(unread_notes(graph)))
     return _Materializer(graph).run()
+
+
+def _with_results(graph: Graph) -> Graph:
+    """An explicit program whose results lie as the values that it returns, where it does not say how."""
+    main = graph.main
+    returned = [graph.shardings[value] for value in main.block.terminator.operands]
+    shardings = [said or layout for said, layout in zip(main.result_shardings, returned, strict=True)]
+    return (
+        graph if None not in main.result_shardings else replace(graph, main=replace(main, result_shardings=shardings))
+    )
 
 
 class _Materializer:
