@@ -56,8 +56,8 @@ def materialize(graph: Graph, *, requests: bool = False) -> Explicit:
             cannot be partitioned: with offsets or halos, of an argument that is partial by another kind than sum, or
             of a value that is partial by another kind than its op combines by.
     """
-    check_boundary(graph)
     check_kinds(graph)
+    check_boundary(graph)
     if not requests and is_explicit(graph):
         check(graph)
         return Explicit(_with_results(graph), tuple(unread_notes(graph)))
