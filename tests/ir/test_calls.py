@@ -265,6 +265,7 @@ def test_meshes_that_annotations_spell_out_are_named() -> None:
     assert made.signature.text("in_shardings") == '#sdy.sharding_per_value<[<@m, [{"a"}, {}]>]>'
 
 
+@pytest.mark.usefixtures("sums_only")
 def test_kinds_of_reduction_at_a_call_are_constraints() -> None:
     graph = read(main(f"{call(on_call(PARTIAL))}\n {SINE}") + function(PARTIAL))
     into, tanh, out, _, _ = graph.main.block.ops
