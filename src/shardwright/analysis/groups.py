@@ -21,6 +21,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.opaque import dense_array
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, Mesh, axes_size
+from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name, unquoted
 
 __all__ = ["Devices", "Groups", "Table", "replica_groups", "source_target_pairs"]
 
@@ -30,8 +31,8 @@ Devices = npt.NDArray[np.int64]
 Table = tuple[tuple[int, ...], ...]
 """Rows of device ids."""
 
-_MESH = re.compile(r"mesh = @\"?([\w.$\-]+)\"?")
-_AXIS = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \((\d+)\)(\d+))?>')
+_MESH = re.compile(rf"mesh = ({SYMBOL})")
+_AXIS = re.compile(rf"axis_ref<name = ({STRING})(?:, sub_axis_info = \((\d+)\)(\d+))?>")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _dense(text: str) -> Table:
 
 def _from_axes(text: str, meshes: Mapping[str, Mesh], op: str) -> Groups:
     match = _MESH.search(text)
-    mesh = meshes.get(match.group(1)) if match else None
+    mesh = meshes.get(symbol_name(match[1])) if match else None
     if mesh is None:
         raise ShardingError(
             "replica groups over a mesh that the module does not define",
@@ -99,7 +100,8 @@ def _from_axes(text: str, meshes: Mapping[str, Mesh], op: str) -> Groups:
             remedy="keep the sdy.mesh in the module",
         )
     axes = tuple(
-        mesh.axis(name, int(pre), int(size)) if pre else mesh.axis(name) for name, pre, size in _AXIS.findall(text)
+        mesh.axis(unquoted(name), int(pre), int(size)) if pre else mesh.axis(unquoted(name))
+        for name, pre, size in _AXIS.findall(text)
     )
     return Groups(axes, mesh)
 

@@ -13,6 +13,7 @@ from shardwright.errors import ShardingError
 __all__ = ["without_bytes"]
 
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|//[^\n]*')
+_EMPTY_SYMBOL = re.compile(r'(?P<empty>(?:@|\bsym_name\s*=\s*)"")|"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 _HIGH = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
 _NAMED = re.compile(r"(?:@|sym_name\s*=|call_target_name\s*=|callee\s*=)\s*\Z")
@@ -24,8 +25,11 @@ def without_bytes(text: str, name: str = "-") -> str | None:
     """The text with the bytes of such strings spelt out, for a first look; `None` for a text that has none.
 
     Raises:
-        ShardingError: the name of an op, a symbol, an attribute or an axis is no text, at its line.
+        ShardingError: a symbol without a name, or the name of an op, a symbol, an attribute or an axis that is no text,
+            at its line.
     """
+    if '""' in text:
+        _check_no_empty_symbol(text, name)
     if _HIGH.search(text) is None:
         return None
     parts: list[str] = []
@@ -38,6 +42,17 @@ def without_bytes(text: str, name: str = "-") -> str | None:
         parts += [text[at : match.start(1)], _HIGH.sub(r"\\\g<0>", inside)]
         at = match.end(1)
     return "".join([*parts, text[at:]]) if parts else None
+
+
+def _check_no_empty_symbol(text: str, name: str) -> None:
+    empty = next((match for match in _EMPTY_SYMBOL.finditer(text) if match["empty"]), None)
+    if empty is not None:
+        raise ShardingError(
+            "a symbol has an empty name",
+            location=f"{name}:{text.count(chr(10), 0, empty.start()) + 1}",
+            cause="MLIR parses it, and prints what it cannot parse",
+            remedy="give the function or mesh a name",
+        )
 
 
 def _is_text(inside: str) -> bool:

@@ -19,7 +19,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation.rfc.layouts import symbol_text
 from shardwright.notation.sdy.sharding import parse_mesh, print_mesh
 
-_WORD = re.compile(r"[\w.$-]+")
+_WORD = re.compile(r"[\w.$-]+", re.ASCII)
 
 __all__ = ["Cluster", "line_at", "line_of", "read_cluster", "write_cluster", "write_mesh"]
 
@@ -144,6 +144,14 @@ def write_mesh(mesh: Mesh) -> None:
 def write_cluster(mesh: Mesh) -> None:
     """Create the `mesh.cluster` op at the insertion point."""
     names = [axis for axis, _ in mesh.axes]
+    odd = next((name for name in (mesh.name, *names) if not _WORD.fullmatch(name)), None)
+    if odd is not None:
+        raise ShardingError(
+            f"the name {odd!r} cannot be carried over",
+            op="sdy.mesh",
+            cause="the names of clusters and their axes are plain words",
+            remedy="use letters, digits and . $ - _ in the names of meshes and axes",
+        )
     attributes: dict[str, Any] = {
         "sym_name": ir.StringAttr.get(mesh.name),
         "rank": parse_attribute(f"{len(names)} : i64"),

@@ -5,6 +5,7 @@ Every op is met once, in one walk; nothing is changed before all of the module i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +83,10 @@ class _Function:
     named: dict[str, Any] = field(default_factory=dict)
 
 
+_NAME = re.compile(r"[ !#-?A-\[\]-~]+")
+"""Printable ASCII without `"`, `@` and `\\`."""
+
+
 class _Exporter:
     def __init__(self, module: ir.Module, name: str) -> None:
         self.module = module
@@ -133,6 +138,7 @@ class _Exporter:
             except ShardingError as error:
                 raise self._at(op, error) from None
             self.meshes[symbol] = mesh
+            _check_names(mesh)
             self.mesh_ops.append(op)
 
     def _visit(self, op: Any) -> None:
@@ -292,6 +298,17 @@ class _Exporter:
             made["axis_names"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in mesh.axes])
         ir.Operation.create("shard.grid", attributes=made, loc=op.location, ip=ir.InsertionPoint(op))
         erase(op)
+
+
+def _check_names(mesh: Mesh) -> None:
+    odd = next((name for name in (mesh.name, *mesh.sizes) if not _NAME.fullmatch(name)), None)
+    if odd is not None:
+        raise ShardingError(
+            f"the name {odd!r} cannot be carried over",
+            op="sdy.mesh",
+            cause="the names of grids and their axes are printed as they are",
+            remedy="use printable ASCII without quotes, @ and backslashes in the names of meshes and axes",
+        )
 
 
 def _check_mesh(mesh: Mesh) -> None:

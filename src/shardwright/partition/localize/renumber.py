@@ -16,12 +16,13 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.opaque import dense_array
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
+from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name, unquoted
 from shardwright.partition.localize.collectives import replica_groups
 
 __all__ = ["by_position"]
 
-_COMPACT_MESH = re.compile(r'mesh = @"?([^",>]+)"?')
-_COMPACT_AXIS = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \((\d+)\)(\d+))?>')
+_COMPACT_MESH = re.compile(rf"mesh = ({SYMBOL})")
+_COMPACT_AXIS = re.compile(rf"axis_ref<name = ({STRING})(?:, sub_axis_info = \((\d+)\)(\d+))?>")
 
 
 def by_position(signature: Signature, source: Graph, partitions: Mesh) -> Signature:
@@ -50,7 +51,7 @@ def _groups(text: str, source: Graph, partitions: Mesh) -> str:
         rows = dense_array(text).tolist()
         return _renumbered(rows if any(rows) else [list(range(partitions.listed))], partitions)
     match = _COMPACT_MESH.search(text)
-    mesh = source.meshes.get(match[1]) if match else None
+    mesh = source.meshes.get(symbol_name(match[1])) if match else None
     if mesh is None or mesh.size != partitions.size:
         raise ShardingError(
             f"groups of devices are not understood: {text[:200]}",
@@ -62,7 +63,7 @@ def _groups(text: str, source: Graph, partitions: Mesh) -> str:
 
 
 def _axes(text: str) -> list[tuple[str, str, str]]:
-    return _COMPACT_AXIS.findall(text)
+    return [(unquoted(name), pre, size) for name, pre, size in _COMPACT_AXIS.findall(text)]
 
 
 def _renumbered(rows: Sequence[Sequence[int]], partitions: Mesh) -> str:
