@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
 
 __all__ = ["read_contained"]
 
-_READ = """
-import base64, json, sys
+_SECONDS = 60
+_BYTES = 6 << 30
+_READ = f"""
+import base64, json, resource, sys
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import parse_source
+resource.setrlimit(resource.RLIMIT_CPU, ({_SECONDS}, {_SECONDS}))
+resource.setrlimit(resource.RLIMIT_AS, ({_BYTES}, {_BYTES}))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 for is_text, text in json.load(sys.stdin):
     try:
         text = text if is_text else base64.b64decode(text)
@@ -24,17 +28,10 @@ for is_text, text in json.load(sys.stdin):
         answer = str(error)
     print(json.dumps(answer), flush=True)
 """
-_SECONDS = 60
-_BYTES = 6 << 30
 
 
 def read_contained(texts: Sequence[str | bytes]) -> list[str]:
     """For each text, or bytecode, `read` or the diagnostic that it ends in; an assertion fails where the process dies of one."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     done = subprocess.run(
         [sys.executable, "-P", "-c", _READ],
@@ -42,7 +39,6 @@ def read_contained(texts: Sequence[str | bytes]) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=limit,  # no thread of this process holds a lock that the child needs
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(texts), f"text {len(answers)} ends the process: {done.returncode} {done.stderr[-2000:]}"
