@@ -31,6 +31,10 @@ def check(first: int, count: int) -> Outcome:
     return outcome
 
 
+def test_modules_are_worked_or_refused(record_property: Callable[[str, object], None]) -> None:
+    record_property("summary", f"fuzzer: {check(SEED, 300).summary()}")
+
+
 @pytest.mark.long
 def test_modules_at_length(record_property: Callable[[str, object], None]) -> None:
     record_property("summary", f"fuzzer: {check(SEED + 300, COUNT).summary()}")
