@@ -77,7 +77,7 @@ func.func @main(%x: tensor<8x4x4xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"
 @pytest.fixture
 def factorization_rule() -> Iterator[Callable[[], None]]:
     """Gives the factorization below a rule, until the test ends."""
-    yield lambda: rule("@lapack_spotrf_ffi", "b i j -> b i j, b", need_replication="i j")
+    yield lambda: rule("@lapack_spotrf_ffi", "b i j -> b i j, b", need_replication="i j", local="b")
     forget_rule("@lapack_spotrf_ffi")
 
 
