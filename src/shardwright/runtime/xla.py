@@ -209,6 +209,14 @@ def _memory_kinds(function: ir.Operation, rows: str, device: Any) -> list[str | 
     return kinds
 
 
+def _refusal(words: str) -> str:
+    """What to say of a module that XLA refuses; a check within XLA that fails is no fault of the module."""
+    if "RET_CHECK" not in words:
+        return f"XLA cannot run the module: {words}"
+    why = "; its FFT on CPUs reads row-major arrays only, and it chose another layout" if "fft_thunk" in words else ""
+    return f"XLA cannot run the module, by a failed check of its own{why}: {words}"
+
+
 def run_job(job: Job, platform: str | None = None) -> Execution:
     """Compile and run a job in this process, which must have the devices.
 
@@ -231,7 +239,7 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
             return Execution((), (), compiled - start, time.perf_counter() - compiled)
         outputs, differences, copies = _run(executable, job)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        raise ShardingError(f"XLA cannot run the module: {error}", cause=_first_line(job.module)) from None
+        raise ShardingError(_refusal(str(error)), cause=_first_line(job.module)) from None
     return Execution(outputs, differences, compiled - start, time.perf_counter() - compiled, copies)
 
 
