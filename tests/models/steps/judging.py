@@ -43,8 +43,8 @@ def _is_wrong(truth: Array, expected: Array, sound: Sequence[Array], broken: Arr
         return True
     scale = float(np.linalg.norm(truth[usable]))
     unit = 1e-2 if expected.dtype.itemsize == 2 else 1e-6
-    distances = [float(np.linalg.norm((_wide(one) - truth)[usable])) for one in sound]
-    distance = float(np.linalg.norm((_wide(broken) - truth)[usable]))
+    distances = [float(np.linalg.norm(_wide(one)[usable] - truth[usable])) for one in sound]
+    distance = float(np.linalg.norm(_wide(broken)[usable] - truth[usable]))
     return distance > CLEARLY * max(*distances, unit * scale)
 
 
