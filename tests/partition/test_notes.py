@@ -120,3 +120,11 @@ def test_the_summary_says_what_the_bytes_are(measure: str, words: str) -> None:
     summary: dict[str, Any] = describe_spmd(spmd)
     summary["notes"][0]["measure"] = measure
     assert f"192 B {words}" in str(summary_page(summary, 200))
+
+
+def test_an_op_of_which_nothing_is_known_is_told_of_where_nothing_is_split() -> None:
+    (note,) = _spmd(f"%a: {_EIGHT}", _CALL, _EIGHT).notes
+    assert (note.op, note.location, note.bytes) == ("stablehlo.custom_call @foo", "-:3", 0)
+    assert note.message == (
+        "it is computed whole on every device: no local form of this call is known: sw.rule gives it a rule"
+    )

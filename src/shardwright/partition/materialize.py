@@ -24,7 +24,15 @@ from shardwright.partition.check import check, is_explicit
 from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.inner import emit_reduced
 from shardwright.partition.kinds import check_kinds
-from shardwright.partition.notes import Note, alone_notes, cut_notes, remove_unread, unread_notes, whole_notes
+from shardwright.partition.notes import (
+    Note,
+    alone_notes,
+    cut_notes,
+    is_unknown,
+    remove_unread,
+    unread_notes,
+    whole_notes,
+)
 from shardwright.partition.splits import check_supported
 from shardwright.partition.values import Value, Values
 from shardwright.sharding import TensorSharding, replicated
@@ -212,7 +220,7 @@ class _Materializer:
             return
         wanted = tuple([self.stated.get(value, target) for value, target in zip(op.results, targets, strict=True)])
         choice = assign(signature, sources, wanted, passing)
-        if choice.gathered or choice.whole:
+        if choice.gathered or choice.whole or is_unknown(signature):
             self.notes += whole_notes(self.source, op, choice, operands, targets)
         needed = [self.values.want(v, s) for v, s in zip(operands, choice.operands, strict=True)]
         self.builder.location = op.location

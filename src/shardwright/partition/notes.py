@@ -21,10 +21,20 @@ from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.splits import splits_of
 from shardwright.partition.values import Value
 from shardwright.reshard.plan import reshard_cost
+from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Note", "alone_notes", "boundary_notes", "cut_notes", "remove_unread", "unread_notes", "whole_notes"]
+__all__ = [
+    "Note",
+    "alone_notes",
+    "boundary_notes",
+    "cut_notes",
+    "is_unknown",
+    "remove_unread",
+    "unread_notes",
+    "whole_notes",
+]
 
 _MADE_ANYWHERE = frozenset({"stablehlo.constant", "stablehlo.iota", "sdy.sharding_group"})
 _REQUESTS = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
@@ -125,7 +135,7 @@ def whole_notes(
     graph: Graph, op: Op, choice: Assignment, operands: Sequence[Value], targets: Sequence[TensorSharding]
 ) -> Iterator[Note]:
     """The operands that are gathered because an op cannot be computed in parts along a dimension, or else the results
-    that are computed whole along one and were to be split.
+    that are computed whole along one and were to be split. An op of which nothing is known is told of in any case.
     """
     label, where, why = op.signature.label, str(graph.locations[op.location]), _reason(op.signature)
     noted = False
@@ -145,7 +155,15 @@ def whole_notes(
             held = math.prod(made.local_shape(type.dims)) - math.prod(target.local_shape(type.dims))
             element = type.bytes // max(1, type.elements)
             message = f"result {number} is computed whole along dimension {dims}: {why}"
+            noted = True
             yield Note(label, where, message, max(0, held) * element, "held")
+    if not noted and is_unknown(op.signature):
+        yield Note(label, where, f"it is computed whole on every device: {why}", 0)
+
+
+def is_unknown(signature: Signature) -> bool:
+    """Whether nothing tells what an op computes: it is computed whole, on every device."""
+    return splits_of(signature) is None and is_opaque(signature)
 
 
 def _changed(had: TensorSharding, has: TensorSharding) -> str:
