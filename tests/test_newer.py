@@ -29,3 +29,16 @@ def test_nothing_is_excused_with_the_jaxlib_that_is_locked() -> None:
     assert bool(excused) == (INSTALLED > (0, 10))
     assert explains('"stablehlo.if"', ["result 0: [], C++ [{x}]"]) == applies("if")
     assert not explains("stablehlo.add", ["result 0: [], C++ [{x}]"])
+
+
+def test_a_reshape_or_a_reshard_is_excused_where_it_may_be_the_reason() -> None:
+    apart = "stablehlo.reshape %a : (tensor<4x6xf32>) -> tensor<6x4x1xf32>"
+    aligned = "stablehlo.reshape %a : (tensor<6x4xf32>) -> tensor<2x3x4x1xf32>"
+    line = "%1 = stablehlo.reshape(%0): [{}], C++ [{x}]"
+    assert explains(apart, [line]) == applies("reshapes")
+    assert not explains(aligned, [line])
+    nested = "sdy.manual_computation sdy.manual_computation"
+    resharded = "ops: ['sdy.return'], C++ ['sdy.reshard', 'sdy.return']"
+    assert explains(nested, [resharded]) == applies("reshards")
+    assert not explains(nested, [resharded, line])
+    assert not explains(nested, ["ops: ['sdy.return'], C++ ['stablehlo.add', 'sdy.return']"])
