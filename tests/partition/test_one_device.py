@@ -56,3 +56,19 @@ def test_what_an_op_without_results_states_stays_with_the_global_program() -> No
     local = write(localize(materialize(propagate(read(load_module(text)))).graph), shardings=False)
     assert local.operation.verify()
     assert "sdy.sharding" not in str(local)
+
+
+@pytest.mark.parametrize("operands", ["%c, %b", "%t", "%t, %c", ""])
+def test_effects_on_what_any_device_can_make(operands: str) -> None:
+    types = {"%c": "tensor<4xf32>", "%b": "tensor<f32>", "%t": "!stablehlo.token"}
+    given = ", ".join(types[operand] for operand in operands.split(", ") if operand)
+    text = (
+        f'{MESHES}func.func @main(%a: tensor<4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"a"}}]>}}) {{\n'
+        "  %c = stablehlo.constant dense<[0.0, 1.0, 2.0, 3.0]> : tensor<4xf32>\n"
+        "  %s = stablehlo.constant dense<2.0> : tensor<f32>\n"
+        "  %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<f32>\n"
+        "  %t = stablehlo.create_token : !stablehlo.token\n"
+        f"  stablehlo.custom_call @log({operands}) {{has_side_effect = true}} : ({given}) -> ()\n  return\n}}\n"
+    )
+    local = str(write(localize(materialize(propagate(read(load_module(text)))).graph), shardings=False))
+    assert f"({given}) -> ()" in local

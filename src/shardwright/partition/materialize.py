@@ -215,8 +215,9 @@ class _Materializer:
         passing = frozenset(
             [i for i, operand in enumerate(operands) if operand.uses == 1 and operand.source and sources[i][0].partial]
         )
-        if not targets and not any(sources):
-            self._define_results(op, self.builder.append(signature, [v.versions[0][1] for v in operands]), ())
+        if not targets and not any(sources):  # tokens, and what any device can make
+            whole = [replicated(self.mesh, value.type.rank) for value in operands]
+            self._define_results(op, self.builder.append(signature, list(map(self.values.want, operands, whole))), ())
             return
         wanted = tuple([self.stated.get(value, target) for value, target in zip(op.results, targets, strict=True)])
         choice = assign(signature, sources, wanted, passing)
