@@ -6,6 +6,8 @@ trust either: layouts after collectives are derived again, and each op's operand
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
@@ -37,7 +39,7 @@ def is_explicit(graph: Graph) -> bool:
     Collectives in a program whose tensors are not all sharded yet are requests for layouts instead.
     """
     collectives = False
-    for op in graph.walk():
+    for op in _outside_bodies(graph.main.block):
         collectives = collectives or op.name in SDY_COLLECTIVES
         if op.name == "sdy.manual_computation":
             continue
@@ -45,6 +47,14 @@ def is_explicit(graph: Graph) -> bool:
         if any(graph.types[value].is_tensor and graph.shardings[value] is None for value in values):
             return False
     return collectives
+
+
+def _outside_bodies(block: Block) -> Iterator[Op]:
+    """Every op but those in bodies of manual computations."""
+    for op in block.ops:
+        yield op
+        for region in () if op.name == "sdy.manual_computation" else op.regions:
+            yield from _outside_bodies(region)
 
 
 class _Checker:

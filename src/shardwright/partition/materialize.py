@@ -19,6 +19,7 @@ from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings, print_shardings
 from shardwright.partition.assign import assign
+from shardwright.partition.bodies import copied_body
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check, is_explicit
 from shardwright.partition.emit import SDY_COLLECTIVES
@@ -27,6 +28,7 @@ from shardwright.partition.kinds import check_kinds
 from shardwright.partition.notes import (
     Note,
     alone_notes,
+    body_notes,
     cut_notes,
     is_unknown,
     remove_unread,
@@ -334,31 +336,14 @@ class _Materializer:
                 remedy="make the computation manual over all axes that its shardings use",
             )
         operands = self._want_all(op.operands, ins)
-        region = self._verbatim(op.regions[0])
+        self.notes += body_notes(self.source, op, {axis.name for axis in manual})
+        region = copied_body(self.source, self.graph, op.regions[0])
         self.builder.location = op.location
         signature = _between(op.signature, ins, outs)
         for value, made, layout in zip(
             op.results, self.builder.append(signature, operands, outs, (region,)), outs, strict=True
         ):
             self._define(value, made, layout)
-
-    def _verbatim(self, block: Block) -> Block:
-        numbers: dict[int, int] = {}
-
-        def copy(block: Block) -> Block:
-            for value in block.arguments:
-                numbers[value] = self.graph.new_value(self.source.types[value])
-            made = Block(tuple(numbers[value] for value in block.arguments), [])
-            for op in block.ops:
-                regions = tuple(copy(region) for region in op.regions)
-                for value in op.results:
-                    numbers[value] = self.graph.new_value(self.source.types[value])
-                results = tuple(numbers[value] for value in op.results)
-                operands = tuple(numbers[value] for value in op.operands)
-                made.ops.append(Op(op.signature, operands, results, regions, op.location))
-            return made
-
-        return copy(block)
 
 
 @memoize

@@ -28,6 +28,7 @@ from shardwright.sharding import TensorSharding
 __all__ = [
     "Note",
     "alone_notes",
+    "body_notes",
     "boundary_notes",
     "cut_notes",
     "is_unknown",
@@ -178,6 +179,24 @@ def _reason(signature: Signature) -> str:
     if splits_of(signature) is None and signature.name == "stablehlo.custom_call":
         return "no local form of this call is known: sw.rule gives it a rule"
     return "no local form of this op along it"
+
+
+def body_notes(graph: Graph, op: Op, manual: set[str]) -> Iterator[Note]:
+    """The body of a manual computation is computed whole along axes that it leaves free and is to be split along."""
+    free: dict[str, None] = {}
+    held = 0
+    for inner in op.regions[0].walk():
+        for value in inner.results:
+            sharding, type = graph.shardings[value], graph.types[value]
+            axes = [axis.name for part in sharding.axes for axis in part] if sharding else []
+            if sharding and not manual.issuperset(axes) and type.is_tensor:
+                free |= dict.fromkeys(name for name in axes if name not in manual)
+                shard = math.prod(sharding.evenly_dividing(type.dims).local_shape(type.dims))
+                held = max(held, (type.elements - shard) * (type.bytes // max(1, type.elements)))
+    if free:
+        names = ", ".join(repr(name) for name in free)
+        message = f"its body is computed whole along {names}: it is not partitioned along axes that are not manual"
+        yield Note(op.signature.label, str(graph.locations[op.location]), message, held, "held")
 
 
 # --- collectives that nobody reads

@@ -60,6 +60,14 @@ def _copy_op(ctx: Local, source: Graph, op: Op, values: dict[int, int]) -> None:
     if op.name == "stablehlo.partition_id":
         values[op.results[0]] = ctx.position(Mesh(ctx.mesh.axes))
         return
+    if op.name.startswith("sdy."):
+        raise ShardingError(
+            f"{op.name} stands in the body of a manual computation",
+            op=op.signature.label,
+            location=str(source.locations[op.location]),
+            cause="the body is a program for one device",
+            remedy="take it out, or materialize the program before localizing it",
+        )
     signature = _with_own_channel(ctx, by_position(op.signature, source, ctx.mesh))
     regions = tuple(_copy_region(ctx, source, region, values) for region in op.regions)
     results = ctx.append(signature, [values[value] for value in op.operands], (), regions)

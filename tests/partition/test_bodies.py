@@ -1,0 +1,84 @@
+"""Bodies of manual computations are programs for one device: what asks for layouts in them leaves nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardwright.errors import ShardingError
+from shardwright.ir.context import load_module
+from shardwright.notation.modules import read, write
+from shardwright.partition import is_explicit, localize, materialize
+from shardwright.partition.materialize import Explicit
+from shardwright.propagation import propagate
+
+SPLIT = '<@mesh, [{}, {"b"}]>'
+WHOLE = "<@mesh, [{}, {}]>"
+TYPE = "tensor<4x8xf32>"
+LAYOUTS = {
+    "sharding_constraint": f"%k = sdy.sharding_constraint %i {SPLIT} : {TYPE}",
+    "unreduced": f'%k = sdy.sharding_constraint %i <@mesh, [{{}}, {{}}], unreduced={{"b"}}> : {TYPE}',
+    "reshard": f"%k = sdy.reshard %i {SPLIT} : {TYPE}",
+    "collectives": (
+        f'%j = sdy.all_slice [{{}}, {{"b"}}] %i out_sharding={SPLIT} : {TYPE}\n'
+        f'%k = sdy.all_gather [{{}}, {{"b"}}] %j out_sharding={WHOLE} : {TYPE}'
+    ),
+    "propagation_barrier": f"%k = sdy.propagation_barrier %i allowed_direction=NONE : {TYPE}",
+    "sharding_group": f"sdy.sharding_group %i group_id=0 : {TYPE}\n%k = stablehlo.add %i, %i : {TYPE}",
+    "named_computation": (
+        f'%k = sdy.named_computation<"g">(%i) (%z: {TYPE}) {{ %n = stablehlo.negate %z : {TYPE}\n'
+        f"sdy.return %n : {TYPE} }} : ({TYPE}) -> {TYPE}"
+    ),
+    "region": (
+        '%c = stablehlo.constant dense<0> : tensor<i32>\n%k = "stablehlo.case"(%c) ({\n'
+        f"%q = sdy.sharding_constraint %i {SPLIT} : {TYPE}\nstablehlo.return %q : {TYPE}}}) : (tensor<i32>) -> {TYPE}"
+    ),
+}
+NESTED = (
+    '%k = sdy.manual_computation(%i) in_shardings=[<@mesh, [{"b"}, {}]>] out_shardings=[<@mesh, [{"b"}, {}]>]'
+    ' manual_axes={"b"} (%z: tensor<2x8xf32>) { sdy.return %z : tensor<2x8xf32> } : (tensor<4x8xf32>) -> tensor<4x8xf32>'
+)
+
+
+def program(body: str) -> str:
+    return (
+        'sdy.mesh @mesh = <["a"=2, "b"=2]>\nfunc.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n'
+        '  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"a"}, {}]>] out_shardings=[<@mesh, [{"a"}, {}]>]'
+        f' manual_axes={{"a"}} (%i: {TYPE}) {{\n{body}\nsdy.return %k : {TYPE}\n  }} : (tensor<8x8xf32>) -> tensor<8x8xf32>\n'
+        "  return %m : tensor<8x8xf32>\n}\n"
+    )
+
+
+def explicit(text: str) -> Explicit:
+    graph = read(load_module(text))
+    return materialize(propagate(graph), requests=not is_explicit(graph))
+
+
+@pytest.mark.parametrize("body", LAYOUTS.values(), ids=LAYOUTS)
+def test_nothing_is_left_of_what_asks_for_layouts(body: str) -> None:
+    made = explicit(program(body))
+    written = write(made.graph)
+    assert written.operation.verify()
+    local = write(localize(made.graph), shardings=False)
+    assert local.operation.verify()
+    ops = str(local).replace("sdy.mesh", "")
+    assert "sdy." not in ops
+    assert ("stablehlo.negate" in ops) == ("named" in body)
+
+
+def test_a_body_that_is_to_be_split_further_is_noted() -> None:
+    (note,) = explicit(program(LAYOUTS["reshard"])).notes
+    assert note.message.startswith("its body is computed whole along 'b'")
+    assert (note.bytes, note.measure) == (64, "held")
+    assert not explicit(program(LAYOUTS["propagation_barrier"])).notes
+
+
+def test_a_manual_computation_in_another_is_refused_at_its_line() -> None:
+    with pytest.raises(ShardingError, match="stands in the body of another") as raised:
+        explicit(program(NESTED))
+    assert ":4" in raised.value.diagnostic.location
+
+
+def test_requests_in_a_body_are_not_localized_as_they_stand() -> None:
+    graph = propagate(read(load_module(program(LAYOUTS["reshard"]))))
+    with pytest.raises(ShardingError, match=r"sdy\.\w+ stands in the body of a manual computation"):
+        localize(graph)
