@@ -49,6 +49,26 @@ def test_every_notation_can_be_read_again_or_refuses_the_name(name: str, what: s
         )
 
 
+@pytest.mark.parametrize("name", _NAMES)
+def test_manual_axes_can_be_read_again_at_every_stage(name: str) -> None:
+    sharding = f"<@mesh, [{{}}, {{{quoted(name)}}}]>"
+    plan = sw.load(
+        f"""sdy.mesh @mesh = <[{quoted(name)}=2, "one"=1]>
+func.func @main(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {{
+  %0 = sdy.manual_computation(%a) in_shardings=[{sharding}] out_shardings=[{sharding}]
+      manual_axes={{"one", {quoted(name)}}} (%b: tensor<4x4xf32>) {{
+    %1 = stablehlo.negate %b : tensor<4x4xf32>
+    sdy.return %1 : tensor<4x4xf32>
+  }} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}}
+"""
+    ).plan()
+    assert f"manual_axes={{{quoted(name)}" in plan.module()
+    sw.load(plan.module())
+    assert "tensor<4x4xf32>" in plan.partition().module("local")
+
+
 @pytest.mark.parametrize("what", ["mesh", "function"])
 def test_symbols_without_a_name_are_refused(what: str) -> None:
     text = _program().replace("@mesh" if what == "mesh" else "@main", '@""')

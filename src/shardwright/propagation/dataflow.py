@@ -21,6 +21,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
 from shardwright.sharding import DimSharding, TensorSharding
@@ -141,10 +142,8 @@ def _edge(
 
 def manual_axes(signature: Signature) -> tuple[str, ...]:
     """The names of the axes a manual computation is manual in."""
-    text = signature.text("manual_axes") or ""
-    return tuple(
-        part.strip().strip('"') for part in text[text.find("{") + 1 : text.rfind("}")].split(",") if part.strip()
-    )
+    text = signature.text("manual_axes")
+    return parse_manual_axes(text) if text else ()
 
 
 def boundary_shardings(

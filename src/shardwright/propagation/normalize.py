@@ -13,6 +13,7 @@ from typing import Any
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import Mesh
+from shardwright.notation.sdy.attributes import print_manual_axes
 from shardwright.notation.sdy.sharding import parse_shardings, print_shardings
 from shardwright.propagation.boundary import without_size_one_axes
 from shardwright.propagation.dataflow import manual_axes
@@ -87,6 +88,6 @@ class _Form:
         mesh = next((sharding.mesh for its in read.values() for sharding in its if sharding.mesh.axes), None)
         if op.signature.name == MANUAL and mesh is not None:
             sizes = dict(mesh.axes)
-            kept = [f'"{name}"' for name in manual_axes(op.signature) if sizes.get(name) != 1]
-            changes["manual_axes"] = f"#sdy<manual_axes{{{', '.join(kept)}}}>"
+            kept = [name for name in manual_axes(op.signature) if sizes.get(name) != 1]
+            changes["manual_axes"] = print_manual_axes(kept)
         op.signature = op.signature.replace(**changes)
