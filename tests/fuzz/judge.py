@@ -20,6 +20,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation.conversion import as_generic, open_module
 from shardwright.opt.command import main as shardwright_opt
+from shardwright.program.stages import STAGES
 from tests.fuzz.case import Case
 from tests.fuzz.commands import FILE, OUTPUT
 
@@ -33,7 +34,6 @@ _MAINS: dict[str, Callable[[], None]] = {
 _INSIDES = re.compile(r"Traceback \(most recent|object at 0x|<class '|mistake in shardwright|LLVM ERROR")
 _BEFORE = b"what was there before\n"
 _RUNNING = ("run", "verify")
-_STAGES = 4
 _UNREAD = ("-mlir-print-debuginfo", "-mlir-pretty-debuginfo", "-verify-each=false")
 """Flags after which the output of shardwright-opt need not be read again: locations for people are no MLIR."""
 
@@ -146,7 +146,7 @@ def _wrong(case: Case, status: int, out: bytes, err: str, had_output: bool) -> s
         return f"leaves temporary files\n{os.listdir('tmp')}"
     known = {FILE, "tmp", "stdout", "stderr", "dumps", *([OUTPUT] if had_output else [])}
     left = sorted(set(os.listdir()) - known - ({OUTPUT, "tiles.svg", "stages"} if status == 0 else set()))
-    if left == ["stages"] and case.command[1] == "run" and len(os.listdir("stages")) == _STAGES:
+    if left == ["stages"] and case.command[1] == "run" and len(os.listdir("stages")) == len(STAGES):
         left = []  # what was run, whole, though it could not be run or differs
     if left:
         return f"leaves {'a part' if any('part' in name for name in left) else 'files'} with status {status}\n{left}\n{err[-2000:]}"
