@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
@@ -145,3 +146,34 @@ def test_a_large_module_converts_quickly(record_property: Callable[[str, object]
     assert module.operation.verify()
     assert end - start < 3
     record_property("summary", f"mhlo modules: {count} ops in {middle - start:.3f} s, out in {end - middle:.3f} s")
+
+
+def test_the_device_that_holds_a_value_alone_is_one_of_the_partitions() -> None:
+    text = """
+    sdy.mesh @one = <[], device_ids=[3]>
+    func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      stablehlo.custom_call @log(%a) {has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>}
+          : (tensor<4xf32>) -> ()
+      return %a : tensor<4xf32>
+    }
+    """
+    written = sw.convert(text, to="mhlo")
+    assert "mhlo.num_partitions = 4 : i32" in written
+    assert "device_ids=[3]" in sw.convert(written, to="sdy")
+
+
+def test_a_manual_computation_over_no_axes_is_its_body() -> None:
+    text = """
+    sdy.mesh @mesh = <["x"=2]>
+    func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{}]>] manual_axes={}
+          (%b: tensor<8xf32>) {
+        %1 = stablehlo.negate %b : tensor<8xf32>
+        sdy.return %1 : tensor<8xf32>
+      } : (tensor<8xf32>) -> tensor<8xf32>
+      return %0 : tensor<8xf32>
+    }
+    """
+    written = sw.convert(text, to="mhlo")
+    assert "SPMDFullToShardShape" not in written
+    assert "stablehlo.negate" in sw.convert(written, to="sdy")

@@ -10,8 +10,10 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph, Op
 from shardwright.notation.modules import read, write
+from shardwright.partition import localize
 from shardwright.partition.check import check
 from shardwright.partition.materialize import Explicit, materialize
+from shardwright.propagation import propagate
 from shardwright.sharding import TensorSharding
 
 MESH = 'sdy.mesh @mesh = <["y"=4]>\n'
@@ -316,3 +318,15 @@ def test_collectives_in_a_program_without_all_layouts_ask_for_layouts() -> None:
       return %1 : tensor<512x512xf32>
     }}""")
     assert communication(made.graph) == {"sdy.all_gather": 1}
+
+
+def test_tensors_of_index_are_not_split() -> None:
+    text = """
+    sdy.mesh @mesh = <["x"=2]>
+    func.func @main(%a: tensor<8xindex> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xindex> {
+      return %a : tensor<8xindex>
+    }
+    """
+    made = materialize(propagate(read(load_module(text))))
+    with pytest.raises(ShardingError, match="a tensor of index, tensor<8xindex>, cannot be split"):
+        localize(made.graph)

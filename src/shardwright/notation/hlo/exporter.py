@@ -254,6 +254,9 @@ class Exporter:
     def _manual_computation(self, op: Any, outer: Axes) -> None:
         """JAX's form: in by `@SPMDFullToShardShape`, a call, out by `@SPMDShardToFullShape`."""
         mesh, axes = region_axes(op, self.meshes)
+        if not axes:  # nothing is local in it, and JAX's form needs axes to be entered
+            self._named_computation(op, outer)
+            return
         inner = mesh.in_order((*outer, *axes))
         body = op.regions[0].blocks[0]
         ins = self._shardings(op.attributes["in_shardings"], op)
@@ -336,7 +339,7 @@ class Exporter:
         return said
 
     def _finish(self) -> None:
-        devices = max([mesh.partitions for mesh in self.meshes.values() if mesh.axes], default=1)
+        devices = max([_devices(mesh) for mesh in self.meshes.values()], default=1)
         i32 = ir.IntegerType.get_signless(32)
         attributes = self.module.operation.attributes
         if self.meshes:
@@ -346,6 +349,11 @@ class Exporter:
         if not self.needed:
             for op in self.ops.get("sdy.mesh", []):
                 erase(op)
+
+
+def _devices(mesh: Mesh) -> int:
+    """How many devices there must be for a mesh, or for the one that it is."""
+    return mesh.partitions if mesh.axes else max(mesh.device_ids or (), default=0) + 1
 
 
 def _call(

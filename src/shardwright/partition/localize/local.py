@@ -47,6 +47,12 @@ def local_type(type: TensorType, sharding: TensorSharding | None) -> TensorType:
         raise ShardingError(
             f"sharding {sharding!r} does not cut {type} into equal parts", remedy="pad the dimension before localizing"
         )
+    if type.dtype == "index" and any(sharding.axes):
+        raise ShardingError(
+            f"a tensor of index, {type}, cannot be split",
+            cause="StableHLO's slices and collectives take no tensors of index",
+            remedy="leave it replicated, or make it a tensor of i64",
+        )
     return type.with_shape(sharding.local_shape(type.dims))
 
 
