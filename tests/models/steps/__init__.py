@@ -1,1 +1,0 @@
-"""Training steps in plain JAX, small enough to be verified by the dozen."""
