@@ -44,7 +44,10 @@ _REASONS: tuple[tuple[str, tuple[str, str]], ...] = (
     (r"sub-axis ", _PARTS),
     (r"(?:replicated|unreduced) axes are not ordered", _ORDER),
     (r"dim \d+ is empty and closed", ("there are no axes that the priority could be of", "leave the priority out")),
-    (r"a maximal sharding", ("a mesh of one device splits nothing", "give the sharding no dimensions: []")),
+    (
+        r"a (?:maximal|single-device) sharding",
+        ("a mesh of one device splits nothing", "give the sharding no dimensions: []"),
+    ),
     (r"non-shaped tensors", ("what has no dimensions is not split", "give it no dimensions and no axes: []")),
     (r"only ranked tensors", ("a sharding has an entry per dimension", "give the tensor a rank")),
     (r"ops can only have a sharding for a tuple", ("a sharding is of one tensor", "pass the tensors one by one")),
