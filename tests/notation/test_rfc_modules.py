@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation import modules
@@ -510,3 +511,14 @@ def test_thousands_of_annotations_convert_quickly(record_property: Callable[[str
         "summary", f"mesh RFC, 10,000 annotations: import {middle - start:.2f} s, export {end - middle:.2f} s"
     )
     assert end - start < 5
+
+
+def test_a_mesh_without_a_name_is_refused() -> None:
+    text = """
+    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2]>, [{"x"}]>}) -> tensor<8xf32> {
+      return %a : tensor<8xf32>
+    }
+    """
+    with pytest.raises(ShardingError, match="the RFC cannot express a mesh without a name") as raised:
+        sw.convert(text, to="rfc")
+    assert raised.value.diagnostic.op == "func.func"

@@ -192,6 +192,21 @@ def test_edges_that_a_program_brings_are_taken_up() -> None:
     assert str(write(propagate(read(load_module(_EDGES))))) == str(write(propagate(read(load_module(without)))))
 
 
+def test_manual_axes_stay_where_an_edge_has_no_sharding() -> None:
+    text = """sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+    %1 = sdy.data_flow_edge %b : tensor<4xf32>
+    sdy.return %1 : tensor<4xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = sdy.data_flow_edge %0 : tensor<8xf32>
+  return %2 : tensor<8xf32>
+}"""
+    written = str(write(propagate(read(load_module(text)))))
+    assert 'in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>]' in written
+    assert str(load_module(written)) == written
+
+
 def test_an_edge_along_which_no_data_flows_is_refused() -> None:
     text = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %a : tensor<8xf32>

@@ -83,6 +83,8 @@ def _set_boundaries(working: Working) -> None:
     for edge in working.edges.values():
         if edge.parent.name.startswith("sdy."):
             sharding = working.shardings[edge.owner]
+            if sharding is None and not edge.inward:
+                sharding = working.shardings[edge.owner] = edge.boundary
             if sharding is not None:
                 working.shardings[edge.owner] = divisible(sharding, working.types[edge.owner])
             if edge.inward:
@@ -95,8 +97,10 @@ def _set_boundaries(working: Working) -> None:
 
 def _at_boundary(working: Working, edge: Edge) -> TensorSharding | None:
     inside = working.shardings[edge.owner]
-    if inside is None or edge.boundary is None or edge.parent.name != MANUAL:
+    if edge.boundary is None or edge.parent.name != MANUAL:
         return inside
+    if inside is None:  # an edge that was given, and of which nothing was known in the end
+        return edge.boundary
     return with_manual_axes(edge.boundary, inside, manual_axes(edge.parent.signature))
 
 

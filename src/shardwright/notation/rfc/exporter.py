@@ -114,10 +114,16 @@ class Exporter:
         """The layout of a sharding, its openness left aside.
 
         Raises:
-            ShardingError: parts of axes, priorities, or reductions other than sums.
+            ShardingError: parts of axes, priorities, reductions other than sums, or a mesh without a name.
         """
         found = self._layouts.get(sharding)
         if found is None:
+            if sharding.mesh.axes and self.meshes.get(sharding.mesh.name) != sharding.mesh:
+                raise ShardingError(
+                    "the RFC cannot express a mesh without a name",
+                    cause=f"sharding {sharding!r} of {sharding.mesh!r}",
+                    remedy="define the mesh with sdy.mesh and name it: shardwright-opt -sdy-lift-inlined-meshes",
+                )
             found = self._layouts[sharding] = _layout(sharding)
         return found
 
