@@ -32,8 +32,9 @@ __all__ = ["export_module", "import_module", "looks_like"]
 
 _MARK = re.compile(rf"(?<![\w.#])(?:{'|'.join(map(re.escape, SHARD.forms))})\b")
 
-_BYTES = re.compile(rb"\x00shard\x00(?s:.*)\x00grid\x00")
-"""Bytecode spells the name of an op in two strings: first the dialects, then what ops are called in them."""
+_BYTES = re.compile(rb"\x00shard\x00(?s:.*)\x00grid\x00|!shard\.sharding\b")
+"""Bytecode spells the name of an op in two strings: first the dialects, then what ops are called in them. A string is
+there once: that of `shard.shard` is its dialect's. It takes a value of this type, whether or not there is a grid."""
 
 
 def looks_like(content: str | bytes) -> bool:
