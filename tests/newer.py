@@ -129,6 +129,11 @@ DIFFERENCES = {
         "0.12: dimensions of a reshape that do not line up, as 4×6 and 6×4, share a factor that is permuted, so that an "
         "axis may pass whole; here only as much of it as the dimensions have in common.",
     ),
+    "open": Difference(
+        (0, 12),
+        "0.12: a constraint that is applied to what it constrains is so also where that has a sharding that is open and "
+        "says nothing; in 0.10 where it has none.",
+    ),
     "reshards": Difference(
         (0, 12),
         "0.12: what a manual computation within another one takes twice is resharded first, to the sharding that it has.",
@@ -146,6 +151,7 @@ DIFFERENCES = {
 
 _REDUCED = re.compile(r"result \d+: (.*), C\+\+ \1 partial=.*")
 _RESHAPE = re.compile(r"stablehlo\.reshape .*: \(tensor<([^>]*)>\) -> tensor<([^>]*)>")
+_OPEN = re.compile(r"#sdy\.sharding<@\w+, \[\{\?\}(?:, \{\?\})*\]>")
 _OPS = re.compile(r"'([^']+)'")
 
 
@@ -165,6 +171,8 @@ def explains(text: str, found: Sequence[str]) -> bool:
     if applies("if") and '"stablehlo.if"' in text:
         return True
     if applies("reshapes") and any(not _line_up(*map(_sizes, pair)) for pair in _RESHAPE.findall(text)):
+        return True
+    if applies("open") and "sdy.sharding_constraint" in text and _OPEN.search(text):
         return True
     reduced = applies("results") and all(_REDUCED.fullmatch(line) for line in found)
     nested = applies("reshards") and text.count("sdy.manual_computation") > 1

@@ -42,3 +42,6 @@ def test_a_reshape_or_a_reshard_is_excused_where_it_may_be_the_reason() -> None:
     assert explains(nested, [resharded]) == applies("reshards")
     assert not explains(nested, [resharded, line])
     assert not explains(nested, ["ops: ['sdy.return'], C++ ['stablehlo.add', 'sdy.return']"])
+    constrained = '#sdy.sharding<@m, [{?}, {"x"}]> sdy.sharding_constraint'
+    assert explains(constrained.replace('"x"', "?"), [line]) == applies("open")
+    assert not explains(constrained, [line])
