@@ -193,6 +193,19 @@ def double_elsewhere(x: Any) -> Any:
     return jax.pure_callback(lambda a: np.asarray(a) * 2, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
 
 
+def test_a_call_of_python_that_nobody_reads_is_not_run_unsharded_either() -> None:
+    text = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%a) : (tensor<8xf32>) -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}
+"""
+    spmd = sw.load(text).plan().partition()
+    assert "custom_call" not in spmd.module("local")
+    with pytest.raises(sw.ShardingError, match="cannot be run apart from the process that made it"):
+        spmd.verify()
+
+
 def test_a_program_that_calls_python_is_refused_at_its_line() -> None:
     """Its module names the function by a number; without the process that knows it, XLA ends its process."""
     program = sw.from_jax(double_elsewhere, jnp.ones((8, 4)))

@@ -181,6 +181,7 @@ def _given_inputs(file: str | None) -> Mapping[str, Any] | None:
 def _check_before_writing(spmd: Spmd, arrays: Mapping[str, Any] | None, seed: int) -> None:
     from shardwright.runtime.callbacks import check_callbacks
 
+    check_callbacks(spmd.plan.annotated)  # what nobody reads is run too, unsharded
     check_callbacks(spmd.local)
     spmd.inputs(arrays, seed=seed)
 

@@ -172,6 +172,7 @@ class Spmd:
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run or takes too long.
         """
+        check_callbacks(self.plan.annotated)
         check_callbacks(self.local)
         given = self._given(inputs)
         tolerance = Tolerance.given(rtol, atol)
