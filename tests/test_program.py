@@ -193,6 +193,19 @@ def double_elsewhere(x: Any) -> Any:
     return jax.pure_callback(lambda a: np.asarray(a) * 2, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
 
 
+def test_effects_stay_where_only_what_is_dead_reads_their_results() -> None:
+    text = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.custom_call @log(%a) {has_side_effect = true} : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = stablehlo.negate %0 : tensor<8xf32>
+  return %a : tensor<8xf32>
+}
+"""
+    local = sw.load(text).plan().partition().module("local")
+    assert "@log" in local
+    assert "negate" not in local
+
+
 def test_a_call_of_python_that_nobody_reads_is_not_run_unsharded_either() -> None:
     text = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {

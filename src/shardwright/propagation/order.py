@@ -51,7 +51,13 @@ def _order(block: Block) -> None:
         used.update(_reads(op))
     last = block.ops[-1]
     roots = [op for op in block.ops if used.isdisjoint(op.results) and (op is last or not is_pure(op))]
-    block.ops = _each_after_what_it_reads(block.ops, roots)
+    ordered = _each_after_what_it_reads(block.ops, roots)
+    kept = {*ordered, *roots}
+    unread = {op for op in block.ops if op not in kept and not is_pure(op)}  # only what nobody reads reads them
+    if unread:
+        unread.update(roots)
+        ordered = _each_after_what_it_reads(block.ops, [op for op in block.ops if op in unread])
+    block.ops = ordered
     for op in block.ops:
         for region in op.regions:
             _order(region)
