@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from shardwright.errors import ShardingError
+from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.program import from_jax, load
 from shardwright.runtime import Tolerance
 from shardwright.runtime.arrays import Array
-from shardwright.runtime.compare import FACTOR, Noise, compare_output
+from shardwright.runtime.compare import FACTOR, Noise, OutputDifference, compare_output
 from shardwright.runtime.rounding import perturbed
 from shardwright.runtime.unsharded import unsharded
 from shardwright.runtime.wide import is_wide, widen
@@ -178,3 +179,31 @@ def test_a_tolerance_that_is_given_decides() -> None:
     assert Tolerance.given(None, None) is None
     with pytest.raises(ShardingError, match="rtol"):
         Tolerance.given(-1, None)
+
+
+EQUAL_NUMBERS = """
+func.func @main(%x: tensor<65536xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
+      : (tensor<65536xf32>, tensor<f32>) -> tensor<f32>
+  return %sum : tensor<f32>
+}
+"""
+
+
+def _drifting(actual: float, own: float) -> OutputDifference:
+    """A sum that came out as `actual`, and as `own` in a wider type; the reference is exact and moves by nothing."""
+    one = np.float32(1.0)
+    noise = Noise(np.array(1.0), (np.array(one),) * 4, np.array(own))
+    return compare_output(np.array(one), np.array(np.float32(actual)), "sum", noise)
+
+
+def test_sums_of_equal_numbers_may_drift_where_both_agree_in_a_wider_type() -> None:
+    assert _drifting(1.0 + 2e-5, 1.0).ok
+    assert not _drifting(1.0 + 2e-5, 1.0 + 2e-5).ok, "wrong in the wider type too"
+    assert not _drifting(1.0 + 1e-3, 1.0).ok, "further than sums drift"
+
+
+def test_equal_numbers_are_summed_without_a_false_alarm() -> None:
+    spmd = load(EQUAL_NUMBERS).shard(Mesh(x=8), args={"x": "x"}).partition()
+    spmd.verify({"x": np.full(65536, 0.1, np.float32)}).require()
