@@ -18,7 +18,6 @@ BAR = 2.0
 
 def parse(text: str) -> Run:
     from shardwright.ir.context import context, load_module
-    from shardwright.notation import all as _  # noqa: F401  # makes them known
     from shardwright.notation.conversion import as_generic
 
     context()
@@ -29,21 +28,22 @@ def parse(text: str) -> Run:
 def convert(text: str, to: str) -> Run:
     """Everything, parsing and printing included."""
     from shardwright.ir.context import context
-    from shardwright.notation import all as _  # noqa: F401  # makes them known
     from shardwright.notation.conversion import convert_module
+    from shardwright.notation.module_notations import module_notation, notation_of
 
     context()
+    module_notation(to), notation_of(text)  # loaded from here on, which is not measured
     return lambda: convert_module(text, to)
 
 
 def print_as(text: str, to: str) -> Run:
     """What printing the converted module takes."""
     from shardwright.ir.context import module_text
-    from shardwright.notation import all as _  # noqa: F401  # makes them known
-    from shardwright.notation.conversion import module_notations, open_module
+    from shardwright.notation.conversion import open_module
+    from shardwright.notation.module_notations import module_notation
 
     module = open_module(text).module
-    next(entry for entry in module_notations() if entry.name == to).write(module)
+    module_notation(to).write(module)
     return lambda: module_text(module, locations="loc(" in text)
 
 
