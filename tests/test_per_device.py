@@ -139,3 +139,16 @@ def test_a_program_of_partitions_needs_no_mesh() -> None:
 """
     rows = sw.load(text).per_device().run()["result0"]
     assert rows.tolist() == [[device] * 3 for device in range(4)]
+
+
+def test_partitions_and_mesh_must_agree() -> None:
+    text = """module attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["x"=5]>
+  func.func @main() -> tensor<ui32> {
+    %0 = stablehlo.partition_id : tensor<ui32>
+    return %0 : tensor<ui32>
+  }
+}
+"""
+    with pytest.raises(sw.ShardingError, match="of 4 partitions, its mesh @mesh of 5 devices"):
+        sw.load(text).per_device()

@@ -169,9 +169,22 @@ class _Lowering:
 
 
 def _partitions(graph: Graph) -> dict[str, Mesh]:
-    """The devices of a program without a grid: its mesh where it has one, else as many as it has partitions."""
+    """The devices of a program without a grid: its mesh where it has one, else as many as it has partitions.
+
+    Raises:
+        ShardingError: meshes, which replica groups may name, and none of them of so many devices.
+    """
     count = int(decode(graph.attributes.get("mhlo.num_partitions", "1 : i32")))
     meshes = {name: mesh for name, mesh in graph.meshes.items() if mesh.size == count}
+    other = next((mesh for mesh in graph.meshes.values() if mesh.axes), None)
+    if other is not None and not meshes:
+        raise ShardingError(
+            f"the program is of {count} partitions, its mesh @{other.name} of {other.size} devices",
+            op="sdy.mesh",
+            location=graph.locations.source,
+            cause="each device of the mesh runs one partition",
+            remedy="let mhlo.num_partitions be the size of the mesh",
+        )
     return meshes or {"devices": Mesh([("partition", count)], name="devices")}
 
 
