@@ -95,7 +95,7 @@ def test_tiles_are_axes_and_back(text: str, model: str) -> None:
         ),
         ("{maximal device=3}", "{maximal device=3}"),
         ("{manual unknown}", "{manual}"),
-        ("{unreduced shard_like 1}", "{unreduced shard_like 1}"),
+        ("{unreduced shard_like 9223372036854775807}", "{unreduced shard_like 9223372036854775807}"),
         (
             '{metadata={{op_name="a}"},{op_name="b"}} devices=[2,1]0,1 shard_as 3}',
             '{devices=[2,1]0,1 shard_as 3 metadata={{op_name="a}"},{op_name="b"}}}',
@@ -253,6 +253,7 @@ def test_a_text_without_dimensions_needs_a_shape(text: str) -> None:
         ("{devices=[9999999999999999999]0}", 11, "expected a number"),
         ("{devices=[999999999999,999999999999]0}", 11, "multiply"),
         ("{devices=[" + "9" * 6000 + "]0}", 11, "expected a number"),
+        ("{unknown shard_as 9223372036854775808}", 19, "expected a number"),
         ("{devices=[2]0,1 last_tile_dims={foo}}", 33, "unknown subgroup"),
         ("{devices=[2]0,1 last_tile_dims={manual,replicated}}", 1, "2 subgroups"),
         ("{devices=[2,2]<=[4] last_tile_dims={replicated} last_tile_dim_replicate}", 49, "twice"),

@@ -143,7 +143,7 @@ BODIES = {
         "%r = stablehlo.tanh %x {sdy.propagation_edges = #sdy.propagation_edges<[{step-2 = [{"
         '"a" = operand-0 -> [result-0]}]}]>, sdy.sharding_origins = {a = "input: 0"}} : ' + TYPE
     ),
-    "nothing of size 0 is split": (
+    "what is empty is split": (
         '%r = sdy.reshard %x <@m, [{}, {"a"}]> : tensor<0x8xf32>',
         '<@m, [{}, {"a"}]>',
         "tensor<0x8xf32>",

@@ -215,7 +215,6 @@ def test_a_sharding_rule_fits_its_op(rule: str) -> None:
 @pytest.mark.parametrize(
     ("type", "sharding", "words"),
     [
-        ("tensor<0x8x8xf32>", '[{"a"}, {}, {}]', "size 0"),
         ("!stablehlo.token", '[], replicated={"a"}', "non-shaped"),
         ("!stablehlo.token", "[{}]", "non-shaped"),
         ("tensor<*xf32>", "[]", "ranked"),
@@ -226,20 +225,6 @@ def test_shardings_fit_their_types(type: str, sharding: str, words: str) -> None
     said = refused(text)
     assert words in said.message
     assert line(said) == LINE - 1
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        '%r = stablehlo.tanh %x {sdy.sharding = #sdy.sharding_per_value<[<@m, [{}, {"a"}, {}]>]>}',
-        '%r = sdy.sharding_constraint %x <@m, [{}, {"a"}, {}]>',
-        '%r = stablehlo.tanh %x {sdy.sharding = #sdy.sharding_per_value<[<mesh<["q"=32]>, [{}, {"q"}, {}]>]>}',
-    ],
-)
-def test_nothing_of_size_0_is_split(body: str) -> None:
-    said = refused(program(body, type="tensor<8x0x8xf32>"))
-    assert "dimension 1 of size 0" in said.message
-    assert line(said) == LINE
 
 
 @pytest.mark.parametrize(

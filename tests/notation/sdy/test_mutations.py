@@ -25,7 +25,7 @@ _SEEDS_OF_ONE = 8
 
 _OURS_ALONE = re.compile(
     "meshes of different size|a mesh has|at most 18 digits|does not fit (?:its )?axis"
-    "|of size 0 is sharded|is given twice|negative size|the result is unreduced along|given a mesh of one device"
+    "|is given twice|negative size|the result is unreduced along|given a mesh of one device"
 )
 """What is refused here and not there: docs/differences.md."""
 

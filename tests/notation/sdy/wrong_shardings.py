@@ -74,7 +74,6 @@ WRONG_SHARDINGS = {
     "a tuple of two": argument("@mesh, [{}, {}]", "tuple", f"tuple<{TYPE}, {TYPE}>"),
     "a tuple of one": argument("@mesh, [{}, {}]", "static shape", f"tuple<{TYPE}>", "accepts"),
     "a dynamic dimension": argument('@mesh, [{"a"}, {}]', "static shape", "tensor<?x8xf32>", "accepts"),
-    "a dimension of size 0 that is split": argument('@mesh, [{"a"}, {}]', "size 0", "tensor<0x8xf32>", "accepts"),
     "one device and dimensions": argument("@one, [{}, {}]", "maximal|single-device"),
     "a wrong sharding of a result": Wrong(
         f"{MESHES}func.func @main(%x: {TYPE}) -> (\n    {TYPE} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}]>}},\n"

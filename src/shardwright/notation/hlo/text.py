@@ -33,7 +33,7 @@ MAX_DIMS = 60
 """Most dimensions of tiles, and most axes of a mesh, that are read."""
 
 _MAX_SIZE = 10**18
-"""Above any number that is read, and any product of them."""
+"""Above any size or device that is read, and any product of them."""
 
 
 def parse_hlo(text: str) -> HloSharding:
@@ -108,9 +108,9 @@ class _Parser:
         self.advance()
         return True
 
-    def integer(self) -> int:
-        if self.kind != "number" or int(self.token[:19]) >= _MAX_SIZE:
-            self.fail(f"expected a number, got {self.token[:40] or 'the end'!r}", "put a number below 10^18 here")
+    def integer(self, limit: int = _MAX_SIZE, told: str = "10^18") -> int:
+        if self.kind != "number" or int(self.token[:20]) >= limit:
+            self.fail(f"expected a number, got {self.token[:40] or 'the end'!r}", f"put a number below {told} here")
         value = int(self.token)
         self.advance()
         return value
@@ -189,7 +189,7 @@ class _Parser:
                 self.take("=")
                 subgroups = self.subgroups()
             elif word in ("shard_as", "shard_like"):
-                group = (word, self.integer())
+                group = (word, self.integer(2**63, "2^63"))
             else:
                 self.fail(f"unknown item {word!r}", f"one of {', '.join(WHOLE)}, devices=, …", column)
         kind = next((kind for kind in WHOLE if kind in kinds), "tiled")

@@ -3,7 +3,6 @@
 - A collective leaves the unreduced axes of its operand as they are, but for those that an all_reduce or
   reduce_scatter combines.
 - The axes of a manual computation are different ones, and what is no tensor has one type inside and outside.
-- A dimension of size 0 is not sharded.
 - All meshes have the same number of devices, those that shardings spell out too; a mesh of one device, or of none,
   stands apart.
 - What a collective with a kind of reduction does to shardings (see `sdy_newer`), and that the kind is that of its
@@ -22,7 +21,7 @@ from typing import Any, NoReturn
 from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
-from shardwright.ir.locations import LocationTable, position_of
+from shardwright.ir.locations import LocationTable
 from shardwright.ir.ops import SHARDING_ATTRIBUTES
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
@@ -43,7 +42,6 @@ _COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 _OPS = tuple(name.removeprefix("sdy.") for name in (*COLLECTIVES, "sdy.manual_computation"))
 _WORDS = (COLLECTIVE, CARRIED_SHARDING + " ")
 _OP = re.compile(rf"sdy\.(?:{'|'.join(_OPS)})")
-_EMPTY = re.compile(r"tensor<(?:\d+x)*0x")
 _NEGATIVE = re.compile(r"=\s*-\s*[0-9]")
 _SPELT = re.compile(
     rf"{STRING}|(?<!\.)\bmesh(<\s*\[(?:{STRING}|[^\]\"])*\](?:\s*,\s*device_ids\s*=\s*\[[\d,\s]*\])?\s*>)"
@@ -54,19 +52,18 @@ def verify(module: ir.Module, name: str = "-", content: str | bytes | None = Non
     """Check a module that jaxlib has parsed and verified; diagnostics call it `name`.
 
     `content` is the text or bytecode that it was parsed from: one in which none of this occurs is not walked, and in
-    bytecode the sizes of dimensions and factors are not looked at.
+    bytecode the sizes of factors are not looked at.
 
     Raises:
         ShardingError: a constraint that does not hold, with op, line, cause and remedy.
     """
     text = content if isinstance(content, str) else None
-    empty = content is None or (text is not None and _EMPTY.search(text) is not None)
     rules = content is None or (text is not None and "op_sharding_rule<" in text and _NEGATIVE.search(text) is not None)
     misplaced = text is not None and CARRIED_SHARDING + " " in text
-    checker = _Checker(module, name, empty, rules or misplaced)
+    checker = _Checker(module, name, rules or misplaced)
     if text is not None and "mesh<" in text:
         checker.check_meshes(_spelt_meshes(text))
-    if content is None or empty or rules or misplaced or _mentions(content):
+    if content is None or rules or misplaced or _mentions(content):
         checker.check()
 
 
@@ -86,12 +83,11 @@ def _spelt_meshes(text: str) -> Iterator[tuple[Mesh, int]]:
 
 
 class _Checker:
-    """One module; `empty` and `attributes`: whether ops may have dimensions of size 0, or attributes to check."""
+    """One module; `attributes`: whether ops of any dialect may have attributes to check."""
 
-    def __init__(self, module: ir.Module, name: str, empty: bool, attributes: bool) -> None:
+    def __init__(self, module: ir.Module, name: str, attributes: bool) -> None:
         self.module = module
         self.name = name
-        self.empty = empty
         self.attributes = attributes
         self.locations = LocationTable(name)
         self.meshes: dict[str, Mesh] = {}
@@ -128,27 +124,16 @@ class _Checker:
                 self._function(op.operation)
 
     def _function(self, op: Any) -> None:
-        if not op.regions[0].blocks:
-            return
-        body = op.regions[0].blocks[0]
-        if self.empty:
-            for number, argument in enumerate(body.arguments):
-                said, place = self._argument(op, "arg_attrs", number), position_of(argument, op.location)
-                self._check_empty(op, argument.type, said, f"argument {number} of func.func", place)
-            results = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
-            for number, type in enumerate(results):
-                self._check_empty(op, type, self._argument(op, "res_attrs", number), f"result {number} of func.func")
         for block in op.regions[0].blocks:
             self._block(block)
 
     def _block(self, block: Any) -> None:
-        others = self.empty or self.attributes
         for view in block.operations:
             op = view.operation
             name = op.name
             if name[:4] == "sdy." or name == CARRIED_CONSTRAINT:
                 self._sdy(op, name)
-            elif others:
+            elif self.attributes:
                 self._other(op)
             if name[:10] != "stablehlo." or name in _LOOPS:
                 for region in op.regions:
@@ -157,9 +142,6 @@ class _Checker:
 
     def _other(self, op: Any) -> None:
         attributes = op.attributes
-        if self.empty and len(op.results):
-            for value, sharding in zip(op.results, self._results(op), strict=False):
-                self._check_empty(op, value.type, sharding)
         if "sdy.sharding_rule" in attributes and _NEGATIVE.search(str(attributes["sdy.sharding_rule"])):
             self._refuse(op, "a factor of a sharding rule has a negative size", "a size counts elements", "correct it")
         if CARRIED_SHARDING in attributes:
@@ -175,12 +157,6 @@ class _Checker:
             self._manual(op)
         if name in COLLECTIVES or COLLECTIVE in op.attributes:
             self._collective(op, name)
-        if self.empty and len(op.results):
-            for value, sharding in zip(op.results, self._results(op), strict=False):
-                self._check_empty(op, value.type, sharding)
-        if self.empty and name in _COMPUTATIONS and "in_shardings" in op.attributes:
-            for value, sharding in zip(op.operands, self._parse(op.attributes["in_shardings"]), strict=False):
-                self._check_empty(op, value.type, sharding)
 
     def _collective(self, op: Any, name: str) -> None:
         spelt = ir.StringAttr(op.attributes[COLLECTIVE]).value if COLLECTIVE in op.attributes else ""
@@ -231,30 +207,12 @@ class _Checker:
                     "give it one type",
                 )
 
-    def _check_empty(
-        self, op: Any, type: Any, sharding: TensorSharding | None, subject: str = "", place: Any = None
-    ) -> None:
-        if sharding is None:
-            return
-        for number, (size, dim) in enumerate(zip(TensorType.parse(str(type)).dims, sharding.dims, strict=False)):
-            if size == 0 and dim.axes:
-                self._refuse(
-                    op,
-                    f"dimension {number} of size 0 is sharded over {', '.join(axis.name for axis in dim.axes)}",
-                    "there is nothing in it to be split",
-                    f"leave dimension {number} without axes",
-                    subject,
-                    place,
-                )
-
-    def _argument(self, op: Any, rows: str, number: int) -> TensorSharding | None:
-        if rows not in op.attributes:
+    def _argument(self, op: Any, number: int) -> TensorSharding | None:
+        if "arg_attrs" not in op.attributes:
             return None
-        row: Any = ir.DictAttr(op.attributes[rows][number])
+        row: Any = ir.DictAttr(op.attributes["arg_attrs"][number])
         if CARRIED_SHARDING in row:
-            shape: tuple[int, ...] = ()
-            if rows == "arg_attrs":
-                shape = TensorType.parse(str(op.regions[0].blocks[0].arguments[number].type)).dims
+            shape = TensorType.parse(str(op.regions[0].blocks[0].arguments[number].type)).dims
             return self._carrier(row[CARRIED_SHARDING], shape) if shape else None
         return self._parse(row["sdy.sharding"])[0] if "sdy.sharding" in row else None
 
@@ -278,7 +236,7 @@ class _Checker:
             return self._results(owner.operation)[ir.OpResult(value).result_number]
         op, number = owner.owner.operation, ir.BlockArgument(value).arg_number
         if op.name == "func.func":
-            return self._argument(op, "arg_attrs", number)
+            return self._argument(op, number)
         if op.name not in _COMPUTATIONS or "in_shardings" not in op.attributes:
             return None
         outside = self._parse(op.attributes["in_shardings"])[number]
@@ -295,6 +253,6 @@ class _Checker:
     def _carrier(self, attribute: Any, shape: tuple[int, ...]) -> TensorSharding:
         return parse_carrier(ir.StringAttr(attribute).value, shape, self.meshes)
 
-    def _refuse(self, op: Any, message: str, cause: str, remedy: str, name: str = "", place: Any = None) -> NoReturn:
-        where = str(self.locations[self.locations.add(place or op.location)])
+    def _refuse(self, op: Any, message: str, cause: str, remedy: str, name: str = "") -> NoReturn:
+        where = str(self.locations[self.locations.add(op.location)])
         raise ShardingError(message, op=name or op.name, location=where, cause=cause, remedy=remedy)
