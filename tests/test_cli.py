@@ -218,6 +218,22 @@ def test_partition_writes_the_stage_asked_for(folder: Path, stage: str, op: str)
     assert "Memory per device" in text
 
 
+def test_a_program_that_cannot_be_described_is_not_written(folder: Path) -> None:
+    text = """sdy.mesh @m = <["x"=2]>
+    func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{}]>}) -> tensor<4xf32> {
+      %0 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @gone, axes = [#stablehlo.axis_ref<name = "x">]>,
+        use_global_device_ids}> ({
+      ^bb0(%b: tensor<f32>, %c: tensor<f32>):
+        %1 = stablehlo.add %b, %c : tensor<f32>
+        stablehlo.return %1 : tensor<f32>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }"""
+    (folder / "odd.mlir").write_text(text)
+    refused(folder, "partition", "odd.mlir", "--stage", "explicit", "-o", "out.mlir")
+
+
 def test_partition_writes_the_local_module_if_nothing_is_said(folder: Path) -> None:
     assert "tensor<8x16xf32>" in good("partition", "matmul.mlir", *SHARDED).stdout
 

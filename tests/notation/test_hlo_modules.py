@@ -328,3 +328,25 @@ def test_hostile_orders_are_refused_without_being_written_out() -> None:
     found = refusal(lambda: imported(wrapped("\n".join([*lines, "  return %x : tensor<8x16xf32>"]))))
     assert time.perf_counter() - start < 2
     assert "written out" in str(found)
+
+
+def test_negative_groups_get_numbers_that_hlo_has() -> None:
+    groups = "\n".join(f"  sdy.sharding_group %x group_id={number} : tensor<8x16xf32>" for number in (-1, 0, -3))
+    text = exported(wrapped(f"{groups}\n  return %x : tensor<8x16xf32>"))
+    assert re.findall(r"shard_as -?\d+", text) == ["shard_as 2", "shard_as 0", "shard_as 1"]
+    assert imported(text).count("sdy.sharding_group") == 3
+
+
+def test_a_manual_computation_over_axes_of_size_1_goes_there_and_back() -> None:
+    text = """sdy.mesh @mesh = <["a"=1, "b"=2]>
+func.func @main(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"a"} (%y: tensor<8x16xf32>) {
+    %1 = stablehlo.tanh %y : tensor<8x16xf32>
+    sdy.return %1 : tensor<8x16xf32>
+  } : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %0 : tensor<8x16xf32>
+}
+"""
+    again = exported(text)
+    assert "SPMDFullToShardShape" in again
+    assert "manual_axes={}" in imported(again)

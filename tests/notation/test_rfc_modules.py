@@ -522,3 +522,30 @@ def test_a_mesh_without_a_name_is_refused() -> None:
     with pytest.raises(ShardingError, match="the RFC cannot express a mesh without a name") as raised:
         sw.convert(text, to="rfc")
     assert raised.value.diagnostic.op == "func.func"
+
+
+def test_a_device_without_a_mesh_is_refused() -> None:
+    text = """
+    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<[], device_ids=[3]>, []>}) -> tensor<8xf32> {
+      return %a : tensor<8xf32>
+    }
+    """
+    with pytest.raises(ShardingError, match="the RFC cannot express a mesh without a name"):
+        sw.convert(text, to="rfc")
+
+
+def test_what_scalar_bodies_say_is_converted_too() -> None:
+    text = """sdy.mesh @mesh = <["a"=2]>
+func.func @main(%a: tensor<4xf32>, %z: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.reduce(%a init: %z) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %1 = sdy.sharding_constraint %x <@mesh, []> : tensor<f32>
+    %2 = stablehlo.add %1, %y {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>]>} : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }
+  return %0 : tensor<f32>
+}"""
+    rfc = to_rfc(text)
+    assert "sdy." not in rfc
+    again = to_sdy(rfc)
+    assert again.count("sdy.sharding_constraint") == again.count("sdy.sharding_per_value") == 1

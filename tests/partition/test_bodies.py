@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from shardwright.errors import ShardingError
@@ -10,6 +12,7 @@ from shardwright.notation.modules import read, write
 from shardwright.partition import is_explicit, localize, materialize
 from shardwright.partition.materialize import Explicit
 from shardwright.propagation import propagate
+from shardwright.runtime.unsharded import unsharded
 
 SPLIT = '<@mesh, [{}, {"b"}]>'
 WHOLE = "<@mesh, [{}, {}]>"
@@ -82,3 +85,22 @@ def test_requests_in_a_body_are_not_localized_as_they_stand() -> None:
     graph = propagate(read(load_module(program(LAYOUTS["reshard"]))))
     with pytest.raises(ShardingError, match=r"sdy\.\w+ stands in the body of a manual computation"):
         localize(graph)
+
+
+def test_scalar_bodies_keep_nothing_of_layouts() -> None:
+    text = """sdy.mesh @mesh = <["a"=2]>
+func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}]>}, %z: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.reduce(%x init: %z) across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%p: tensor<f32>, %q: tensor<f32>) {
+    %1 = stablehlo.negate %p {mhlo.sharding = "{replicated}"} : tensor<f32>
+    %2 = sdy.sharding_constraint %1 <@mesh, []> : tensor<f32>
+    %3 = stablehlo.subtract %q, %2 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>]>} : tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }
+  return %0 : tensor<f32>
+}"""
+    for graph in (localize(explicit(text).graph), unsharded(read(load_module(text)))):
+        local = str(write(graph, shardings=False))
+        assert "sdy.sharding" not in local
+        assert "mhlo.sharding" not in local
+        assert re.search(r"subtract %arg3, %\d", local)

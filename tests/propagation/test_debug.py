@@ -155,3 +155,12 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
     graph = read(load_module(text))
     ours = propagate_only(graph, debug_sharding_origins=True, debug_propagation_edge_sharding=True)
     assert _notes(ours) == _notes(read(load_module(theirs)))
+
+
+def test_axes_of_a_mesh_that_each_sharding_spells_out_are_noted() -> None:
+    text = """func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=4]>, [{"x":(1)2}]>}) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}"""
+    made = propagate_only(read(load_module(text)), debug_propagation_edge_sharding=True)
+    assert any('"x":(1)2' in note for note in _notes(made).values())

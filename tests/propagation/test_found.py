@@ -207,6 +207,21 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
     assert str(load_module(written)) == written
 
 
+def test_an_edge_without_a_sharding_takes_no_axis_twice() -> None:
+    text = """sdy.mesh @mesh = <["a"=2, "b"=4]>
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"a"}], unreduced={"b"}>] out_shardings=[<@mesh, [{"a"}]>] manual_axes={"a"} (%b: tensor<4xf32>) {
+    %1 = sdy.data_flow_edge %b : tensor<4xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{"b"}]> : tensor<4xf32>
+    sdy.return %2 : tensor<4xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}"""
+    written = str(write(propagate(read(load_module(text)))))
+    assert 'in_shardings=[<@mesh, [{"a", "b"}]>]' in written  # as in the C++, which forgets what was unreduced
+    assert str(load_module(written)) == written
+
+
 def test_an_edge_along_which_no_data_flows_is_refused() -> None:
     text = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %a : tensor<8xf32>

@@ -262,8 +262,8 @@ def progress() -> Iterator[Clock]:
 def deliver(given: Given, text: str, output: str | None, describe: Callable[[], Summary]) -> None:
     """The module to its file and the summary to standard output; without a file the module takes its place."""
     if output is not None and not is_standard_output(output):
-        path = write_file(output, text)
-        answer(given, {**describe(), "written": {"module": str(path)}})
+        summary = describe()  # before the file is there: what cannot be described is refused
+        answer(given, {**summary, "written": {"module": str(write_file(output, text))}})
     elif given.as_json:
         answer(given, describe())
     else:

@@ -1,4 +1,4 @@
-"""Bodies of manual computations: programs for one device, taken over as they stand.
+"""Bodies of manual computations, and scalar ones: programs for one device, taken over as they stand.
 
 Along the axes that a computation leaves free every device computes the whole body. What asks for a layout in it asks
 for one along such axes: it changes no value, and nothing is left of it.
@@ -6,11 +6,15 @@ for one along such axes: it changes no value, and nothing is left of it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.signature import Body, BodyOp, Signature
+from shardwright.memo import memoize
 from shardwright.partition.emit import SDY_COLLECTIVES
 
-__all__ = ["LAYOUTS", "copied_body"]
+__all__ = ["LAYOUTS", "SHARDING_NAMES", "copied_body", "plain_bodies"]
 
 LAYOUTS = frozenset(
     {
@@ -26,6 +30,10 @@ LAYOUTS = frozenset(
 """Ops whose result is their operand in another layout."""
 
 
+SHARDING_NAMES = frozenset({"mhlo.sharding", "sdy.sharding"})
+"""Attributes that say how whole tensors lie."""
+
+
 def copied_body(source: Graph, target: Graph, block: Block) -> Block:
     """The body of a manual computation of `source`, written for `target`, without what asks for layouts.
 
@@ -33,6 +41,28 @@ def copied_body(source: Graph, target: Graph, block: Block) -> Block:
         ShardingError: there is a manual computation in it.
     """
     return _Copier(source, target).block(block)
+
+
+@memoize
+def plain_bodies(signature: Signature) -> Signature:
+    """The same op; its bodies, which compute on scalars, ask for no layouts."""
+    return replace(signature, bodies=tuple(map(_plain, signature.bodies)))
+
+
+def _plain(body: Body) -> Body:
+    numbers = list(range(len(body.arguments)))
+    count = len(numbers)
+    ops: list[BodyOp] = []
+    for op in body.ops:
+        operands = tuple(numbers[number] for number in op.operands)
+        if op.name in LAYOUTS:
+            numbers += operands
+            continue
+        attributes = tuple((name, text) for name, text in op.attributes if name not in SHARDING_NAMES)
+        ops.append(BodyOp(op.name, attributes, operands, op.results, tuple(map(_plain, op.bodies))))
+        numbers += range(count, count + len(op.results))
+        count += len(op.results)
+    return Body(body.arguments, tuple(ops))
 
 
 class _Copier:

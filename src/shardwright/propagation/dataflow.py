@@ -178,12 +178,15 @@ def without_manual_axes(sharding: TensorSharding, manual: tuple[str, ...]) -> Te
 
 
 def with_manual_axes(boundary: TensorSharding, inside: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
-    """What is seen outside: the manual axes of `boundary`, then the free axes of `inside`."""
+    """What is seen outside: the manual axes of `boundary`, and of each kind then the free axes of `inside`."""
     dims = tuple(
         DimSharding(at.axes[: _manual_count(at.axes, manual)] + free.axes, free.open, free.priority)
         for at, free in zip(boundary.dims, inside.dims, strict=True)
     )
-    return TensorSharding(inside.mesh, dims, boundary.replicated, boundary.partial)
+    replicated = tuple(axis for axis in boundary.replicated if _is_manual(axis, manual))
+    partial = tuple(p for p in boundary.partial if _is_manual(p.axis, manual)) + inside.partial
+    ordered = tuple(sorted(partial, key=lambda p: inside.mesh.sort_key(p.axis)))
+    return with_replicated(TensorSharding(inside.mesh, dims, replicated, ordered), inside.replicated)
 
 
 def with_replicated(sharding: TensorSharding, axes: Axes) -> TensorSharding:

@@ -84,7 +84,9 @@ class _Writer:
         self.results: list[dict[str, str]] = [dict(entries) for entries in graph.main.result_attributes]
         self.main = graph.main
         self.makers = {op.results[0]: op for op in record.ops if op.name in (EDGE, CONSTRAINT)}
-        self.mesh = next((mesh for mesh in graph.meshes.values() if mesh.axes), Mesh())
+        shardings = (sharding for sharding in self.working.shardings if sharding is not None)
+        meshes = (*graph.meshes.values(), *(sharding.mesh for sharding in shardings))  # or spelt out in each sharding
+        self.mesh = next((mesh for mesh in meshes if mesh.axes), Mesh())
 
     def finish(self) -> None:
         self.main.argument_attributes = self.arguments

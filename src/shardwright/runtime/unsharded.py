@@ -5,11 +5,11 @@ from __future__ import annotations
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
+from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
 
 __all__ = ["unsharded"]
 
 _NO_RESULT = frozenset({"sdy.sharding_group"})
-_HINTS = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
 def unsharded(graph: Graph) -> Graph:
@@ -71,7 +71,7 @@ class _Unsharded:
         if name.startswith("sdy.") and len(operands) == 1 and len(op.results) == 1:
             self.values[op.results[0]] = operands[0]
             return
-        signature = op.signature
+        signature = plain_bodies(op.signature) if op.signature.bodies else op.signature
         if name == "sdy.constant":
             signature = Signature("stablehlo.constant", signature.attributes, (), signature.results)
         regions = tuple(self.block(region) for region in op.regions)
@@ -79,4 +79,4 @@ class _Unsharded:
 
 
 def _plain(attributes: dict[str, str]) -> dict[str, str]:
-    return {name: text for name, text in attributes.items() if name not in _HINTS}
+    return {name: text for name, text in attributes.items() if name not in SHARDING_NAMES}

@@ -43,6 +43,7 @@ def test_strings_comments_and_names_are_no_ops(text: str) -> None:
     ("text", "expected"),
     [
         ("shard.grid @g(shape = 2)", GRID),
+        (f"shard.grid @g(shape = {2**63 - 1})", GRID.replace(": 2>", f": {2**63 - 1}>")),
         ("\t shard.grid\t@g ( shape=2 )\t// x", f"\t {GRID}\t// x"),
         ("shard.grid @g // why\n // and\n (shape = 2) loc(#loc1)\r\n", f"{GRID}\n\n loc(#loc1)\r\n"),
         ("shard.grid @g(shape = 2) loc(#loc1)", f"{GRID} loc(#loc1)"),

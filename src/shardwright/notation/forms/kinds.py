@@ -211,7 +211,7 @@ def _dimension(cursor: Cursor) -> int:
     token = cursor.match(_DIMENSION)
     if not token:
         cursor.refuse("Failed parsing dimension list", "write sizes with x between them: 2x4, or 2x? where unknown")
-    if len(token) > 18:
+    if token != "?" and int(token[:20]) >= 2**63:
         cursor.at = start
         cursor.refuse("the size does not fit in 64 bits")
     return DYNAMIC if token == "?" else int(token)

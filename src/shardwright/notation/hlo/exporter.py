@@ -70,6 +70,7 @@ class Exporter:
         self.manual: Callable[[Any], Axes] = lambda op: ()
         self._texts: dict[Any, tuple[HloSharding | None, ...]] = {}
         self._ready: dict[Any, Any] = {}
+        self._numbers: dict[int, int] = {}
 
     def run(self) -> None:
         """Rewrite the module."""
@@ -85,6 +86,7 @@ class Exporter:
             for name in ("sdy.sharding_constraint", "sdy.reshard"):
                 for op in self.ops.get(name, []):
                     self._constraint(op)
+            self._number_groups()
             for op in self.ops.get("sdy.sharding_group", []):
                 self._group(op)
             for function in self.functions.values():
@@ -216,8 +218,14 @@ class Exporter:
         op.results[0].replace_all_uses_with(made.results[0])
         erase(op)
 
+    def _number_groups(self) -> None:
+        """Groups keep their numbers but for negative ones, which HLO has not."""
+        given = {op.attributes["group_id"].value for op in self.ops.get("sdy.sharding_group", [])}
+        free = (number for number in itertools.count() if number not in given)
+        self._numbers = {number: next(free) if number < 0 else number for number in sorted(given)}
+
     def _group(self, op: Any) -> None:
-        number = op.attributes["group_id"].value
+        number = self._numbers[op.attributes["group_id"].value]
         text = str(HloSharding("unknown", group=("shard_as", number)))
         kept = {"has_side_effect": ir.BoolAttr.get(True)}
         _call("Sharding", op.operands[0], op.operands[0].type, text, "", op, kept)

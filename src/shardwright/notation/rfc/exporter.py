@@ -118,7 +118,7 @@ class Exporter:
         """
         found = self._layouts.get(sharding)
         if found is None:
-            if sharding.mesh.axes and self.meshes.get(sharding.mesh.name) != sharding.mesh:
+            if self.meshes.get(sharding.mesh.name) != sharding.mesh:
                 raise ShardingError(
                     "the RFC cannot express a mesh without a name",
                     cause=f"sharding {sharding!r} of {sharding.mesh!r}",

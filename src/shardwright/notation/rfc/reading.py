@@ -10,7 +10,6 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
-from shardwright.ir.ops import BODY_OPS
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc.layouts import ENCODED, Layout, layout, rank_of, symbol_text
@@ -19,8 +18,7 @@ from shardwright.notation.scan import axes_at
 from shardwright.notation.sdy.sharding import print_sharding, print_shardings
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
-_SKIP, _ADVANCE = ir.WalkResult.SKIP, ir.WalkResult.ADVANCE
-_WITH_BODIES = BODY_OPS | {name.replace("stablehlo.", "mhlo.", 1) for name in BODY_OPS}
+_ADVANCE = ir.WalkResult.ADVANCE
 
 __all__ = ["Function", "Reading", "Said", "Statement", "entries_of", "located", "ops_of", "sharding_on", "told"]
 
@@ -94,13 +92,12 @@ class Function:
 
 
 def ops_of(function: Any) -> list[tuple[str, Any]]:
-    """All ops in an op with their names, those of regions after the op that has them, but no scalar bodies."""
+    """All ops in an op with their names, those of regions after the op that has them."""
     found: list[tuple[str, Any]] = []
 
     def visit(op: Any) -> Any:
-        name = op.name
-        found.append((name, op))
-        return _SKIP if name in _WITH_BODIES else _ADVANCE
+        found.append((op.name, op))
+        return _ADVANCE
 
     walk(function, visit, outer_first=True)  # iterating over blocks looks for a Python module of `mesh` each time
     return found[1:]

@@ -7,6 +7,7 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
+from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
 from shardwright.partition.localize.local import Local, device_mesh, local_type
 from shardwright.partition.localize.manual import inline
 from shardwright.partition.localize.registry import Shardings, localize_op
@@ -18,7 +19,6 @@ __all__ = ["localize"]
 _RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 _UNRESOLVED = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
 _DROPPED = frozenset({"sdy.sharding_group"})
-_GLOBAL_ONLY = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
 @uncollected
@@ -138,7 +138,9 @@ class _Localizer:
         else:
             signature = op.signature
             if not op.results:  # it may state a sharding of its own
-                signature = signature.replace(**dict.fromkeys(_GLOBAL_ONLY))
+                signature = signature.replace(**dict.fromkeys(SHARDING_NAMES))
+            if signature.bodies:
+                signature = plain_bodies(signature)
             results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
         self.values.update(zip(op.results, results, strict=True))
 
@@ -177,4 +179,4 @@ class _Localizer:
 
 
 def _local_attributes(attributes: dict[str, str]) -> dict[str, str]:
-    return {name: text for name, text in attributes.items() if name not in _GLOBAL_ONLY}
+    return {name: text for name, text in attributes.items() if name not in SHARDING_NAMES}
