@@ -25,6 +25,7 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc.options import FUNCTION_MESH
+from shardwright.notation.sdy.names import symbol_name
 from shardwright.propagation.annotations import RESHARD, Annotations
 from shardwright.propagation.boundary import outermost
 from shardwright.propagation.derivation import Completion, Decision, Dropped, Origin, Said, Statement, copied
@@ -71,7 +72,7 @@ def complete(graph: Graph, record: Recording | None = None) -> Graph:
                 cause="the RFC has annotations of values and uses only",
                 remedy="use another strategy",
             )
-    named = graph.main.attributes.get(FUNCTION_MESH, "").removeprefix("@").strip('"')
+    named = symbol_name(graph.main.attributes.get(FUNCTION_MESH, ""))
     completer = _Completer(graph, graph.meshes.get(named, meshes[0]))
     made = completer.run()
     if record is not None:

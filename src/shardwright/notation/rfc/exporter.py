@@ -21,6 +21,7 @@ from shardwright.notation.rfc.options import EXPLICIT, FUNCTION_MESH, OPTION
 from shardwright.notation.rfc.reading import entries_of, located, ops_of
 from shardwright.notation.scan import layout as closed_layout
 from shardwright.notation.scan import positions
+from shardwright.notation.sdy.names import symbol_name
 from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.sharding import TensorSharding
 
@@ -137,7 +138,7 @@ class Exporter:
     def _function_mesh(self, function: Any, ops: list[tuple[str, Any]]) -> str:
         """The mesh that the function names from now on: what it said, or the first that it uses."""
         if FUNCTION_MESH in function.attributes:
-            symbol = str(function.attributes[FUNCTION_MESH]).removeprefix("@").strip('"')
+            symbol = symbol_name(str(function.attributes[FUNCTION_MESH]))
             del function.attributes[FUNCTION_MESH]
         elif len(self.meshes) > 1:
             symbol = self._first_mesh(function, ops)

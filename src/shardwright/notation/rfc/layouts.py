@@ -15,6 +15,7 @@ from functools import lru_cache
 from shardwright.errors import ShardingError
 from shardwright.notation.rfc.sharding import PREFIX
 from shardwright.notation.scan import Scanner
+from shardwright.notation.sdy.names import symbol_name
 
 __all__ = ["ENCODED", "Layout", "Lists", "checked", "layout", "rank_of", "spelled_lists", "symbol_text", "trimmed"]
 
@@ -73,7 +74,7 @@ def layout(text: str, rank: int) -> Layout:
     if wrapped:
         scan.take(">")
     scan.end()
-    return checked(symbol[1:].strip('"') if symbol else "", lists, rank)
+    return checked(symbol_name(symbol) if symbol else "", lists, rank)
 
 
 def checked(symbol: str, lists: Lists, rank: int) -> Layout:

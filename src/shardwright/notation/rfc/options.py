@@ -22,6 +22,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation.rfc.layouts import Layout, layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.reading import located, ops_of, sharding_on
+from shardwright.notation.sdy.names import symbol_name
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_sharding, print_shardings
 from shardwright.sharding import TensorSharding, replicated
 
@@ -180,7 +181,7 @@ def apply_options(module: Any, name: str = "-") -> None:
 def _mesh_of(function: Any, meshes: Mapping[str, Mesh]) -> Mesh | None:
     for key in (FUNCTION_MESH, "mesh_cluster"):
         if key in function.attributes:
-            return meshes.get(str(function.attributes[key]).removeprefix("@").strip('"'))
+            return meshes.get(symbol_name(str(function.attributes[key])))
     return next(iter(meshes.values()), None) if len(meshes) == 1 else None
 
 

@@ -15,6 +15,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation.rfc.layouts import ENCODED, Layout, layout, rank_of, symbol_text
 from shardwright.notation.rfc.mesh import Cluster, line_at, line_of
 from shardwright.notation.scan import axes_at
+from shardwright.notation.sdy.names import symbol_name
 from shardwright.notation.sdy.sharding import print_sharding, print_shardings
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
@@ -135,7 +136,7 @@ class Reading:
     def _function_mesh(self, op: Any) -> str:
         if "mesh_cluster" not in op.attributes:
             return next(iter(self.clusters)) if len(self.clusters) == 1 else ""
-        symbol = str(op.attributes["mesh_cluster"]).removeprefix("@").strip('"')
+        symbol = symbol_name(str(op.attributes["mesh_cluster"]))
         if symbol not in self.clusters:
             raise ShardingError(
                 f"there is no cluster {symbol_text(symbol)}",
