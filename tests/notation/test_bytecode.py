@@ -54,6 +54,17 @@ def test_bytecode_is_read_as_the_text_is(text: str) -> None:
     assert read.notation == open_module(text).notation
 
 
+def test_bytecode_with_annotations_of_no_cluster_is_of_the_rfc() -> None:
+    text = """func.func @f(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = mesh.annotate %a {required = true, sharding = [[0]]} : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+    for content in (text, bytecode(generic(text))):
+        with pytest.raises(ShardingError, match="names no cluster"):
+            open_module(content)
+
+
 def test_bytecode_with_shardings_of_no_grid_is_of_the_dialect() -> None:
     text = """func.func @f(%a: tensor<8xf32>, %s: !shard.sharding) -> tensor<8xf32> {
   %0 = shard.shard %a to %s : tensor<8xf32>

@@ -34,17 +34,18 @@ _MARKS = (
     re.compile(r"mesh\.(?<!\wmesh\.)(?:cluster|annotate|sub_cluster|local_split|idx|size)\b(?!\s*=)"),
     re.compile(r"mesh_cluster(?<!\wmesh_cluster)\s*="),
 )
+_OWN_OP = re.compile(rb"\0(?:cluster|annotate|sub_cluster|local_split)\0")
 _ENCODED = re.compile(r'tensor<(?<!\wtensor<)[^<>"]*,\s*#mesh\.shard<')
 
 
 def looks_like(text: str | bytes) -> bool:
     """Whether a module is in the form of the RFC: it has clusters, annotations or distributed tensors.
 
-    Upstream's older dialect is called `mesh` as well, and shares names of collectives; it has none of these. Bytecode
-    is known by the attribute of its functions.
+    Upstream's older dialect is called `mesh` as well, and shares names of collectives; it has none of these. Bytecode,
+    which has names without their dialect, is known by the attribute of its functions and by the ops of its own.
     """
     if isinstance(text, bytes):
-        return b"mesh_cluster" in text
+        return b"mesh_cluster" in text or (b"mesh\0" in text and _OWN_OP.search(text) is not None)
     return any(mentions(mark, text) for mark in _MARKS) or ("#mesh.shard<" in text and mentions(_ENCODED, text))
 
 
