@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from shardwright.cli import cli
 from shardwright.errors import ShardingError
 from shardwright.notation import registry
-from shardwright.notation.registry import Notation, Shape
+from shardwright.notation.notation import Notation, Shape
 from shardwright.sharding import TensorSharding
 
 ROWS = ("--sharding", '<@mesh, [{"x"}, {}]>', "--shape", "4x3", "--mesh", "x=2")

@@ -14,7 +14,8 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.notation.registry import Shape, notation
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import notation
 from shardwright.notation.shard.sharding import print_sharding as print_shard
 from shardwright.sharding import TensorSharding
 from tests.notation.test_hlo_xla import DEVICES, ask_xla, held

@@ -11,8 +11,9 @@ import pytest
 import shardwright as sw
 from shardwright.ir.graph import Graph
 from shardwright.notation.conversion import convert_module, open_module
-from shardwright.notation.module_notations import mentions, module_notation_names, notation_of
+from shardwright.notation.module_notations import module_notation_names, notation_of
 from shardwright.notation.modules import read
+from shardwright.notation.notation import mentions
 from shardwright.sharding import TensorSharding, replicated
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, axes_size
-from shardwright.notation.registry import Shape, parse_text, print_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import parse_text, print_text
 from shardwright.sharding import DimSharding, TensorSharding
 from tests.notation.test_rfc import PROPERTY, attempt, is_value_or_diagnostic, layouts, mangled, slices
 from tests.reshard.strategies import meshes, shardings

@@ -18,7 +18,8 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.notation.registry import Shape, notation, notation_names, notations, parse_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import notation, notation_names, notations, parse_text
 from shardwright.sharding import TensorSharding
 from tests.notation.grammars import GRAMMARS
 

@@ -12,7 +12,8 @@ from jax.sharding import PartitionSpec
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.registry import Shape, parse_text, print_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import parse_text, print_text
 from shardwright.sharding import DimSharding, TensorSharding
 from tests.notation.test_rfc import PROPERTY, is_value_or_diagnostic, layouts, mangled, slices
 

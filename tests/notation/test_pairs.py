@@ -19,7 +19,8 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.notation.hlo.sharding import named_hlo
-from shardwright.notation.registry import Shape, notation, notation_names, parse_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import notation, notation_names, parse_text
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 SEED = int(os.environ.get("SHARDWRIGHT_SEED", "0"))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, axes_size
 from shardwright.notation import dtensor, jax, rfc, sdy, shard  # noqa: F401  # makes them known
-from shardwright.notation.registry import Shape, notation, parse_text, print_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import notation, parse_text, print_text
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from tests.reshard.strategies import meshes
 

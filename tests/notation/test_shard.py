@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, axes_size
-from shardwright.notation.registry import Shape, notation, notations, parse_text, print_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import notation, notations, parse_text, print_text
 from shardwright.notation.shard.sharding import print_sharding
 from shardwright.sharding import DimSharding, TensorSharding
 from tests.notation.test_rfc import PROPERTY, is_value_or_diagnostic, layouts, mangled, slices

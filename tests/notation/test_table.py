@@ -9,7 +9,8 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.notation import registry
-from shardwright.notation.registry import Notation, Shape, notation, notation_names
+from shardwright.notation.notation import Notation, Shape
+from shardwright.notation.registry import notation, notation_names
 from shardwright.notation.table import Feature, attempt, features, table
 from shardwright.sharding import TensorSharding
 from tools.notations import FILE, main, render

@@ -19,7 +19,7 @@ from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import is_standard_output, write_file
 from shardwright.frontends.specs import GRAMMAR, parse_argument_option, parse_mesh_option
-from shardwright.notation.registry import Shape
+from shardwright.notation.notation import Shape
 from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary

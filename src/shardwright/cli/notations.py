@@ -14,7 +14,8 @@ from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.files import is_standard_output, write_file
 from shardwright.frontends.specs import parse_mesh_option
 from shardwright.notation.module_notations import module_notation_names, notation_of
-from shardwright.notation.registry import Shape, notation_names, parse_text, print_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import notation_names, parse_text, print_text
 from shardwright.report.devices import describe_mesh, mesh_line
 from shardwright.report.layout import Page, console
 from shardwright.report.summary import Summary

@@ -18,7 +18,8 @@ from dataclasses import replace
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session
 from shardwright.mesh import Mesh
-from shardwright.notation.registry import Shape, parse_text
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import parse_text
 from shardwright.notation.sdy import sharding as sdy
 from shardwright.notation.sdy.names import STRING, symbol_name
 from shardwright.notation.shard import sharding as shard

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from shardwright.ir.context import as_text, ir, load_module, module_text
 from shardwright.memo import uncollected
-from shardwright.notation.module_notations import ModuleNotation, module_notation, notation_of
+from shardwright.notation.module_notations import module_notation, notation_of
+from shardwright.notation.notation import ModuleNotation
 
 __all__ = ["Opened", "as_generic", "convert_module", "open_module"]
 

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, axes_size
-from shardwright.notation.registry import Notation, Shape
+from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.scan import Scanner
 from shardwright.notation.shard.sharding import ceil_cuts
 from shardwright.sharding import DimSharding, Partial, TensorSharding

@@ -25,7 +25,7 @@ from typing import NoReturn
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
-from shardwright.notation.registry import Notation, Shape
+from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.scan import Scanner
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted

@@ -6,43 +6,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.lazy import loaded
+from shardwright.notation.notation import ModuleNotation
 
-if TYPE_CHECKING:
-    from shardwright.ir.context import ir
-
-__all__ = ["ModuleNotation", "mentions", "module_notation", "module_notation_names", "notation_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleNotation:
-    """One way to write a module's shardings down.
-
-    Attributes:
-        name: What `--to` calls it.
-        title: What it is, in a few words.
-        looks_like: Whether a text (as bytes: bytecode) is of this notation, by a scan.
-        generic: Its text, and the name of the file, → text that jaxlib parses, each op still on its line. Raises
-            `ShardingError` for what the dialect forbids.
-        read: A module as jaxlib parsed it, the name of the file, and what jaxlib parsed → the same module in `sdy`, in
-            place. Raises `ShardingError` for what the dialect forbids and sdy and its carriers cannot hold.
-        write: A module in `sdy` → the same module in this notation, in place.
-        spell: What jaxlib prints → the notation's own syntax.
-    """
-
-    name: str
-    title: str
-    looks_like: Callable[[str | bytes], bool]
-    generic: Callable[[str, str], str]
-    read: Callable[[ir.Module, str, str | bytes], None]
-    write: Callable[[ir.Module], None]
-    spell: Callable[[str], str]
+__all__ = ["module_notation", "module_notation_names", "notation_of"]
 
 
 class _Entry(NamedTuple):
@@ -72,29 +42,6 @@ _ENTRIES = {
 }
 """By name, in the order in which texts are tried: first those with ops that MLIR alone cannot parse, which may have
 attributes of sdy as well. All others are written from `sdy` and read into it."""
-
-_PASSED = re.compile(r'"(?:[^"\\\n]|\\.)*"(?P<op>\s*\()?|//[^\n]*')
-"""Strings and comments; a string that a parenthesis follows is the name of an op in generic form."""
-
-
-def _kept(match: re.Match[str]) -> str:
-    return match[0] if match["op"] else ""
-
-
-def mentions(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether `pattern`, which stays within a line, occurs in a module's text outside comments and strings.
-
-    One that begins with letters is looked for some forty times as fast as one that begins with a word boundary.
-    """
-    at = pattern.search(text)
-    while at is not None:
-        start = text.rfind("\n", 0, at.start()) + 1
-        end = text.find("\n", at.end())
-        end = len(text) if end < 0 else end
-        if pattern.search(_PASSED.sub(_kept, text[start:end])) is not None:
-            return True
-        at = pattern.search(text, end)
-    return False
 
 
 def module_notation_names() -> tuple[str, ...]:

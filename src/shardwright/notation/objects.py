@@ -20,11 +20,9 @@ from typing import Any, NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.notation.notation import Shape
 
-__all__ = ["Shape", "Unwrapped", "shape_of", "unwrap"]
-
-Shape = tuple[int, ...]
-"""Sizes of the tensor's dimensions, in elements."""
+__all__ = ["Unwrapped", "shape_of", "unwrap"]
 
 _ATTRIBUTE = re.compile(r'(?:mhlo|sdy)\.sharding\s*=\s*(?P<quote>"?)(?P<text>.*)(?P=quote)$', re.DOTALL)
 _CALL = re.compile(r"(?P<name>NamedSharding|GSPMDSharding|DTensorSpec|Spec)\((?P<inside>.*)\)$", re.DOTALL)

@@ -11,38 +11,17 @@ Each is loaded when it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from shardwright.errors import ShardingError
 from shardwright.lazy import loaded
 from shardwright.mesh import Mesh
-from shardwright.notation.objects import Shape, shape_of, unwrap
+from shardwright.notation.notation import Notation, Shape
+from shardwright.notation.objects import shape_of, unwrap
 from shardwright.sharding import TensorSharding
 from shardwright.words import kind_of
 
-__all__ = ["Notation", "Shape", "notation", "notation_names", "notations", "parse_text", "print_text"]
-
-
-@dataclass(frozen=True, slots=True)
-class Notation:
-    """One way to write a sharding down.
-
-    Attributes:
-        name: What `--to` calls it.
-        title: What it is, in a few words.
-        looks_like: Whether a text is of this notation, by a glance at how it begins.
-        parse: Text → model, for a tensor of this shape (`None`: unknown) on this mesh (`None`: derive one if the text
-            says enough). Raises `ShardingError` for malformed text, saying where, and for what the mesh cannot express.
-        print: Model → canonical text, for a tensor of this shape. Raises `ShardingError` naming what it cannot express.
-    """
-
-    name: str
-    title: str
-    looks_like: Callable[[str], bool]
-    parse: Callable[[str, Shape | None, Mesh | None], TensorSharding]
-    print: Callable[[TensorSharding, Shape | None], str]
-
+__all__ = ["notation", "notation_names", "notations", "parse_text", "print_text"]
 
 _HOMES = {
     "sdy": "shardwright.notation.sdy.sharding:NOTATION",

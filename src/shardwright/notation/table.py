@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.notation.registry import Shape, notation, notation_names
+from shardwright.notation.notation import Shape
+from shardwright.notation.registry import notation, notation_names
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
 
 __all__ = ["Cell", "Feature", "Witness", "attempt", "features", "table"]

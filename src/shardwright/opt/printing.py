@@ -9,7 +9,8 @@ import sys
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import is_standard_output, write_file
 from shardwright.ir.context import ir
-from shardwright.notation.module_notations import ModuleNotation, notation_of
+from shardwright.notation.module_notations import notation_of
+from shardwright.notation.notation import ModuleNotation
 from shardwright.opt.flags import Settings
 from shardwright.process import finish_output, forget
 

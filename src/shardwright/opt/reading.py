@@ -12,7 +12,8 @@ from shardwright.frontends.files import standard_input
 from shardwright.ir.context import check_text, context, ir, load_module
 from shardwright.ir.walk import walk
 from shardwright.notation.conversion import as_generic
-from shardwright.notation.module_notations import ModuleNotation, notation_of
+from shardwright.notation.module_notations import notation_of
+from shardwright.notation.notation import ModuleNotation
 from shardwright.opt.diagnostics import Text
 
 __all__ = ["OUR_DIALECTS", "Generic", "decoded", "read_input", "read_module"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, to_custom, to_generic
-from shardwright.notation.module_notations import mentions
+from shardwright.notation.notation import mentions
 
 TYPE = "tensor<4xf32>"
 LINES = (

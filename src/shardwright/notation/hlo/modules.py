@@ -29,7 +29,7 @@ from shardwright.ir.context import ir
 from shardwright.memo import uncollected
 from shardwright.notation.hlo.exporter import Exporter
 from shardwright.notation.hlo.importer import Importer
-from shardwright.notation.module_notations import ModuleNotation
+from shardwright.notation.notation import ModuleNotation
 
 __all__ = ["export_module", "import_module", "looks_like"]
 

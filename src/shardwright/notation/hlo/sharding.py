@@ -38,7 +38,7 @@ from shardwright.notation.hlo.tiles import (
     expand,
     order_size,
 )
-from shardwright.notation.registry import Notation, Shape
+from shardwright.notation.notation import Notation, Shape
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
 from shardwright.words import counted
 

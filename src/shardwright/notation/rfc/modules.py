@@ -21,7 +21,7 @@ from shardwright.ir.locations import read_location
 from shardwright.notation.forms.bytecode import verify_bytecode
 from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.texts import to_custom, to_generic
-from shardwright.notation.module_notations import ModuleNotation, mentions
+from shardwright.notation.notation import ModuleNotation, mentions
 from shardwright.notation.rfc.exporter import Exporter
 from shardwright.notation.rfc.importer import import_shardings, is_per_device
 from shardwright.notation.rfc.mesh import line_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from shardwright.ir.context import ir
-from shardwright.notation.module_notations import ModuleNotation, mentions
+from shardwright.notation.notation import ModuleNotation, mentions
 from shardwright.notation.sdy.newer import prepare
 from shardwright.notation.sdy.verify import verify
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh
-from shardwright.notation.registry import Notation, Shape
+from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.sdy.names import SYMBOL, quoted, symbol, symbol_name
 from shardwright.notation.sdy.parser import Parser
 from shardwright.sharding import DimSharding, TensorSharding

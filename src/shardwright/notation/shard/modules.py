@@ -24,7 +24,7 @@ from shardwright.notation.forms.bytecode import verify_bytecode
 from shardwright.notation.forms.canonical import canonicalize
 from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom, to_generic
-from shardwright.notation.module_notations import ModuleNotation, mentions
+from shardwright.notation.notation import ModuleNotation, mentions
 from shardwright.notation.shard.exporter import export_module
 from shardwright.notation.shard.importer import import_module
 

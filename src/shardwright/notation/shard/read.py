@@ -11,7 +11,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh, axes_size
-from shardwright.notation.registry import Shape
+from shardwright.notation.notation import Shape
 from shardwright.notation.shard import sharding as shard
 from shardwright.sharding import DimSharding, TensorSharding
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh, axes_size
-from shardwright.notation.registry import Notation, Shape
+from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.rfc.sharding import KEYWORD, PREFIX
 from shardwright.notation.scan import Scanner, axes_at, layout, named, positions, symbol_of
 from shardwright.sharding import DimSharding, Partial, TensorSharding

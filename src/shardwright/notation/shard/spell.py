@@ -10,7 +10,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import axes_size
-from shardwright.notation.registry import Shape
+from shardwright.notation.notation import Shape
 from shardwright.notation.shard import sharding as shard
 from shardwright.notation.shard.read import static_shape
 from shardwright.sharding import TensorSharding
