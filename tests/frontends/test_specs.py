@@ -12,13 +12,8 @@ from hypothesis import strategies as st
 from jax.sharding import PartitionSpec as P
 
 from shardwright.errors import Diagnostic, ShardingError
-from shardwright.frontends.specs import (
-    parse_argument_option,
-    parse_mesh_option,
-    parse_spec,
-    print_spec,
-    sharding_of,
-)
+from shardwright.frontends.meshes import mesh_of
+from shardwright.frontends.specs import parse_argument_option, parse_spec, print_spec, sharding_of
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.sharding import DimSharding, TensorSharding
 from shardwright.words import counted
@@ -117,18 +112,18 @@ def test_parts_that_do_not_fit_their_axis() -> None:
 
 
 def test_a_mesh() -> None:
-    assert parse_mesh_option("data=2, model=4") == Mesh(data=2, model=4)
+    assert mesh_of("data=2, model=4") == Mesh(data=2, model=4)
 
 
 @pytest.mark.parametrize("text", ["", "data", "data=", "=2", "data=2,", "data=two", "data=-2", "-=2", "a b=2", "a+b=2"])
 def test_what_is_no_mesh(text: str) -> None:
-    refused(parse_mesh_option, text)
+    refused(mesh_of, text)
 
 
 @pytest.mark.parametrize("text", ["data=2,data=4", "data=0"])
 def test_a_mesh_that_is_none(text: str) -> None:
     with pytest.raises(ShardingError, match="mesh axis 'data'"):
-        parse_mesh_option(text)
+        mesh_of(text)
 
 
 def test_an_argument_and_its_spec() -> None:

@@ -18,7 +18,8 @@ import click
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import is_standard_output, write_file
-from shardwright.frontends.specs import GRAMMAR, parse_argument_option, parse_mesh_option
+from shardwright.frontends.meshes import mesh_of
+from shardwright.frontends.specs import GRAMMAR, parse_argument_option
 from shardwright.notation.notation import Shape
 from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
@@ -88,7 +89,7 @@ class Given:
         from shardwright.frontends.annotate import program_mesh
 
         program.check_shardable()
-        mesh = None if self.mesh is None else parse_mesh_option(self.mesh)
+        mesh = None if self.mesh is None else mesh_of(self.mesh)
         args = self._arguments()
         check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
         return program.shard(mesh, args, self.strategy, self.conservative)

@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.specs import parse_mesh_option
 from shardwright.mesh import Mesh
 from shardwright.words import kind_of
 
 __all__ = ["mesh_of"]
+
+_REMEDY = "write it as data=2,model=4"
 
 
 def mesh_of(mesh: Any) -> Mesh:
@@ -30,7 +32,7 @@ def mesh_of(mesh: Any) -> Mesh:
     if isinstance(mesh, Mesh):
         return mesh
     if isinstance(mesh, str):
-        return parse_mesh_option(mesh)
+        return _parsed(mesh)
     if isinstance(mesh, Mapping):
         return Mesh(mesh)
     if type(mesh).__module__.partition(".")[0] == "jax" and hasattr(mesh, "axis_names"):
@@ -40,6 +42,27 @@ def mesh_of(mesh: Any) -> Mesh:
         cause=f"it is {kind_of(mesh)}",
         remedy="give sw.Mesh(data=2, model=4), a dict of axis sizes, or a JAX mesh",
     )
+
+
+def _parsed(text: str) -> Mesh:
+    """The mesh written as `data=2,model=4`, major axis first.
+
+    Raises:
+        ShardingError: anything else, a repeated axis, a size below 1.
+    """
+    axes: list[tuple[str, int]] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([^\s:+,=()]+)\s*=\s*(\d{1,18})\s*", part, re.ASCII)
+        if match is None:
+            raise ShardingError(f"not a mesh: {text!r}", cause=f"{part!r} is not AXIS=SIZE", remedy=_REMEDY)
+        if match[1] in ("-", "."):
+            raise ShardingError(
+                f"a mesh axis cannot be called {match[1]!r}",
+                cause="it stands for a dimension that is not split",
+                remedy=_REMEDY,
+            )
+        axes.append((match[1], int(match[2])))
+    return Mesh(axes)
 
 
 def _device_ids(mesh: Any) -> list[int] | None:

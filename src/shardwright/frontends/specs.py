@@ -1,6 +1,6 @@
-"""Meshes and shardings as users write them: on the command line, and as JAX's `PartitionSpec`.
+"""Shardings as users write them: on the command line, and as JAX's `PartitionSpec`.
 
-A mesh is `data=2,model=4`. A sharding has one entry a dimension, separated by commas:
+A sharding has one entry a dimension, separated by commas:
 
     data          split over the axis `data`
     model+data    split over both, `model` the major one
@@ -10,7 +10,7 @@ A mesh is `data=2,model=4`. A sharding has one entry a dimension, separated by c
 
 An empty text is the sharding of a scalar.
 
-    >>> mesh = parse_mesh_option("data=2,model=4")
+    >>> mesh = mesh_of("data=2,model=4")
     >>> parse_spec("data,-,model:(1)2", mesh, rank=3)
     [{data}, {?}, {model:(1)2}]
 """
@@ -24,11 +24,12 @@ from dataclasses import replace
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.meshes import mesh_of
 from shardwright.mesh import AxisRef, Mesh, merge_axes
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted, kind_of
 
-__all__ = ["GRAMMAR", "parse_argument_option", "parse_mesh_option", "parse_spec", "print_spec", "sharding_of"]
+__all__ = ["GRAMMAR", "parse_argument_option", "parse_spec", "print_spec", "sharding_of"]
 
 GRAMMAR = """\
 SPEC: one entry a dimension, separated by commas. An entry is
@@ -41,28 +42,6 @@ SPEC: one entry a dimension, separated by commas. An entry is
 
 _AXIS = re.compile(r"(?P<name>[^\s:+,=()]+)(?::\((?P<pre>\d{1,18})\)(?P<size>\d{1,18}))?")
 _REMEDY = "one entry a dimension, as in data,-,model+data (see --help)"
-_MESH_REMEDY = "write it as data=2,model=4"
-
-
-def parse_mesh_option(text: str) -> Mesh:
-    """The mesh written as `data=2,model=4`, major axis first.
-
-    Raises:
-        ShardingError: anything else, a repeated axis, a size below 1.
-    """
-    axes: list[tuple[str, int]] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([^\s:+,=()]+)\s*=\s*(\d{1,18})\s*", part, re.ASCII)
-        if match is None:
-            raise ShardingError(f"not a mesh: {text!r}", cause=f"{part!r} is not AXIS=SIZE", remedy=_MESH_REMEDY)
-        if match[1] in ("-", "."):
-            raise ShardingError(
-                f"a mesh axis cannot be called {match[1]!r}",
-                cause="it stands for a dimension that is not split",
-                remedy=_MESH_REMEDY,
-            )
-        axes.append((match[1], int(match[2])))
-    return Mesh(axes)
 
 
 def parse_argument_option(text: str) -> tuple[str, str]:
@@ -142,8 +121,6 @@ def _spec_on(sharding: Any, mesh: Mesh) -> Any:
             remedy="make it on the mesh of the program, or give its spec",
         )
     import jax  # loaded already: the sharding is JAX's
-
-    from shardwright.frontends.meshes import mesh_of  # which imports this
 
     if isinstance(sharding.mesh, jax.sharding.Mesh) and mesh_of(sharding.mesh).device_ids != mesh.device_ids:
         raise ShardingError(
