@@ -14,7 +14,8 @@ from rich.console import Console
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.report.show import PALETTE, Cell, Grid, describe_picture, picture, picture_lines, print_picture
+from shardwright.report.grid import PALETTE, Cell, Grid
+from shardwright.report.show import describe_picture, picture, picture_lines, print_picture
 from shardwright.sharding import Partial, TensorSharding
 
 

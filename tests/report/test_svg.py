@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from shardwright.mesh import Mesh
-from shardwright.report.show import picture
-from shardwright.report.svg import picture_svg
+from shardwright.report.show import picture, picture_svg
 from shardwright.sharding import TensorSharding
 
 SVG = "{http://www.w3.org/2000/svg}"

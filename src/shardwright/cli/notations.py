@@ -12,7 +12,7 @@ import click
 from shardwright.cli.given import examples, parse_shape, print_json
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.files import is_standard_output, write_file
-from shardwright.frontends.specs import parse_mesh_option
+from shardwright.frontends.meshes import mesh_of
 from shardwright.notation.module_notations import module_notation_names, notation_of
 from shardwright.notation.notation import Shape
 from shardwright.notation.registry import notation_names, parse_text, print_text
@@ -47,7 +47,7 @@ def _sharding_options(*, required: bool) -> Callable[[F], F]:
 
 
 def _sharding(text: str, shape: Shape, mesh: str | None) -> TensorSharding:
-    return parse_text(text, shape=shape, mesh=None if mesh is None else parse_mesh_option(mesh))
+    return parse_text(text, shape=shape, mesh=None if mesh is None else mesh_of(mesh))
 
 
 def _described(sharding: TensorSharding, shape: Shape) -> Summary:
@@ -64,8 +64,7 @@ def _described(sharding: TensorSharding, shape: Shape) -> Summary:
 @click.option("-o", "--output", metavar="OUT.svg", help="Write the picture as SVG (- is standard output).")
 def show(sharding: str, shape: str, mesh: str | None, as_json: bool, output: str | None) -> None:
     """Draw a sharding: the tensor cut into tiles with the devices on each, and the slice that each device holds."""
-    from shardwright.report.show import describe_picture, picture, print_picture
-    from shardwright.report.svg import picture_svg
+    from shardwright.report.show import describe_picture, picture, picture_svg, print_picture
 
     if output is not None and Path(output).suffix.lower() not in ("", ".svg"):
         raise ShardingError(

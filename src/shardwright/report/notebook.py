@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from shardwright.errors import ShardingError
 from shardwright.mesh import axes_size
 from shardwright.notation.objects import shape_of
-from shardwright.report.show import Picture, picture
-from shardwright.report.svg import picture_svg
+from shardwright.report.show import Picture, picture, picture_svg
 from shardwright.sharding import TensorSharding
 from shardwright.words import kind_of
 

@@ -1,6 +1,6 @@
 """A sharding as two pictures: the tensor cut into tiles, and the devices with the slice that each holds.
 
-A `Picture` is what is drawn, whatever draws it: `picture_lines` for terminals, `report.svg` for files. Only what is
+A `Picture` is what is drawn, whatever draws it: `report.boxes` for terminals, `report.svg` for files. Only what is
 drawn is ever computed, so that a mesh of a million devices costs no more than one of 64.
 
     >>> from shardwright.mesh import Mesh
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,75 +30,22 @@ from rich.console import Console
 from rich.text import Text
 
 from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
+from shardwright.report.boxes import grid_lines
 from shardwright.report.devices import describe_mesh, mesh_line
+from shardwright.report.grid import PALETTE, Cell, Grid
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
+from shardwright.report.svg import drawing
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["PALETTE", "Cell", "Grid", "Picture", "describe_picture", "picture", "picture_lines", "print_picture"]
-
-PALETTE = (
-    "#9ecae9", "#ffbf79", "#88d27a", "#f2cf5b", "#83bcb6", "#ff9d98",
-    "#d6a5c9", "#d8b5a5", "#bab0ac", "#b8b5e8", "#c5d86d", "#fcbfd2",
-)  # fmt: skip
-"""The colours of the tiles: light, so that black text reads on each."""
+__all__ = ["Picture", "describe_picture", "picture", "picture_lines", "picture_svg", "print_picture"]
 
 WHOLE = 64
 """Grids of up to so many cells are drawn whole, and so many devices named in a tile."""
 _SIDE = 8
 _LINE = 16
 _NAMED = 8
-_DEVICES_WIDTH = 24
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One rectangle: a tile with its devices, or a device with its tile.
-
-    Attributes:
-        devices: The ids of the devices named, of `count` there are.
-        slices: `(start, end)` per dimension, halos left out.
-        notes: Lines of text below the devices.
-        colour: Index into `PALETTE`; `None` for an empty tile.
-    """
-
-    devices: tuple[int, ...]
-    count: int
-    slices: tuple[tuple[int, int], ...]
-    notes: tuple[str, ...]
-    colour: int | None
-
-    def device_lines(self, room: int = _DEVICES_WIDTH) -> list[str]:
-        """The devices named, in lines of at most `room` characters."""
-        return textwrap.wrap(" ".join(map(str, self.devices)), max(1, min(room, _DEVICES_WIDTH)))
-
-    def note_lines(self, room: int | None = None) -> list[str]:
-        """What is said below the devices, in lines of at most `room` characters."""
-        more = (f"… of {self.count:,}",) if self.count > len(self.devices) else ()
-        if room is None:
-            return [*more, *self.notes]
-        return [line for note in (*more, *self.notes) for line in textwrap.wrap(note, max(1, room))]
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Labelled rows and columns of cells; `None` stands for those that are left out.
-
-    `heights` and `widths` are the elements that each row and column stands for, where that means anything.
-    """
-
-    title: str
-    rows: tuple[str | None, ...]
-    columns: tuple[str | None, ...]
-    cells: tuple[tuple[Cell | None, ...], ...]
-    heights: tuple[int, ...] = ()
-    widths: tuple[int, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no row or column is left out."""
-        return None not in self.rows and None not in self.columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +62,6 @@ class Picture:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        from shardwright.report.svg import picture_svg  # which draws what is defined here
-
         return picture_svg(self)
 
 
@@ -130,6 +74,11 @@ def picture(sharding: TensorSharding, shape: Sequence[int]) -> Picture:
     sharding.check(shape)
     layout = _Layout(sharding, tuple(shape), sharding.mesh)
     return Picture(tuple(layout.facts()), layout.tensor(), layout.devices())
+
+
+def picture_svg(drawn: Picture) -> str:
+    """A picture as an SVG document, ending in a newline."""
+    return drawing(drawn.facts, drawn.tensor, drawn.devices)
 
 
 def describe_picture(drawn: Picture) -> Summary:
@@ -338,7 +287,7 @@ def picture_lines(drawn: Picture, width: int | None = None) -> list[Text]:
     for fact in drawn.facts[1:]:
         lines += _wrapped(fact, width)
     for grid in (drawn.tensor, drawn.devices):
-        lines += [Text(), *_wrapped(grid.title, width, "bold"), *_grid_lines(grid, width)]
+        lines += [Text(), *_wrapped(grid.title, width, "bold"), *grid_lines(grid, width)]
     return lines
 
 
@@ -346,63 +295,3 @@ def _wrapped(text: str, width: int | None, style: str = "") -> list[Text]:
     page = Page(width)
     page.line(text, indent=0, style=style)
     return [Text(line, style=style) for line, style in page.lines]
-
-
-def _grid_lines(grid: Grid, width: int | None) -> Iterator[Text]:
-    """A grid in boxes; columns for which there is no room follow below, under their own labels."""
-    margin = max(len(label or "") for label in grid.rows) + 3
-    room = None if width is None else max(width - margin - 4, 4)
-    texts = [[_cell_lines(cell, room) for cell in row] for row in grid.cells]
-    sizes = [
-        max(len(line) for line in (label or "", *itertools.chain.from_iterable(row[column] for row in texts)))
-        for column, label in enumerate(grid.columns)
-    ]
-    for number, block in enumerate(_blocks(sizes, None if width is None else width - margin - 1)):
-        if number:
-            yield Text()
-        yield from _block_lines(grid, texts, sizes, block, " " * margin)
-
-
-def _cell_lines(cell: Cell | None, room: int | None) -> list[str]:
-    if cell is None:
-        return ["…"]
-    return [*cell.device_lines(room or _DEVICES_WIDTH), *cell.note_lines(room)]
-
-
-def _blocks(sizes: Sequence[int], room: int | None) -> list[list[int]]:
-    """The columns in blocks that fit into `room` characters each: `_blocks([3, 3, 3], 12)` is `[[0, 1], [2]]`."""
-    blocks: list[list[int]] = [[]]
-    used = 0
-    for column, size in enumerate(sizes):
-        if room is not None and blocks[-1] and used + size + 3 > room:
-            blocks.append([])
-            used = 0
-        blocks[-1].append(column)
-        used += size + 3
-    return blocks
-
-
-def _block_lines(
-    grid: Grid, texts: list[list[list[str]]], sizes: Sequence[int], block: Sequence[int], margin: str
-) -> Iterator[Text]:
-    """Some columns of a grid, with the labels of the rows at the left and of the columns on top."""
-    if any(grid.columns[column] != "" for column in block):
-        labels = "   ".join((grid.columns[column] or "…").ljust(sizes[column]) for column in block)
-        yield Text(f"{margin}  {labels}".rstrip())
-    bars = ["─" * (sizes[column] + 2) for column in block]
-    for number, row in enumerate(texts):
-        left, middle, right = "├┼┤" if number else "┌┬┐"
-        yield Text(f"{margin}{left}{middle.join(bars)}{right}")
-        label = "…" if grid.rows[number] is None else grid.rows[number]
-        for height in range(max(len(row[column]) for column in block)):
-            line = Text(f"{'' if height else label:>{len(margin) - 1}} │")
-            for column in block:
-                lines = row[column]
-                text = f" {lines[height] if height < len(lines) else '':<{sizes[column]}} "
-                line.append(text, _style(grid.cells[number][column])).append("│")
-            yield line
-    yield Text(f"{margin}└{'┴'.join(bars)}┘")
-
-
-def _style(cell: Cell | None) -> str:
-    return "dim" if cell is None or cell.colour is None else f"black on {PALETTE[cell.colour]}"

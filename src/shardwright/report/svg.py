@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from shardwright.report.show import PALETTE, Cell, Grid, Picture
+from shardwright.report.grid import PALETTE, Cell, Grid
 
-__all__ = ["picture_svg"]
+__all__ = ["drawing"]
 
 _CHARACTER = 7.3  # width of one of a 12-pixel monospaced font, rounded up
 _LINE = 16
@@ -53,31 +53,33 @@ class _Panel:
         return self.top + sum(self.heights)
 
 
-def picture_svg(drawn: Picture) -> str:
-    """The picture as an SVG document.
+def drawing(facts: Sequence[str], tensor: Grid, devices: Grid) -> str:
+    """The two grids of a picture as an SVG document.
 
     Arguments:
-        drawn: What `report.show.picture` makes of a sharding and a shape.
+        facts: What is said above them, a line each, the first as the title.
+        tensor: The tiles.
+        devices: The devices.
 
     Returns:
         The document, ending in a newline. Devices are named in texts of class `device`, in each of the groups
         `tensor` and `devices` once.
     """
-    tensor, devices = _panel(drawn.tensor, "tensor"), _panel(drawn.devices, "devices")
-    top = _MARGIN + len(drawn.facts) * _LINE + 12
-    said = max(len(fact) for fact in drawn.facts) * 8.0
-    width = round(2 * _MARGIN + max(tensor.width + _GAP + devices.width, said))
-    height = round(top + max(tensor.height, devices.height) + _MARGIN)
-    facts = [_text(_MARGIN, _MARGIN + 12 + i * _LINE, fact, "" if i else "title") for i, fact in enumerate(drawn.facts)]
+    panels = _panel(tensor, "tensor"), _panel(devices, "devices")
+    top = _MARGIN + len(facts) * _LINE + 12
+    said = max(len(fact) for fact in facts) * 8.0
+    width = round(2 * _MARGIN + max(panels[0].width + _GAP + panels[1].width, said))
+    height = round(top + max(panel.height for panel in panels) + _MARGIN)
+    texts = [_text(_MARGIN, _MARGIN + 12 + i * _LINE, fact, "" if i else "title") for i, fact in enumerate(facts)]
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}">',
-        f"<title>{escape(drawn.facts[0])}</title>",
+        f"<title>{escape(facts[0])}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        *facts,
-        *_draw(tensor, _MARGIN, top),
-        *_draw(devices, _MARGIN + tensor.width + _GAP, top),
+        *texts,
+        *_draw(panels[0], _MARGIN, top),
+        *_draw(panels[1], _MARGIN + panels[0].width + _GAP, top),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
