@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING
 from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
+    from shardwright.propagation.chain import Annotation, Chain, Link, Stop
     from shardwright.propagation.derivation import Dropped
     from shardwright.propagation.explain import explain_values
-    from shardwright.propagation.explanation import (
-        Annotation,
-        Chain,
-        Explanation,
-        Explanations,
-        Link,
-        Stop,
-        format_explanation,
-    )
+    from shardwright.propagation.explanation import Explanation, Explanations, format_explanation
     from shardwright.propagation.find import find_value
     from shardwright.propagation.method import FACTORS, STRATEGIES
     from shardwright.propagation.pipeline import propagate, propagate_only
@@ -52,12 +45,12 @@ __all__ = [
 _HOMES = {
     "Dropped": "shardwright.propagation.derivation:Dropped",
     "explain_values": "shardwright.propagation.explain:explain_values",
-    "Annotation": "shardwright.propagation.explanation:Annotation",
-    "Chain": "shardwright.propagation.explanation:Chain",
+    "Annotation": "shardwright.propagation.chain:Annotation",
+    "Chain": "shardwright.propagation.chain:Chain",
     "Explanation": "shardwright.propagation.explanation:Explanation",
     "Explanations": "shardwright.propagation.explanation:Explanations",
-    "Link": "shardwright.propagation.explanation:Link",
-    "Stop": "shardwright.propagation.explanation:Stop",
+    "Link": "shardwright.propagation.chain:Link",
+    "Stop": "shardwright.propagation.chain:Stop",
     "format_explanation": "shardwright.propagation.explanation:format_explanation",
     "find_value": "shardwright.propagation.find:find_value",
     "FACTORS": "shardwright.propagation.method:FACTORS",

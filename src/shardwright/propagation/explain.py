@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
+from shardwright.propagation.chain import Chain
 from shardwright.propagation.derivation import Completion
-from shardwright.propagation.explanation import Chain, Explanation, Explanations
+from shardwright.propagation.explanation import Explanation, Explanations
 from shardwright.propagation.history import History
 from shardwright.propagation.lineage import annotation_of, dropped_at, lineage_of
 from shardwright.propagation.reasons import Recording

@@ -10,8 +10,8 @@ from typing import Any
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import AxisRef
+from shardwright.propagation.chain import Annotation, Chain, Link
 from shardwright.propagation.derivation import Completion, Origin, Said, Spoken, Statement
-from shardwright.propagation.explanation import Annotation, Chain, Link
 from shardwright.propagation.history import History
 from shardwright.propagation.option import OPTION
 from shardwright.propagation.working import CONSTRAINT

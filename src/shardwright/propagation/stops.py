@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import Axes, AxisRef, overlaps_any, subtract_axes
+from shardwright.propagation.chain import Annotation, Stop
 from shardwright.propagation.compatible import Direction
 from shardwright.propagation.dataflow import manual_axes
 from shardwright.propagation.engine import StepTable
-from shardwright.propagation.explanation import Annotation, Stop
 from shardwright.propagation.history import History
 from shardwright.propagation.priorities import BARRIERS, flow_of
 from shardwright.propagation.reasons import Rewritten

@@ -12,7 +12,7 @@ from typing import Any
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import AxisRef, can_coexist, subtract_axes
-from shardwright.propagation.explanation import Annotation, Chain, Link
+from shardwright.propagation.chain import Annotation, Chain, Link
 from shardwright.propagation.history import Change, History
 from shardwright.propagation.projection import TensorProjection
 from shardwright.propagation.reasons import Rewritten, Step, When
