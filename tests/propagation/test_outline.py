@@ -7,9 +7,16 @@ from hypothesis import strategies as st
 
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read
-from shardwright.propagation import Explanation, Recording, find_value, format_explanation, propagate
+from shardwright.propagation import (
+    Explanation,
+    History,
+    Recording,
+    explain_values,
+    find_value,
+    format_explanation,
+    propagate,
+)
 from shardwright.propagation.condense import Gap, Repeat, condensed
-from shardwright.propagation.explain import explain_values
 from shardwright.propagation.explanation import Explanations
 
 _MESH = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
@@ -19,7 +26,7 @@ _X = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {?}]>}'
 def _explained(text: str, *names: str) -> Explanations:
     recording = Recording()
     graph = propagate(read(load_module(text, "p.mlir"), "p.mlir"), record=recording)
-    return explain_values(recording, graph, [value for name in names for value in find_value(graph, name)])
+    return explain_values(History(recording, graph), [value for name in names for value in find_value(graph, name)])
 
 
 def _function(arguments: str, body: str, result: str) -> str:

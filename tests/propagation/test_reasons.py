@@ -10,8 +10,15 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.mesh import AxisRef
 from shardwright.notation.modules import read
-from shardwright.propagation import Explanation, Recording, find_value, format_explanation, propagate
-from shardwright.propagation.explain import explain
+from shardwright.propagation import (
+    Explanation,
+    History,
+    Recording,
+    explain_values,
+    find_value,
+    format_explanation,
+    propagate,
+)
 from tests.propagation.programs import random_program
 
 _COUNT = int(os.environ.get("SHARDWRIGHT_FUZZ", "40"))
@@ -21,8 +28,8 @@ def _explained(name: str, arguments: str, body: str, result: str = "tensor<8x8xf
     text = f'sdy.mesh @mesh = <["x"=2, "y"=2, "z"=3]>\nfunc.func @main({arguments}) -> ({result}) {{\n{body}\n}}'
     recording = Recording()
     graph = propagate(read(load_module(text, "p.mlir"), "p.mlir"), record=recording)
-    (value,) = find_value(graph, name)
-    return explain(recording, graph, value)
+    [found] = explain_values(History(recording, graph), find_value(graph, name))
+    return found
 
 
 def _argument(name: str, dims: str, type: str = "tensor<8x8xf32>", tail: str = "") -> str:
@@ -66,7 +73,7 @@ func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"c":(
 }"""
     recording = Recording()
     graph = propagate(read(load_module(text)), record=recording)
-    found = explain(recording, graph, graph.main.block.ops[0].results[0])
+    [found] = explain_values(History(recording, graph), graph.main.block.ops[0].results)
     assert [chain.axis for chain in found.chains] == [AxisRef("c", 1, 4), AxisRef("c", 4, 2)]
     assert {chain.annotation.where for chain in found.chains} == {"argument arg0"}
 
@@ -81,7 +88,8 @@ func.func @main(%a: tensor<12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"w":(1
     graph = propagate(read(load_module(text)), record=recording)
     [value] = find_value(graph, "%0")
     assert repr(graph.shardings[value]) == "[{w:(1)3}]"
-    (chain,) = explain(recording, graph, value).chains
+    [found] = explain_values(History(recording, graph), [value])
+    (chain,) = found.chains
     assert (chain.axis, chain.annotation.where) == (AxisRef("w", 1, 3), "argument arg0")
 
 
@@ -195,8 +203,8 @@ def test_every_axis_of_every_value_of_random_programs_comes_from_an_annotation_t
         made = propagate(graph, record=recording)
         assert made.shardings == propagate(graph).shardings
         values = [*made.main.block.arguments, *(value for op in made.walk() for value in op.results)]
-        for value in [*values, *(~index for index in range(len(made.main.result_names)))]:
-            found = explain(recording, made, value)
+        values += [~index for index in range(len(made.main.result_names))]
+        for value, found in zip(values, explain_values(History(recording, made), values), strict=True):
             final = made.shardings[value] if value >= 0 else made.main.result_shardings[~value]
             for dim, said in enumerate(final.dims if final is not None else ()):
                 for axis in said.axes:
@@ -215,18 +223,19 @@ def test_a_recording_serves_once() -> None:
     graph = read(load_module(random_program(3)))
     recording = Recording()
     with pytest.raises(ShardingError, match="recording is empty"):
-        explain(recording, graph, 0)
+        explain_values(History(recording, graph), [0])
     propagate(graph, record=recording)
     with pytest.raises(ShardingError, match="another propagation"):
         propagate(graph, record=recording)
     with pytest.raises(ShardingError, match="no value 100000"):
-        explain(recording, graph, 100_000)
+        explain_values(History(recording, graph), [100_000])
 
 
 def test_the_graph_that_was_given_and_the_one_made_are_explained_alike() -> None:
     graph = read(load_module(random_program(3)))
     recording = Recording()
     made = propagate(graph, record=recording)
-    for argument in graph.main.block.arguments:
-        given, propagated = (explain(recording, one, argument) for one in (graph, made))
+    arguments = graph.main.block.arguments
+    both = (explain_values(History(recording, one), arguments) for one in (graph, made))
+    for given, propagated in zip(*both, strict=True):
         assert (given.name, given.chains, given.stops) == (propagated.name, propagated.chains, propagated.stops)

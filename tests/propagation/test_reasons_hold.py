@@ -106,7 +106,7 @@ def test_the_links_of_every_chain_connect_an_annotation_with_the_value() -> None
         walk = _Walk(record, graph)
         values = [value for op in graph.walk() for value in op.results]
         asked = [*graph.main.block.arguments, *values, *(~index for index in range(len(graph.main.result_names)))]
-        for value, explanation in zip(asked, explain_values(record, graph, asked), strict=True):
+        for value, explanation in zip(asked, explain_values(walk.history, asked), strict=True):
             for chain in explanation.chains:
                 assert _has_somewhere(chain.annotation.sharding, chain.axis), name
                 place = walk.end(chain)

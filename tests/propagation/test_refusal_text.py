@@ -6,8 +6,7 @@ import pytest
 
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read
-from shardwright.propagation import Explanation, Recording, find_value, propagate
-from shardwright.propagation.explain import explain
+from shardwright.propagation import Explanation, History, Recording, explain_values, find_value, propagate
 
 _T = "tensor<12xf32>"
 
@@ -24,7 +23,7 @@ func.func @main({_sharded("a", one)}, {_sharded("b", other)}) -> {_T} {{
 }}"""
     recording = Recording()
     graph = propagate(read(load_module(text)), record=recording)
-    return explain(recording, graph, *find_value(graph, "arg0"))
+    return explain_values(History(recording, graph), find_value(graph, "arg0"))[0]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.mesh import AxisRef, subtract_axes
 from shardwright.program import load
-from shardwright.propagation import Chain, Explanation, Recording, explain_values, find_value, propagate
+from shardwright.propagation import Chain, Explanation, History, Recording, explain_values, find_value, propagate
 from tests.propagation.programs import random_program
 
 _HEAD = 'sdy.mesh @m = <["x"=2, "y"=4]>\n'
@@ -25,7 +25,7 @@ def _recorded(text: str) -> tuple[Recording, Graph]:
 
 def _explained(body: str, name: str, arguments: str = f"%a: {_T}, %b: {_T}", result: str = _T) -> list[str]:
     recording, graph = _recorded(f"{_HEAD}func.func @main({arguments}) -> ({result}) {{\n{body}\n}}")
-    return str(explain_values(recording, graph, find_value(graph, name))).splitlines()
+    return str(explain_values(History(recording, graph), find_value(graph, name))).splitlines()
 
 
 _HINTS = f"""%0 = sdy.sharding_constraint %a <@m, [{{"x", ?}}, {{?}}]> : {_T}
@@ -67,7 +67,7 @@ def test_a_hint_for_a_result_is_told_of_the_op_that_makes_it() -> None:
     [dropped] = recording.dropped
     assert (dropped.op, dropped.hint.line) == ("stablehlo.tanh", "-:4")
     for name in ("%0", "result0"):
-        [found] = explain_values(recording, graph, find_value(graph, name))
+        [found] = explain_values(History(recording, graph), find_value(graph, name))
         assert found.dropped == (str(dropped),)
         assert found.annotation is None
 
@@ -200,7 +200,7 @@ def test_every_axis_is_followed_to_an_annotation_that_has_it() -> None:
     for text, recording, graph in _programs():
         values = [value for value, type in enumerate(graph.types) if type.is_tensor]
         results = [~index for index in range(len(graph.main.result_names))]
-        for found in explain_values(recording, graph, [*values, *results]):
+        for found in explain_values(History(recording, graph), [*values, *results]):
             for dim, axis in _split(found):
                 parts = [chain.axis for chain in found.chains if chain.dim == dim]
                 assert not subtract_axes((axis,), parts), text
@@ -216,7 +216,7 @@ def test_values_that_say_nothing_reached_them_are_whole() -> None:
     untouched = 0
     for text, recording, graph in _programs():
         values = [value for value, type in enumerate(graph.types) if type.is_tensor]
-        for found in explain_values(recording, graph, values):
+        for found in explain_values(History(recording, graph), values):
             if "nothing that the program says" in found.whole:
                 assert found.sharding is not None
                 assert not found.sharding.used_axes, text

@@ -9,8 +9,7 @@ import pytest
 
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read
-from shardwright.propagation import Explanation, Recording, find_value, propagate
-from shardwright.propagation.explain import explain
+from shardwright.propagation import Explanation, History, Recording, explain_values, find_value, propagate
 
 
 class _Options(TypedDict, total=False):
@@ -248,8 +247,8 @@ _CASES = [
 def _explained(text: str, value: str, options: _Options) -> Explanation:
     recording = Recording()
     graph = propagate(read(load_module(text, "p.mlir"), "p.mlir"), record=recording, **options)
-    (found,) = find_value(graph, value)
-    return explain(recording, graph, found)
+    [found] = explain_values(History(recording, graph), find_value(graph, value))
+    return found
 
 
 def _comes(explanation: Explanation, axis: str) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shardwright.partition import Note
     from shardwright.program.program import Program
     from shardwright.program.spmd import Spmd
-    from shardwright.propagation import Dropped, Explanations, Recording
+    from shardwright.propagation import Dropped, Explanations, History, Recording
 
 __all__ = ["Plan"]
 
@@ -177,7 +177,7 @@ class Plan:
             raise
         from shardwright.propagation import explain_values
 
-        return explain_values(self._recording, self.graph, found)
+        return explain_values(self._history, found)
 
     def _is_left_out(self, value: str) -> bool:
         """Whether the program had a value that is gone; not for one by number, as numbers change."""
@@ -213,6 +213,12 @@ class Plan:
             record=recording,
         )
         return recording
+
+    @cached_property
+    def _history(self) -> History:
+        from shardwright.propagation import History
+
+        return History(self._recording, self.graph)
 
     def partition(self) -> Spmd:
         """Make every communication explicit and write the program of one device.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shardwright.propagation.explain import explain_values
     from shardwright.propagation.explanation import Explanation, Explanations, format_explanation
     from shardwright.propagation.find import find_value
+    from shardwright.propagation.history import History
     from shardwright.propagation.method import FACTORS, STRATEGIES
     from shardwright.propagation.pipeline import propagate, propagate_only
     from shardwright.propagation.reasons import Recording
@@ -32,6 +33,7 @@ __all__ = [
     "Stop",
     "format_explanation",
     "find_value",
+    "History",
     "FACTORS",
     "STRATEGIES",
     "propagate",
@@ -53,6 +55,7 @@ _HOMES = {
     "Stop": "shardwright.propagation.chain:Stop",
     "format_explanation": "shardwright.propagation.explanation:format_explanation",
     "find_value": "shardwright.propagation.find:find_value",
+    "History": "shardwright.propagation.history:History",
     "FACTORS": "shardwright.propagation.method:FACTORS",
     "STRATEGIES": "shardwright.propagation.method:STRATEGIES",
     "propagate": "shardwright.propagation.pipeline:propagate",

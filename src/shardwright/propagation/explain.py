@@ -17,33 +17,25 @@ from shardwright.propagation.stops import stops_at
 from shardwright.propagation.trace import chains_to, region_name
 from shardwright.sharding import TensorSharding
 
-__all__ = ["explain", "explain_values"]
+__all__ = ["explain_values"]
 
 
-def explain(recording: Recording, graph: Graph, value: int) -> Explanation:
-    """Why a value is sharded as it is.
+def explain_values(history: History, values: Iterable[int]) -> Explanations:
+    """Why some values are sharded as they are.
 
     Arguments:
-        recording: What `propagate` recorded.
-        graph: The graph it made, or the one it was given: both call a value by the same number.
-        value: The value's number, or `~n` for result `n` of `main` (see `find_value`).
+        history: What `propagate` recorded, with the graph it made, or the one it was given: both call a value by the
+            same number.
+        values: The values' numbers, or `~n` for result `n` of `main` (see `find_value`).
 
     Raises:
         ShardingError: the record is empty, or of another program.
     """
-    return explain_values(recording, graph, [value])[0]
-
-
-def explain_values(recording: Recording, graph: Graph, values: Iterable[int]) -> Explanations:
-    """Why some values are sharded as they are. See `explain`."""
-    if not recording.ops:
+    if not history.record.ops:
         raise ShardingError("the recording is empty", remedy="give it to propagate(graph, record=…) first")
     asked = list(values)
     for value in asked:
-        _check(recording, graph, value)
-    if recording.history is None or recording.history.graph is not graph:
-        recording.history = History(recording, graph)
-    history = recording.history
+        _check(history.record, history.graph, value)
     return Explanations(_explain(history, value) for value in asked)
 
 

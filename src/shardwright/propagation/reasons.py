@@ -3,7 +3,7 @@
     recording = Recording()
     propagated = propagate(graph, record=recording)
     (value,) = find_value(propagated, "params/w1")
-    print(format_explanation(explain(recording, propagated, value)))
+    print(explain_values(History(recording, propagated), [value]))
 
 Kept are the few numbers at hand when a change is made; what they mean is worked out when somebody asks. A *place* is a
 value's number, or `~n` for result `n` of `main`, whose sharding is its own.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
@@ -23,9 +22,6 @@ from shardwright.propagation.engine import Changes, Key, Numbers, StepTable, Wor
 from shardwright.propagation.method import Phase
 from shardwright.propagation.working import CONSTRAINT, Working, preorder
 from shardwright.sharding import TensorSharding
-
-if TYPE_CHECKING:
-    from shardwright.propagation.history import History
 
 __all__ = ["Event", "Recording", "Rewritten", "Step", "When"]
 
@@ -100,7 +96,6 @@ class Recording:
         end_of_propagation: How many events there were before export.
         is_exported: Whether export steps followed.
         result_shardings: What these made of the shardings of the results of `main`.
-        history: The events by place, kept from one question to the next.
         completion: What the mesh RFC's completion found, which has no events.
     """
 
@@ -118,7 +113,6 @@ class Recording:
         self.end_of_propagation = 0
         self.is_exported = False
         self.result_shardings: list[TensorSharding | None] = []
-        self.history: History | None = None
         self.completion: Completion | None = None
         self._worklist: Worklist | None = None
         self._results: list[int] = []
