@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
@@ -13,22 +14,12 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["Builder", "reduction_body"]
 
-_BODY_OPS = {
-    "sum": "stablehlo.add",
-    "max": "stablehlo.maximum",
-    "min": "stablehlo.minimum",
-    "product": "stablehlo.multiply",
-    "and": "stablehlo.and",
-    "or": "stablehlo.or",
-    "xor": "stablehlo.xor",
-}
-
 
 @memoize
 def reduction_body(kind: str, dtype: str) -> Body:
     """The combiner of a reduction of `kind` on elements of `dtype`."""
     scalar = TensorType((), dtype)
-    combine = BodyOp(_BODY_OPS[kind], (), (0, 1), (scalar,))
+    combine = BodyOp(REDUCTIONS[kind], (), (0, 1), (scalar,))
     return Body((scalar, scalar), (combine, BodyOp("stablehlo.return", (), (2,), ())))
 
 

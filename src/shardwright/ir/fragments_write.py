@@ -19,6 +19,7 @@ from shardwright.ir.chunks import Unsure, cut_at_names, op_end
 from shardwright.ir.context import module_text
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.names import ARGUMENT, Scope, wished
+from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.ir.write import Printers, write_module
@@ -32,8 +33,6 @@ _SOURCE = "shardwright.source"
 _REGION = "%shardwright.region."
 _FEW_FORMS, _MANY_FORMS = 64, 1024
 """A block with more forms has to have two ops to each; that is looked at at its end, and past the second at once."""
-
-_RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 
 
 @uncollected
@@ -163,7 +162,7 @@ class _Sources:
         operands: list[int] = []
         for value in op.operands:
             kind = graph.types[value], graph.shardings[value] if sharded else None
-            number = 0 if op.name in _RETURNS else counts.get(kind, 0)
+            number = 0 if op.name in RETURNS else counts.get(kind, 0)
             counts[kind] = number + 1
             operands.append(self._source(*kind, number))
         return tuple(operands)
@@ -229,7 +228,7 @@ def _read_template(text: str, op: Op, names: dict[int, str]) -> _Template:
         names.update(zip(op.results, _result_names(tokens[0], len(op.results)), strict=True))
     first = int(named)
     read = tokens[first:]
-    if op.name in _RETURNS:
+    if op.name in RETURNS:
         if read != [names[value] for value in op.operands]:
             raise Unsure("a return of another form")
         return _Template(_format(pieces), None, "", [])

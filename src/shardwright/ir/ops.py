@@ -1,8 +1,16 @@
-"""What ops have where: computations on scalars, functions that they call, shardings of their results."""
+"""What ops are by their names as far as reading them takes it; what else is known of them `rules` declares."""
 
 from __future__ import annotations
 
-__all__ = ["BODY_OPS", "CALLS", "SHARDING_ATTRIBUTES"]
+__all__ = [
+    "BODY_OPS",
+    "CALLS",
+    "COMPUTATIONS",
+    "DATA_FLOW_OPS",
+    "REDUCTIONS",
+    "RETURNS",
+    "SHARDING_ATTRIBUTES",
+]
 
 BODY_OPS = frozenset(
     f"stablehlo.{name}"
@@ -39,3 +47,23 @@ SHARDING_ATTRIBUTES = {
 
 CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Ops that call a function, and their attribute that names it."""
+
+RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
+"""Ops that end a region: what they read are its results."""
+
+COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
+"""Ops of the sdy dialect that hold a program, and state shardings at its boundary."""
+
+DATA_FLOW_OPS = COMPUTATIONS | {"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier"}
+"""Ops across whose boundaries shardings flow along edges, and not by a rule."""
+
+REDUCTIONS = {
+    "sum": "stablehlo.add",
+    "max": "stablehlo.maximum",
+    "min": "stablehlo.minimum",
+    "product": "stablehlo.multiply",
+    "and": "stablehlo.and",
+    "or": "stablehlo.or",
+    "xor": "stablehlo.xor",
+}
+"""Kinds of reductions, and the op that combines two elements by each."""

@@ -25,7 +25,7 @@ from shardwright.ir.inlining import MOST_COPIED, CallSites, Inlined, bodiless, t
 from shardwright.ir.locations import LocationTable, argument_name, position_of
 from shardwright.ir.nesting import DEEPEST_CALLS, DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute, attribute_text
-from shardwright.ir.ops import BODY_OPS, CALLS, SHARDING_ATTRIBUTES
+from shardwright.ir.ops import BODY_OPS, CALLS, COMPUTATIONS, SHARDING_ATTRIBUTES
 from shardwright.ir.signature import Body, Signature
 from shardwright.ir.types import TensorType, static_type
 from shardwright.memo import uncollected
@@ -52,7 +52,6 @@ class Readers:
 
 _SHARDING = "sdy.sharding"
 _NOT_SIGNATURE = frozenset({_SHARDING, CARRIED_SHARDINGS, "mhlo.sharding"})
-_KEPT_TEXT = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 
 
 @uncollected
@@ -301,7 +300,7 @@ class Reader:
     def _signature(
         self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...], results: tuple[TensorType, ...]
     ) -> Signature:
-        skipped = () if name in _KEPT_TEXT else (SHARDING_ATTRIBUTES.get(name, ""),)
+        skipped = () if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
         unsigned = _NOT_SIGNATURE if len(op.results) else _NOT_SIGNATURE - {_SHARDING}  # there is no value to have it
         attributes = tuple(
             sorted(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardwright.ir.attributes import decode
+from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.memo import Hashed
 
@@ -45,15 +46,7 @@ class Body:
         return _KINDS.get(self.kind or "")
 
 
-_KINDS = {
-    "stablehlo.add": "sum",
-    "stablehlo.maximum": "max",
-    "stablehlo.minimum": "min",
-    "stablehlo.multiply": "product",
-    "stablehlo.and": "and",
-    "stablehlo.or": "or",
-    "stablehlo.xor": "xor",
-}
+_KINDS = {name: kind for kind, name in REDUCTIONS.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.memo import memoize
-from shardwright.partition.emit import SDY_COLLECTIVES
+from shardwright.notation.sdy.collectives import COLLECTIVES
 
 __all__ = ["LAYOUTS", "SHARDING_NAMES", "copied_body", "plain_bodies"]
 
@@ -24,7 +24,7 @@ LAYOUTS = frozenset(
         "sdy.reshard",
         "sdy.sharded_to_unreduced",
         "sdy.sharding_constraint",
-        *SDY_COLLECTIVES,
+        *COLLECTIVES,
     }
 )
 """Ops whose result is their operand in another layout."""

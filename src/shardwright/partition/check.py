@@ -10,17 +10,18 @@ from collections.abc import Iterator
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
+from shardwright.notation.sdy.collectives import COLLECTIVES
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
-from shardwright.partition.emit import SDY_COLLECTIVES, step_of
+from shardwright.partition.emit import step_of
 from shardwright.partition.splits import linear_operands, splits_of
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["check", "is_explicit"]
 
 _ANY_LAYOUT = frozenset({"stablehlo.constant", "stablehlo.iota"})
-_TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 _LOOPS = frozenset({"stablehlo.while", "stablehlo.optimization_barrier"})
 
 
@@ -40,7 +41,7 @@ def is_explicit(graph: Graph) -> bool:
     """
     collectives = False
     for op in _outside_bodies(graph.main.block):
-        collectives = collectives or op.name in SDY_COLLECTIVES
+        collectives = collectives or op.name in COLLECTIVES
         if op.name == "sdy.manual_computation":
             continue
         values = (*op.results, *(value for block in op.regions for value in block.arguments))
@@ -85,7 +86,7 @@ class _Checker:
 
     def block(self, block: Block, yields: list[TensorSharding | None] | None) -> None:
         for op in block.ops:
-            if op.name in _TERMINATORS:
+            if op.name in RETURNS:
                 self.same(op, self.layouts(op, op.operands), yields, "what is yielded")
             elif op.regions:
                 self.regions(op)

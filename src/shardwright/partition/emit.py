@@ -30,19 +30,7 @@ from shardwright.reshard.steps import (
 )
 from shardwright.sharding import TensorSharding
 
-__all__ = ["SDY_COLLECTIVES", "collective", "emit_steps", "step_of"]
-
-SDY_COLLECTIVES = frozenset(
-    {
-        "sdy.all_gather",
-        "sdy.all_reduce",
-        "sdy.all_slice",
-        "sdy.all_to_all",
-        "sdy.collective_permute",
-        "sdy.reduce_scatter",
-    }
-)
-"""The ops between others that move data in an explicit program."""
+__all__ = ["collective", "emit_steps", "step_of"]
 
 
 def emit_steps(

@@ -17,12 +17,12 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Axes, Mesh
+from shardwright.notation.sdy.collectives import COLLECTIVES
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings, print_shardings
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import copied_body
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check, is_explicit
-from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.inner import emit_reduced
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.notes import (
@@ -108,7 +108,7 @@ class _Materializer:
             "sdy.propagation_barrier": self._layout,
             "sdy.replicated_to_unreduced": self._layout,
             "sdy.sharded_to_unreduced": self._layout,
-            **dict.fromkeys(SDY_COLLECTIVES, self._layout),
+            **dict.fromkeys(COLLECTIVES, self._layout),
             "sdy.sharding_group": lambda op: None,
             "sdy.manual_computation": self._manual,
             "sdy.named_computation": self._inline,

@@ -15,9 +15,9 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import axes_size
+from shardwright.notation.sdy.collectives import COLLECTIVES
 from shardwright.partition.assign import Assignment
 from shardwright.partition.boundary import alone
-from shardwright.partition.emit import SDY_COLLECTIVES
 from shardwright.partition.splits import splits_of
 from shardwright.partition.values import Value
 from shardwright.reshard.plan import reshard_cost
@@ -208,14 +208,14 @@ def remove_unread(graph: Graph) -> Iterator[Note]:
     for op in graph.walk():
         for value in op.operands:
             counts[value] += 1
-    if any(op.name in SDY_COLLECTIVES and not counts[op.results[0]] for op in graph.walk()):
+    if any(op.name in COLLECTIVES and not counts[op.results[0]] for op in graph.walk()):
         yield from _sweep(graph, graph.main.block, counts)
 
 
 def _sweep(graph: Graph, block: Block, counts: list[int]) -> Iterator[Note]:
     kept: list[Op] = []
     for op in reversed(block.ops):
-        if op.name in SDY_COLLECTIVES and not counts[op.results[0]]:
+        if op.name in COLLECTIVES and not counts[op.results[0]]:
             counts[op.operands[0]] -= 1
             yield _unread(graph, op)
             continue
@@ -239,7 +239,7 @@ def unread_notes(graph: Graph) -> Iterator[Note]:
     """The collectives of a program that came with them, and stays as it is, whose results nobody reads."""
     read = {value for op in graph.walk() for value in op.operands}
     for op in graph.walk():
-        if op.name in SDY_COLLECTIVES and op.results[0] not in read:
+        if op.name in COLLECTIVES and op.results[0] not in read:
             yield replace(_unread(graph, op), message="nobody reads its result", measure="sent")
 
 

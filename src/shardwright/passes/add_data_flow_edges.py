@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
 from shardwright.passes.attached import (
-    COMPUTATIONS,
     EDGE,
     SHARDING,
     Shardings,
@@ -31,8 +31,6 @@ from shardwright.propagation.dataflow import without_manual_axes
 from shardwright.sharding import TensorSharding
 
 __all__ = ["add_data_flow_edges", "add_edges", "insert_after"]
-
-_CONTROL_FLOW = frozenset({"stablehlo.case", "stablehlo.optimization_barrier", "stablehlo.while"})
 
 Owner = tuple[Any, TensorSharding | None]
 """A value that gets an edge, and the edge's sharding."""
@@ -79,7 +77,7 @@ def _owners(op: Any, shardings: Shardings) -> Iterator[Owner]:
         ]
         outside = _said(attributes.get("out_shardings"), len(op.results), shardings)
         yield from reversed(list(zip(body.arguments, inside, strict=True)))
-    elif name in _CONTROL_FLOW:
+    elif name in DATA_FLOW_OPS:
         outside = _said(attributes.get(SHARDING), len(op.results), shardings)
     else:
         return

@@ -14,6 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.locations import read_location
+from shardwright.ir.ops import COMPUTATIONS
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import carrier_text, parse_carrier
@@ -24,7 +25,6 @@ from shardwright.sharding import TensorSharding
 
 __all__ = [
     "ARGUMENTS",
-    "COMPUTATIONS",
     "EDGE",
     "RESULTS",
     "SHARDING",
@@ -44,7 +44,6 @@ __all__ = [
 
 SHARDING = "sdy.sharding"
 EDGE = "sdy.data_flow_edge"
-COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 """Ops that say shardings of their block arguments, `in_shardings`, and of their results, `out_shardings`."""
 
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"

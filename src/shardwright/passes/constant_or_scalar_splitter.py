@@ -14,6 +14,7 @@ from typing import Any
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.handles import renamed
+from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.passes.attached import operations
@@ -27,7 +28,6 @@ _CALL = "func.call"
 _COMPUTATION = "sdy.named_computation"
 _GROUP = "sdy.sharding_group"
 _CONSTANTS = frozenset({"sdy.constant", "stablehlo.iota"})
-_TERMINATORS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
 
 
 @register(
@@ -131,7 +131,7 @@ class _Region:
             self.constant.update(op.results)
             self.own.update(op.results)
             return
-        if not preserves and name not in _TERMINATORS:
+        if not preserves and name not in RETURNS:
             self._note_other()
         if name == "stablehlo.broadcast_in_dim" and _is_scalar(op.operands[0]):
             self.expansions.append(op)

@@ -14,6 +14,7 @@ from shardwright.ir.callees import Callees
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Graph
+from shardwright.ir.ops import COMPUTATIONS
 from shardwright.ir.read import Reader, Readers
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
@@ -71,7 +72,7 @@ def _used(graph: Graph) -> dict[str, Mesh]:
     said = [*graph.shardings, *graph.main.result_shardings]
     names = {sharding.mesh.name for sharding in set(said) if sharding is not None}
     for op in graph.walk():
-        if op.name in ("sdy.manual_computation", "sdy.named_computation"):
+        if op.name in COMPUTATIONS:
             names.update(name for _, text in op.signature.attributes for name in _SYMBOL.findall(text))
     return {name: mesh for name, mesh in graph.meshes.items() if name in names and mesh.axes}
 

@@ -22,8 +22,9 @@ import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Op
+from shardwright.ir.ops import COMPUTATIONS
 from shardwright.notation.sdy.attributes import parse_manual_axes
-from shardwright.passes.attached import ARGUMENTS, COMPUTATIONS, RESULTS, Shardings, functions, operations, rows_of
+from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, functions, operations, rows_of
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.factor_reshards import Seen, reduce_factors, reshard_alike, reshard_product, see
 from shardwright.passes.function_shardings import all_shardings, unsaid

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.ops import COMPUTATIONS
 from shardwright.passes.attached import (
     ARGUMENTS,
-    COMPUTATIONS,
     SHARDING,
     Shardings,
     per_value,

@@ -15,9 +15,9 @@ from typing import Any
 
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.passes.attached import (
-    COMPUTATIONS,
     EDGE,
     SHARDING,
     Shardings,
@@ -33,7 +33,6 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["remove_edges_of", "say_what_edges_say"]
 
-_PLAIN = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier"})
 _ORIGINS = "sink-debug-sharding-origins"
 _EDGES = "sink-debug-propagation-edge-sharding"
 _NOTES = {_ORIGINS: "sharding_origins", _EDGES: "propagation_edges"}
@@ -50,7 +49,7 @@ def sink_data_flow_edges(module: ir.Module, options: Options) -> None:
     notes = [note for option, note in _NOTES.items() if options[option]]
     for function in functions(module):
         for op in operations(function):
-            if op.name in COMPUTATIONS or op.name in _PLAIN:
+            if op.name in DATA_FLOW_OPS:
                 say_what_edges_say(op, shardings, notes)
         for edge in [op for op in operations(function) if op.name == EDGE]:
             _remove(edge)

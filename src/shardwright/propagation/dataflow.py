@@ -19,11 +19,12 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
+from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.sharding import parse_shardings
-from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, MANUAL, Edge, Working, preorder
+from shardwright.propagation.working import EDGE, MANUAL, Edge, Working, preorder
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["add_edges", "find_edges", "manual_axes", "with_manual_axes", "with_replicated", "without_manual_axes"]

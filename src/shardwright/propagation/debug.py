@@ -26,12 +26,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.notation.sdy.sharding import print_axis
 from shardwright.propagation.origins import Origins
 from shardwright.propagation.reasons import Recording, Step
 from shardwright.propagation.sources import Node, new_axes
-from shardwright.propagation.working import CONSTRAINT, DATA_FLOW_OPS, EDGE, preorder
+from shardwright.propagation.working import CONSTRAINT, EDGE, preorder
 
 __all__ = ["Debug", "write_debug"]
 

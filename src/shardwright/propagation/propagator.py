@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.propagation import priorities
 from shardwright.propagation.classes import Classes, OfSignature
 from shardwright.propagation.effects import is_pure
@@ -15,7 +16,7 @@ from shardwright.propagation.kind import Kind
 from shardwright.propagation.method import Method, Phase
 from shardwright.propagation.priorities import Flow
 from shardwright.propagation.reasons import Recording, When
-from shardwright.propagation.working import DATA_FLOW_OPS, EDGE, Working, preorder
+from shardwright.propagation.working import EDGE, Working, preorder
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 

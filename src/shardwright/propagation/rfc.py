@@ -22,6 +22,7 @@ from dataclasses import replace
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.rfc.options import FUNCTION_MESH
@@ -42,7 +43,7 @@ __all__ = ["complete"]
 
 _REFUSED = frozenset({MANUAL, NAMED, GROUP})
 _LOOP, _BARRIER = "stablehlo.while", "stablehlo.optimization_barrier"
-_TIED = frozenset({_LOOP, "stablehlo.case", "stablehlo.if", _BARRIER})
+_TIED = DATA_FLOW_OPS | {"stablehlo.if"}
 
 
 def complete(graph: Graph, record: Recording | None = None) -> Graph:

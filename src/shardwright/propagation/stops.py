@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shardwright.ir.graph import Op
+from shardwright.ir.ops import DATA_FLOW_OPS, RETURNS
 from shardwright.mesh import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.propagation.chain import Annotation, Stop
 from shardwright.propagation.compatible import Direction
@@ -21,13 +22,13 @@ from shardwright.propagation.sources import fresh_axes
 from shardwright.propagation.step import common_mesh
 from shardwright.propagation.trace import chains_to, tensor_names
 from shardwright.propagation.unanimous import objection
-from shardwright.propagation.working import CONSTRAINT, DATA_FLOW_OPS, EDGE, GROUP, MANUAL
+from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 
 __all__ = ["stops_at"]
 
-_NO_AXES_FLOW = DATA_FLOW_OPS | {GROUP, "func.return", "stablehlo.return", "sdy.return"}
+_NO_AXES_FLOW = DATA_FLOW_OPS | RETURNS | {GROUP}
 
 
 def stops_at(history: History, place: int) -> list[Stop]:

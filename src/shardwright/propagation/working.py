@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
 __all__ = [
     "CONSTRAINT",
-    "DATA_FLOW_OPS",
     "EDGE",
     "GROUP",
     "MANUAL",
@@ -32,7 +32,6 @@ GROUP = "sdy.sharding_group"
 EDGE = "sdy.data_flow_edge"
 MANUAL = "sdy.manual_computation"
 NAMED = "sdy.named_computation"
-DATA_FLOW_OPS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier", MANUAL, NAMED})
 
 _SPECIAL = DATA_FLOW_OPS | {CONSTRAINT, GROUP, EDGE}
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, REDUCTION, Kind, RuleBuilder
 from shardwright.rules.registry import sharding_rule
@@ -145,8 +146,8 @@ def _position_kind(signature: Signature) -> Kind:
     return REDUCTION if combiner in _SUMS or (boolean and combiner in _LOGICAL) else NEED_REPLICATION
 
 
-_SUMS = frozenset(f"stablehlo.{name}" for name in ("add", "maximum", "minimum", "multiply"))
-_LOGICAL = frozenset(("stablehlo.and", "stablehlo.or"))
+_SUMS = frozenset(REDUCTIONS[kind] for kind in ("sum", "max", "min", "product"))
+_LOGICAL = frozenset(REDUCTIONS[kind] for kind in ("and", "or"))
 
 
 def _combiner(body: Body, count: int) -> str | None:

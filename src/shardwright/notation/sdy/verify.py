@@ -22,7 +22,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
 from shardwright.ir.locations import LocationTable
-from shardwright.ir.ops import SHARDING_ATTRIBUTES
+from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier
@@ -38,7 +38,6 @@ __all__ = ["verify"]
 _LOOPS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 """Ops of StableHLO whose regions may hold any op; those of all others compute on scalars."""
 
-_COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 _OPS = tuple(name.removeprefix("sdy.") for name in (*COLLECTIVES, "sdy.manual_computation"))
 _WORDS = (COLLECTIVE, CARRIED_SHARDING + " ")
 _OP = re.compile(rf"sdy\.(?:{'|'.join(_OPS)})")
@@ -237,7 +236,7 @@ class _Checker:
         op, number = owner.owner.operation, ir.BlockArgument(value).arg_number
         if op.name == "func.func":
             return self._argument(op, number)
-        if op.name not in _COMPUTATIONS or "in_shardings" not in op.attributes:
+        if op.name not in COMPUTATIONS or "in_shardings" not in op.attributes:
             return None
         outside = self._parse(op.attributes["in_shardings"])[number]
         if op.name == "sdy.named_computation":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
@@ -16,7 +17,6 @@ from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["localize"]
 
-_RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 _UNRESOLVED = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
 _DROPPED = frozenset({"sdy.sharding_group"})
 
@@ -125,7 +125,7 @@ class _Localizer:
         """Write one op."""
         name = op.signature.name
         operands = [self.values[value] for value in op.operands]
-        if name in _RETURNS:
+        if name in RETURNS:
             types = tuple(map(ctx.type, operands))
             ctx.append(Signature(name, (), types, ()), operands)
             return
