@@ -23,3 +23,13 @@ def test_an_error_survives_copies(again: Callable[[ShardingError], ShardingError
     assert made.args == error.args
     assert made.diagnostic == error.diagnostic == Diagnostic("it does not fit", **PARTS)
     assert made.__notes__ == ["seen twice"]
+
+
+def test_at_fills_what_is_missing_and_replaced_what_is_given() -> None:
+    bare = ShardingError("it does not fit", cause="a reason", remedy="a change")
+    placed = bare.at("stablehlo.dot", "step.mlir:3:5")
+    assert placed.diagnostic == Diagnostic("it does not fit", **PARTS)
+    assert placed.at("func.func", "other.mlir:1:1").diagnostic == placed.diagnostic
+    assert placed.replaced(op="func.func", remedy="").diagnostic == Diagnostic(
+        "it does not fit", op="func.func", location="step.mlir:3:5", cause="a reason"
+    )

@@ -6,7 +6,7 @@ source line, why, and what to change. It travels in a `ShardingError`; the comma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 __all__ = ["Diagnostic", "ShardingError"]
@@ -53,14 +53,16 @@ class ShardingError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copied and sent to other processes by the parts of its diagnostic, notes and all."""
-        told = self.diagnostic
-        return _error, (type(self), told.message, told.op, told.location, told.cause, told.remedy), self.__dict__
+        return _error, (type(self), asdict(self.diagnostic)), self.__dict__
 
-    def at(self, location: str) -> ShardingError:
-        """The same problem, at a location."""
-        said = self.diagnostic
-        return ShardingError(said.message, op=said.op, location=location, cause=said.cause, remedy=said.remedy)
+    def replaced(self, **parts: str) -> ShardingError:
+        """The same problem but for these parts of its diagnostic."""
+        return ShardingError(**{**asdict(self.diagnostic), **parts})
+
+    def at(self, op: str, location: str) -> ShardingError:
+        """The same problem at an op and a location, where it does not name them already."""
+        return self.replaced(op=self.diagnostic.op or op, location=self.diagnostic.location or location)
 
 
-def _error(kind: type[ShardingError], message: str, op: str, location: str, cause: str, remedy: str) -> ShardingError:
-    return kind(message, op=op, location=location, cause=cause, remedy=remedy)
+def _error(kind: type[ShardingError], parts: dict[str, str]) -> ShardingError:
+    return kind(**parts)

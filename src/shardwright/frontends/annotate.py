@@ -154,13 +154,9 @@ def _sharding(graph: Graph, number: int, key: str | int, spec: Any, mesh: Mesh) 
     try:
         return sharding_of(spec, mesh, type.rank)
     except ShardingError as error:
-        said = error.diagnostic
-        raise ShardingError(
-            said.message,
+        raise error.replaced(
             op=f"argument {number} of @{graph.main.name}: {graph.main.argument_names[number]}, {type}",
             location=f"{key}={spec}" if isinstance(spec, str) else f"{key}={spec!r}"[:200],
-            cause=said.cause,
-            remedy=said.remedy,
         ) from None
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from shardwright.errors import Diagnostic, ShardingError
+from shardwright.errors import ShardingError
 from shardwright.frontends.diagnose import argument_names, explain, mesh_position
 from shardwright.frontends.files import printable, read_file
 from shardwright.ir.context import as_text, context, ir, module_text
@@ -171,8 +171,4 @@ def _with_position(error: ShardingError, content: str | bytes, name: str) -> Sha
     elif not said.location:
         position = mesh_position(content, name) if said.op == "sdy.mesh" else ""
         said = replace(said, location=position or name)
-    return _error(said)
-
-
-def _error(said: Diagnostic) -> ShardingError:
-    return ShardingError(said.message, op=said.op, location=said.location, cause=said.cause, remedy=said.remedy)
+    return error.replaced(**asdict(said))

@@ -134,7 +134,14 @@ class LocationTable:
 
     def __getitem__(self, number: int) -> Location:
         """The location as file, line and name: the innermost file position, the outermost name."""
-        found = read_location(str(self.handle(number)))
+        return self._read(self.handle(number))
+
+    def where(self, handle: ir.Location) -> str:
+        """`FILE:LINE:COL` of an MLIR location, which needs no number."""
+        return str(self._read(handle))
+
+    def _read(self, handle: ir.Location) -> Location:
+        found = read_location(str(handle))
         return replace(found, file=self.source) if found.file == "-" else found
 
 

@@ -207,9 +207,7 @@ class Reader:
             raise self._at(error, location) from None
 
     def _at(self, error: ShardingError, location: Any) -> ShardingError:
-        said = error.diagnostic
-        where = str(self.locations[self.locations.add(location)])
-        return ShardingError(said.message, op=said.op, location=where, cause=said.cause, remedy=said.remedy)
+        return error.replaced(location=self.locations.where(location))
 
     def _pop_sharding(self, attributes: dict[str, str], value: int, location: Any) -> TensorSharding | None:
         """What the attributes of an argument or function result say of its sharding, taken out of them."""

@@ -72,8 +72,7 @@ def write_output(path: str, content: bytes) -> None:
     try:
         write_file(path, content)
     except ShardingError as error:
-        told = error.diagnostic
-        raise ShardingError(f"cannot open output file {path!r}", cause=told.cause, remedy=told.remedy) from None
+        raise error.replaced(message=f"cannot open output file {path!r}", location="") from None
 
 
 def _write_standard_output(content: bytes) -> None:

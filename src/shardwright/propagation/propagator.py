@@ -193,7 +193,7 @@ class Propagator:
         try:
             return self.classes.of_signature(op.signature)
         except ShardingError as error:
-            raise error.at(str(self.locations[op.location])) from None
+            raise error.replaced(location=str(self.locations[op.location])) from None
 
     # Rounds
 

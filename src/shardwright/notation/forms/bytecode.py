@@ -42,4 +42,4 @@ def _placed(error: ShardingError, text: str, name: str) -> ShardingError:
         if found is not None and found.file not in ("", "-"):
             location = f"{found.file}:{found.line}"
     cause = re.sub(rf"{re.escape(name)}:[0-9]+(?::[0-9]+)?", "another op", said.cause)
-    return ShardingError(said.message, op=said.op, location=location, cause=cause, remedy=said.remedy)
+    return error.replaced(location=location, cause=cause)

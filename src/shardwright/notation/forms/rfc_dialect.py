@@ -94,10 +94,7 @@ def _located(verify: Callable[[OpText, Symbols], None]) -> Callable[[OpText, Sym
         try:
             verify(op, symbols)
         except ShardingError as error:
-            said = error.diagnostic
-            raise ShardingError(
-                said.message, op=op.form.name, location=op.position, cause=said.cause, remedy=said.remedy
-            ) from None
+            raise error.replaced(op=op.form.name, location=op.position) from None
 
     return located
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from shardwright.errors import ShardingError
@@ -15,7 +16,7 @@ from shardwright.ir.walk import walk
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL
 from shardwright.notation.hlo.model import HloSharding
-from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, dictionary
+from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, dictionary, fail_at, symbol_of
 from shardwright.notation.hlo.spelling import (
     VERSIONS,
     ManualAxes,
@@ -62,6 +63,7 @@ class Exporter:
         self.module = module
         self.version = version
         self.locations = LocationTable()
+        self.fail = partial(fail_at, self.locations)
         self.meshes: dict[str, Mesh] = {}
         self.annotated: list[tuple[Any, Any]] = []
         self.ops: dict[str, list[Any]] = {}
@@ -148,23 +150,13 @@ class Exporter:
             remedy="convert it to `shard`, which has halos and offsets, or to `mesh`, which has such reductions",
         )
 
-    def fail(self, op: Any) -> Fail:
-        """Makes errors that stand at `op`."""
-        name, where = op.name, str(self.locations[self.locations.add(op.location)])
-
-        def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:
-            return ShardingError(message, op=name, location=where, cause=cause, remedy=remedy)
-
-        return error
-
     # Shardings
 
     def _shardings(self, attribute: Any, op: Any) -> tuple[TensorSharding, ...]:
         try:
             return parse_shardings(str(attribute), self.meshes)
         except ShardingError as error:
-            said = error.diagnostic
-            raise self.fail(op)(said.message, cause=said.cause, remedy=said.remedy) from None
+            raise error.replaced(op=op.name, location=self.locations.where(op.location)) from None
 
     def _hlo(self, attribute: Any, manual: Axes, op: Any) -> tuple[HloSharding | None, ...]:
         """What each sharding of `attribute` is in this notation; `None` for one that says nothing."""
@@ -181,11 +173,10 @@ class Exporter:
         try:
             return spelled(sharding, manual, self.version)
         except ShardingError as error:
-            said = error.diagnostic
-            remedy = said.remedy
+            refused = error.replaced(op=op.name, location=self.locations.where(op.location))
             if any(dim.priority is not None for dim in sharding.dims):
-                remedy = "propagate first, or drop the priorities"
-            raise self.fail(op)(said.message, cause=said.cause, remedy=remedy) from None
+                refused = refused.replaced(remedy="propagate first, or drop the priorities")
+            raise refused from None
 
     def _annotate(self, op: Any, attribute: Any) -> None:
         manual = self.manual(op)
@@ -242,10 +233,9 @@ class Exporter:
                 try:
                     self._row(function, row)
                 except ShardingError as error:
-                    said = error.diagnostic
-                    name = function.attributes["sym_name"].value
-                    message = f"{what} {index} of @{name}: {said.message}"
-                    raise self.fail(function)(message, cause=said.cause, remedy=said.remedy) from None
+                    message = f"{what} {index} of @{symbol_of(function)}: {error.diagnostic.message}"
+                    where = self.locations.where(function.location)
+                    raise error.replaced(message=message, op=function.name, location=where) from None
             function.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in rows])
 
     def _row(self, function: Any, row: dict[str, Any]) -> None:

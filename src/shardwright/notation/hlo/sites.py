@@ -17,7 +17,7 @@ from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.text import parse_hlo
 from shardwright.notation.sdy.sharding import parse_mesh
 
-__all__ = ["METADATA", "SHARDING", "Fail", "Row", "Sites", "dictionary", "shortened", "symbol_of"]
+__all__ = ["METADATA", "SHARDING", "Fail", "Row", "Sites", "dictionary", "fail_at", "shortened", "symbol_of"]
 
 SHARDING = "mhlo.sharding"
 METADATA = "shardwright.metadata"
@@ -25,6 +25,16 @@ METADATA = "shardwright.metadata"
 
 Fail = Callable[..., ShardingError]
 """Makes an error that stands at an op from message, cause and remedy."""
+
+
+def fail_at(locations: LocationTable, op: Any) -> Fail:
+    """Makes errors that stand at `op`."""
+    name, where = op.name, locations.where(op.location)
+
+    def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:
+        return ShardingError(message, op=name, location=where, cause=cause, remedy=remedy)
+
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,7 @@ class Sites:
         """
         self.module = module
         self.locations = LocationTable(name)
+        self.fail_at = partial(fail_at, self.locations)
         self.ops: list[tuple[Any, Any]] = []
         self.rows: list[Row] = []
         self.texts: dict[Any, HloSharding] = {}
@@ -78,21 +89,12 @@ class Sites:
             if view.operation.name == "func.func":
                 self.rows += _rows(view.operation)
 
-    def fail_at(self, op: Any) -> Fail:
-        """Makes errors that stand at `op`."""
-        name, where = op.name, str(self.locations[self.locations.add(op.location)])
-
-        def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:
-            return ShardingError(message, op=name, location=where, cause=cause, remedy=remedy)
-
-        return error
-
     def fail_at_row(self, row: Row) -> Fail:
         """Makes errors that stand at an argument or result."""
         location = row.function.location
         if row.kind == "argument" and row.function.regions[0].blocks:
             location = row.function.regions[0].blocks[0].arguments[row.index].location
-        where = str(self.locations[self.locations.add(location)])
+        where = self.locations.where(location)
         called = f"{row.kind} {row.index} of @{symbol_of(row.function)}"
 
         def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:

@@ -394,6 +394,4 @@ class _Parser:
         try:
             return make()
         except ShardingError as error:
-            found = error.diagnostic
-            where = f"column {column}"
-            raise ShardingError(found.message, location=where, cause=found.cause, remedy=found.remedy) from None
+            raise error.replaced(op="", location=f"column {column}") from None

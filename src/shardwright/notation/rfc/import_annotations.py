@@ -13,7 +13,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
-from shardwright.notation.rfc.reading import Function, Reading, Said, Statement, told
+from shardwright.notation.rfc.reading import Function, Reading, Said, Statement
 
 __all__ = ["import_annotations"]
 
@@ -34,7 +34,7 @@ def import_annotations(reading: Reading, function: Function) -> None:
         try:
             work.take(op)
         except ShardingError as error:
-            raise told(error, _NAME, reading.where(op.location)) from None
+            raise error.at(_NAME, reading.where(op.location)) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from shardwright.notation.rfc.import_collectives import import_collective
 from shardwright.notation.rfc.layouts import Layout, layout
 from shardwright.notation.rfc.mesh import line_of, write_mesh
 from shardwright.notation.rfc.options import FUNCTION_MESH, OPTION
-from shardwright.notation.rfc.reading import Function, Reading, Said, entries_of, located, told
+from shardwright.notation.rfc.reading import Function, Reading, Said, entries_of, located
 from shardwright.notation.sdy.sharding import print_shardings
 from shardwright.sharding import replicated
 
@@ -234,7 +234,7 @@ def _attribute(reading: Reading, said: Said, per_value: bool) -> Any:
     try:
         return said.statement.per_value if per_value else said.statement.attribute
     except ShardingError as error:
-        raise told(error, "", reading.where(said.location)) from None
+        raise error.at("", reading.where(said.location)) from None
 
 
 def _per_value(reading: Reading, op: Any, found: list[Said | None]) -> Any:

@@ -86,10 +86,7 @@ class Cluster:
         try:
             return Mesh(zip(names, self.sizes, strict=True), name=self.symbol)
         except ShardingError as error:
-            said = error.diagnostic
-            raise ShardingError(
-                said.message, op="mesh.cluster", location=self.location, cause=said.cause, remedy=said.remedy
-            ) from None
+            raise error.replaced(op="mesh.cluster", location=self.location) from None
 
 
 def _names(attribute: Any, location: str) -> list[str]:

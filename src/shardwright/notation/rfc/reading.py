@@ -21,7 +21,7 @@ from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 _ADVANCE = ir.WalkResult.ADVANCE
 
-__all__ = ["Function", "Reading", "Said", "Statement", "entries_of", "located", "ops_of", "sharding_on", "told"]
+__all__ = ["Function", "Reading", "Said", "Statement", "entries_of", "located", "ops_of", "sharding_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +242,7 @@ def located(op: str, location: str) -> Iterator[None]:
     try:
         yield
     except ShardingError as error:
-        raise told(error, op, location) from None
-
-
-def told(error: ShardingError, op: str, location: str) -> ShardingError:
-    """A refusal that names the op and where it stands, unless it does already."""
-    said = error.diagnostic
-    return ShardingError(
-        said.message, op=said.op or op, location=said.location or location, cause=said.cause, remedy=said.remedy
-    )
+        raise error.at(op, location) from None
 
 
 def _read_type(handle: Any) -> TypeFacts:

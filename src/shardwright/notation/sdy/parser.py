@@ -92,7 +92,7 @@ class Parser:
         """What is wrong with the thing that begins at the token numbered `at`, with its column."""
         said = error.diagnostic
         cause = f"column {self.column(at)}: {said.cause or self.text.lstrip()[:200]}"
-        return ShardingError(said.message, cause=cause, remedy=said.remedy)
+        return error.replaced(op="", cause=cause)
 
     def listed(self, first: str, last: str, entry: Callable[[], _Entry]) -> list[_Entry]:
         """Entries with commas between two brackets."""

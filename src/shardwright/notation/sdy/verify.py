@@ -99,8 +99,7 @@ class _Checker:
         try:
             self.meshes[symbol] = parse_mesh(str(op.attributes["mesh"]), symbol)
         except ShardingError as error:
-            said = error.diagnostic
-            self._refuse(op, said.message, said.cause, said.remedy)
+            raise error.replaced(op=op.name, location=self.locations.where(op.location)) from None
 
     def check_meshes(self, spelt: Iterator[tuple[Mesh, int]]) -> None:
         first = next((mesh for mesh in self.meshes.values() if mesh.axes), None)
@@ -179,8 +178,7 @@ class _Checker:
                 axes = reduced_axes(short, str(op.attributes[key]), before.mesh) if key else ()
                 check_partial(axes, before, after)
         except ShardingError as error:
-            said = error.diagnostic
-            self._refuse(op, said.message, said.cause, said.remedy, f"sdy.{short}")
+            raise error.replaced(op=f"sdy.{short}", location=self.locations.where(op.location)) from None
 
     def _manual(self, op: Any) -> None:
         axes = parse_manual_axes(str(op.attributes["manual_axes"]))
@@ -253,5 +251,5 @@ class _Checker:
         return parse_carrier(ir.StringAttr(attribute).value, shape, self.meshes)
 
     def _refuse(self, op: Any, message: str, cause: str, remedy: str, name: str = "") -> NoReturn:
-        where = str(self.locations[self.locations.add(op.location)])
+        where = self.locations.where(op.location)
         raise ShardingError(message, op=name or op.name, location=where, cause=cause, remedy=remedy)

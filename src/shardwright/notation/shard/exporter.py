@@ -120,9 +120,7 @@ class _Exporter:
             self._grid(op)
 
     def _at(self, op: Any, error: ShardingError) -> ShardingError:
-        said = error.diagnostic
-        where = str(self.locations[self.locations.add(op.location)])
-        return ShardingError(said.message, op=op.name, location=where, cause=said.cause, remedy=said.remedy)
+        return error.replaced(op=op.name, location=self.locations.where(op.location))
 
     # --- what there is
 

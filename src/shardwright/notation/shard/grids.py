@@ -58,8 +58,7 @@ def _grid(op: Any) -> Mesh:
     try:
         return Mesh(zip(names, sizes, strict=True), name=symbol)
     except ShardingError as error:
-        said = error.diagnostic
-        raise _error(op, said.message, said.cause, said.remedy) from None
+        raise error.replaced(op=op.name, location=str(read_location(str(op.location)))) from None
 
 
 def _attribute(op: Any, name: str, default: Any) -> Any:

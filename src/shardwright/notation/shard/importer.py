@@ -107,6 +107,7 @@ class _Importer:
     def __init__(self, module: ir.Module, name: str) -> None:
         self.module = module
         self.locations = LocationTable(name)
+        self._where = self.locations.where
         self.grids: list[Any] = []
         self.steps: list[tuple[str, Any]] = []
         self.others: list[Any] = []
@@ -130,7 +131,7 @@ class _Importer:
             try:
                 steps[what](op)
             except ShardingError as error:
-                raise self._at(op, error) from None
+                raise error.at(op.name, self._where(op.location)) from None
         self._finish()
         self._erase_unused()
         for op in self.grids:
@@ -150,14 +151,6 @@ class _Importer:
         walk(self.module.operation, visit, outer_first=True)
 
     # --- diagnostics
-
-    def _where(self, location: Any) -> str:
-        return str(self.locations[self.locations.add(location)])
-
-    def _at(self, op: Any, error: ShardingError) -> ShardingError:
-        said = error.diagnostic
-        where = said.location or self._where(op.location)
-        return ShardingError(said.message, op=said.op or op.name, location=where, cause=said.cause, remedy=said.remedy)
 
     def _mixed(self, shard: Any, other: Any) -> ShardingError:
         return ShardingError(
@@ -181,7 +174,7 @@ class _Importer:
             try:
                 symbol, mesh = read_grid(op)
             except ShardingError as error:
-                raise self._at(op, error) from None
+                raise error.at(op.name, self._where(op.location)) from None
             if mesh is None:
                 unsized.add(symbol)
             else:

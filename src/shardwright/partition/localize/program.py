@@ -111,15 +111,9 @@ class _Localizer:
             try:
                 self.op(op, ctx)
             except ShardingError as error:
-                raise self.located(error, op) from None
-
-    def located(self, error: ShardingError, op: Op) -> ShardingError:
-        """The error with the op and its source line, where it does not say them yet."""
-        said = error.diagnostic
-        if said.op:
-            return error
-        where = said.location or str(self.source.locations[op.location])
-        return ShardingError(said.message, op=op.signature.label, location=where, cause=said.cause, remedy=said.remedy)
+                if error.diagnostic.op:
+                    raise
+                raise error.at(op.signature.label, str(self.source.locations[op.location])) from None
 
     def op(self, op: Op, ctx: Local) -> None:
         """Write one op."""

@@ -110,11 +110,7 @@ class _Lowering:
         try:
             results = self.results(op, state)
         except ShardingError as error:
-            said = error.diagnostic
-            where = said.location or str(self.source.locations[op.location])
-            raise ShardingError(
-                said.message, op=said.op or op.name, location=where, cause=said.cause, remedy=said.remedy
-            ) from None
+            raise error.at(op.name, str(self.source.locations[op.location])) from None
         state.values.update(zip(op.results, results, strict=False))
 
     def results(self, op: Op, state: State) -> Sequence[int]:
