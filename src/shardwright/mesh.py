@@ -61,6 +61,11 @@ class AxisRef(NamedTuple):
         """`pre * size`: the pre-size of whatever is just minor to this."""
         return self.pre * self.size
 
+    @property
+    def part(self) -> str:
+        """What texts put behind the name of an axis for a part of it: `:(1)2`."""
+        return f":({self.pre}){self.size}"
+
     def overlaps(self, other: AxisRef) -> bool:
         """Whether both use some of the same part of the same axis."""
         if self.name != other.name:
@@ -236,7 +241,7 @@ class Mesh:
             pre, size = 1, full
         if pre < 1 or size < 1 or full % (pre * size):
             raise ShardingError(
-                f"sub-axis {name!r}:({pre}){size} does not fit axis {name!r} of size {full}",
+                f"sub-axis {name!r}{AxisRef(name, pre, size).part} does not fit axis {name!r} of size {full}",
                 remedy="pre-size times size must divide the size of the axis",
             )
         return AxisRef(name, pre, size)
@@ -244,6 +249,10 @@ class Mesh:
     def is_full(self, axis: AxisRef) -> bool:
         """Whether `axis` is a whole axis of this mesh."""
         return axis.pre == 1 and axis.size == self.sizes[axis.name]
+
+    def axis_text(self, axis: AxisRef, name: str = "") -> str:
+        """`x`, or `x:(1)2` for a part of it; `name` is the axis' name as a notation spells it."""
+        return (name or axis.name) + ("" if self.is_full(axis) else axis.part)
 
     def sort_key(self, axis: AxisRef) -> tuple[int, int]:
         """Key that sorts axes in mesh order, major parts first."""

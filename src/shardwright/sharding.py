@@ -135,9 +135,7 @@ class TensorSharding(Hashed):
         >>> replace(TensorSharding.of(Mesh(x=2), [["x"], []]), offsets=((0, 3, 8), None))
         [{x}, {}] offsets={0: [0, 3, 8]}
         """
-
-        def axis(ref: AxisRef) -> str:
-            return ref.name if self.mesh.is_full(ref) else f"{ref.name}:({ref.pre}){ref.size}"
+        axis = self.mesh.axis_text
 
         def dim(d: DimSharding) -> str:
             inner = ", ".join([*map(axis, d.axes), *(["?"] if d.open else [])])

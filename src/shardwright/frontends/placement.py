@@ -91,7 +91,7 @@ class _Named:
         self.parts = {name: _parts(mesh, name, used) for name in mesh.sizes}
         every = [part for parts in self.parts.values() for part in parts]
         array = mesh_devices(mesh, devices).reshape([part.size for part in every])
-        self.names = {part: _name(part, mesh) for part in every}
+        self.names = {part: mesh.axis_text(part) for part in every}
         names = tuple(self.names[part] for part in every)
         self.mesh = jax.sharding.Mesh(array, names)
         # JAX lets arrays be unreduced along explicit axes only
@@ -127,7 +127,3 @@ def _parts(mesh: Mesh, name: str, used: Iterable[AxisRef]) -> tuple[AxisRef, ...
             remedy="split the axis one way only",
         )
     return tuple(AxisRef(name, low, high // low) for low, high in itertools.pairwise(cuts))
-
-
-def _name(part: AxisRef, mesh: Mesh) -> str:
-    return part.name if mesh.is_full(part) else f"{part.name}:({part.pre}){part.size}"

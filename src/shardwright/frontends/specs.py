@@ -75,12 +75,8 @@ def parse_spec(text: str, mesh: Mesh, rank: int) -> TensorSharding:
 
 def print_spec(sharding: TensorSharding) -> str:
     """The text that `parse_spec` reads; open dimensions lose what `-` cannot say beside their axes."""
-    mesh = sharding.mesh
-
-    def axis(ref: AxisRef) -> str:
-        return ref.name if mesh.is_full(ref) else f"{ref.name}:({ref.pre}){ref.size}"
-
-    return ",".join("+".join(map(axis, dim.axes)) or ("-" if dim.open else ".") for dim in sharding.dims)
+    axis_text = sharding.mesh.axis_text
+    return ",".join("+".join(map(axis_text, dim.axes)) or ("-" if dim.open else ".") for dim in sharding.dims)
 
 
 def sharding_of(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:

@@ -246,7 +246,7 @@ def _name(axis: AxisRef, sharding: TensorSharding) -> str:
     if not sharding.mesh.is_full(axis):
         _refuse(
             sharding,
-            f"parts of a mesh axis, such as {axis.name!r}:({axis.pre}){axis.size}",
+            f"parts of a mesh axis, such as {axis.name!r}{axis.part}",
             "give the mesh an axis for each part, or print it as sdy",
         )
     text = repr(axis.name)

@@ -155,7 +155,7 @@ def layout(sharding: TensorSharding, notation: str) -> TensorSharding:
         if not sharding.mesh.is_full(axis):
             raise ShardingError(
                 f"{notation} cannot express parts of a mesh axis",
-                cause=f"sharding {sharding!r} uses {axis.name!r}:({axis.pre}){axis.size} of {sharding.mesh!r}",
+                cause=f"sharding {sharding!r} uses {axis.name!r}{axis.part} of {sharding.mesh!r}",
                 remedy="give the mesh an axis for each part, or print it as sdy",
             )
     return closed

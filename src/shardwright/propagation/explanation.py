@@ -53,7 +53,7 @@ class Explanation:
     def axis_text(self, axis: AxisRef) -> str:
         """`data`, or `data:(1)2` for a part of it."""
         whole = any(axis.name in mesh.sizes and mesh.is_full(axis) for mesh in self.meshes)
-        return axis.name if whole else f"{axis.name}:({axis.pre}){axis.size}"
+        return axis.name if whole else axis.name + axis.part
 
     def __str__(self) -> str:
         """What `shardwright explain` prints."""

@@ -195,5 +195,4 @@ def _names(case: Case, axes: Axes) -> str:
 def _name(case: Case, axis: AxisRef) -> str:
     """An axis as annotations write it: a part of one with its bounds."""
     mesh = common_mesh(case.shardings)
-    whole = mesh is None or mesh.is_full(axis)
-    return axis.name if whole else f"{axis.name}:({axis.pre}){axis.size}"
+    return axis.name if mesh is None else mesh.axis_text(axis)

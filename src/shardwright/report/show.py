@@ -165,7 +165,7 @@ class _Layout:
             yield f"partial {kind} over {self._names(over)}: {axes_size(over):,} contributions to every tile"
 
     def _names(self, axes: Axes) -> str:
-        return ", ".join(a.name if self.mesh.is_full(a) else f"{a.name}:({a.pre}){a.size}" for a in axes)
+        return ", ".join(map(self.mesh.axis_text, axes))
 
     def tensor(self) -> Grid:
         down, across = self.drawn

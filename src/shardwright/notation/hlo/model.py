@@ -77,7 +77,7 @@ class NamedForm:
             return ", ".join(quote + axis.name + quote + part(axis) for axis in axes)
 
         def part(axis: AxisRef) -> str:
-            return "" if (axis.pre, axis.size) == (1, sizes[axis.name]) else f":({axis.pre}){axis.size}"
+            return "" if (axis.pre, axis.size) == (1, sizes[axis.name]) else axis.part
 
         sizes = dict(self.axes)
         dims = [", ".join(filter(None, [names(dim.axes), "?" if dim.open else ""])) for dim in self.dims]

@@ -200,7 +200,7 @@ def _whole(lists: tuple[Axes, ...], mesh: Mesh) -> tuple[tuple[int, ...], ...]:
         if not mesh.is_full(axis):
             raise ShardingError(
                 "the RFC cannot express parts of a mesh axis",
-                cause=f"{axis.name!r}:({axis.pre}){axis.size} is a part of {mesh!r}",
+                cause=f"{axis.name!r}{axis.part} is a part of {mesh!r}",
                 remedy="give the mesh an axis for each part",
             )
     return tuple(tuple(axes) for axes in positions(lists, mesh))

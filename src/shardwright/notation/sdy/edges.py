@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeVar, cast
 
 from shardwright.errors import ShardingError
+from shardwright.mesh import AxisRef
 from shardwright.notation.sdy.names import STRING, quoted, unquoted
 
 __all__ = ["EdgeValue", "Flow", "Step", "parse_edges", "print_edges"]
@@ -49,7 +50,7 @@ class Flow:
 
     def __str__(self) -> str:
         """`"y" = operand-1 -> [operand-0, result-0]`."""
-        part = f":({self.part[0]}){self.part[1]}" if self.part else ""
+        part = AxisRef(self.axis, *self.part).part if self.part else ""
         return f"{quoted(self.axis)}{part} = {self.source} -> [{', '.join(map(str, self.targets))}]"
 
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 
 from shardwright.errors import ShardingError
+from shardwright.mesh import AxisRef
 from shardwright.notation.sdy.names import STRING, SYMBOL, symbol, unquoted
 from shardwright.notation.sdy.text import Unclosed, closing, line_of, statement
 
@@ -64,7 +65,7 @@ def _check_parts(text: str, name: str) -> None:
         axis = _string_before(text, before.start() + 1) if before is not None else ""
         if axis:
             raise ShardingError(
-                f"the part {axis}:({pre}){size} does not fit its axis",
+                f"the part {axis}{AxisRef(axis, pre, size).part} does not fit its axis",
                 location=f"{name}:{line_of(text, match.start())}",
                 cause=f"pre-size times size is {pre * size}, more than any axis has",
                 remedy="pre-size times size must divide the size of the axis",

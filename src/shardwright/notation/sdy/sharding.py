@@ -135,8 +135,7 @@ def parse_dimension(text: str, mesh: Mesh) -> DimSharding:
 
 def print_axis(axis: AxisRef, mesh: Mesh) -> str:
     """`"x"` or `"x":(1)2`."""
-    name = quoted(axis.name)
-    return name if mesh.is_full(axis) else f"{name}:({axis.pre}){axis.size}"
+    return mesh.axis_text(axis, quoted(axis.name))
 
 
 def print_axes(axes: Iterable[AxisRef], mesh: Mesh) -> str:
