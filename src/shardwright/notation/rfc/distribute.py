@@ -8,7 +8,7 @@ Source: the mesh RFC on LLVM's forum, MeshShardingAttr and the collectives.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
@@ -21,12 +21,10 @@ from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.options import EXPLICIT, LISTS
 from shardwright.notation.rfc.reading import located
+from shardwright.notation.rfc.writing import Writing
 from shardwright.notation.scan import positions
 from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves
 from shardwright.sharding import TensorSharding
-
-if TYPE_CHECKING:
-    from shardwright.notation.rfc.exporter import Exporter
 
 __all__ = ["distribute", "verified"]
 
@@ -34,26 +32,26 @@ _CONSTANTS = frozenset({"stablehlo.constant", "mhlo.constant", "arith.constant"}
 _LOOPS = frozenset({"stablehlo.while", "mhlo.while"})
 
 
-def distribute(exporter: Exporter, function: Any, ops: list[tuple[str, Any]]) -> None:
+def distribute(writing: Writing, function: Any, ops: list[tuple[str, Any]]) -> None:
     """Rewrite one function of an explicit program.
 
     Raises:
         ShardingError: what a distributed tensor's type cannot say, at its op.
     """
-    _Distributing(exporter, function).run(ops)
+    _Distributing(writing, function).run(ops)
 
 
 class _Distributing:
-    def __init__(self, exporter: Exporter, function: Any) -> None:
-        self.exporter = exporter
+    def __init__(self, writing: Writing, function: Any) -> None:
+        self.writing = writing
         self.function = function
         self.known: dict[Any, Layout] = {}
         self._types: dict[tuple[Any, Layout], Any] = {}
 
     def run(self, ops: list[tuple[str, Any]]) -> None:
-        exporter, function = self.exporter, self.function
-        where = line_of(function, exporter.name)
-        arguments, results = exporter.boundary(function)
+        writing, function = self.writing, self.function
+        where = line_of(function, writing.name)
+        arguments, results = writing.boundary(function)
         blocks = function.regions[0].blocks
         values = list(blocks[0].arguments) if len(blocks) else []
         with located("func.func", where):
@@ -62,7 +60,7 @@ class _Distributing:
                     self._set(values[index], self._layout(sharding))
             declared = {index: self._layout(sharding) for index, sharding in results.items()}
         for name, op in ops:
-            with located(name, line_of(op, exporter.name)):
+            with located(name, line_of(op, writing.name)):
                 self._op(name, op)
         type: Any = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         if not values and arguments:
@@ -85,7 +83,7 @@ class _Distributing:
                 cause=f"sharding {sharding!r}: a distributed tensor's type says how it lies, not how it may",
                 remedy="close its dimensions",
             )
-        return self.exporter.layout(sharding)
+        return self.writing.layout(sharding)
 
     def _type(self, type: Any, layout: Layout) -> Any:
         """The type of a distributed tensor; one that is whole everywhere keeps its standard type."""
@@ -94,7 +92,7 @@ class _Distributing:
         key = (type, layout)
         found = self._types.get(key)
         if found is None:
-            said = self.exporter.spelled(layout, "#mesh.shard<{}>")
+            said = self.writing.spelled(layout, "#mesh.shard<{}>")
             found = self._types[key] = parse_type(f"{str(type)[:-1]}, {said}>")
         return found
 
@@ -109,7 +107,7 @@ class _Distributing:
             return
         if "sdy.sharding" not in op.attributes:
             return
-        shardings = self.exporter.shardings(op.attributes["sdy.sharding"])
+        shardings = self.writing.shardings(op.attributes["sdy.sharding"])
         del op.attributes["sdy.sharding"]
         layouts = [
             self._layout(sharding) if isinstance(value.type, ir.RankedTensorType) else None
@@ -121,11 +119,11 @@ class _Distributing:
                 if layout is not None:
                     self._set(value, layout)
         if name in _CONSTANTS and layouts[0] is not None and layouts[0].axes:
-            said = self.exporter.spelled(layouts[0], "#mesh.shard<{}>")
+            said = self.writing.spelled(layouts[0], "#mesh.shard<{}>")
             op.attributes["value"] = parse_attribute(f"{str(op.attributes['value'])[:-1]}, {said}>")
 
     def _collective(self, name: str, op: Any) -> None:
-        target = self.exporter.shardings(op.attributes["out_sharding"])[0]
+        target = self.writing.shardings(op.attributes["out_sharding"])[0]
         layout = self._layout(target)
         value, old = op.operands[0], op.results[0]
         source = self.known.get(value) or Layout(layout.symbol, ((),) * len(layout.dims))
@@ -141,7 +139,7 @@ class _Distributing:
     def _created(self, op: Any, value: Any, said: Collective, type: Any) -> Any:
         form = RFC.forms[f"mesh.{said.name}"]
         attributes = {
-            entry.name: self.exporter.attribute(entry.kind.generic(said.attributes[entry.name]))
+            entry.name: self.writing.attribute(entry.kind.generic(said.attributes[entry.name]))
             for entry in form.attributes
             if entry.name in said.attributes
         }
@@ -163,7 +161,7 @@ class _Distributing:
                 raise ShardingError(
                     f"result {index} is said to be {layout.text}, and what is returned is {found.text}",
                     op="func.return",
-                    location=line_of(op, self.exporter.name),
+                    location=line_of(op, self.writing.name),
                     cause="a result's type is that of the value that is returned",
                     remedy="reshard the value before it is returned",
                 )

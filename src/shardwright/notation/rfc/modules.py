@@ -22,11 +22,12 @@ from shardwright.notation.forms.bytecode import verify_bytecode
 from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.texts import to_custom, to_generic
 from shardwright.notation.notation import ModuleNotation, mentions
-from shardwright.notation.rfc.exporter import Exporter
+from shardwright.notation.rfc.exporter import export_shardings
 from shardwright.notation.rfc.importer import import_shardings, is_per_device
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.options import OPTION, apply_options
 from shardwright.notation.rfc.reading import Reading, ops_of
+from shardwright.notation.rfc.writing import Writing
 
 __all__ = ["OPTION", "apply_options", "export_module", "import_module", "looks_like"]
 
@@ -84,7 +85,7 @@ def export_module(module: Any, name: str = "-", *, mhlo: bool = False) -> None:
     with context(), ir.Location.unknown():
         if mhlo:
             _legalize(module, name, "stablehlo.", "stablehlo-legalize-to-hlo")
-        Exporter(module, name).run()
+        export_shardings(Writing(module, name))
 
 
 def _may_hold(content: str | bytes, word: str) -> bool:
