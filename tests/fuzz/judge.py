@@ -20,7 +20,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation.conversion import as_generic, open_module
 from shardwright.opt.command import main as shardwright_opt
-from shardwright.program.stages import STAGES
+from shardwright.stage import STAGES
 from tests.fuzz.case import Case
 from tests.fuzz.commands import FILE, OUTPUT
 

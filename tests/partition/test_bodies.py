@@ -9,7 +9,7 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read, write
-from shardwright.partition import is_explicit, localize, materialize
+from shardwright.partition import localize, materialize
 from shardwright.partition.materialize import Explicit
 from shardwright.propagation import propagate
 from shardwright.runtime.unsharded import unsharded
@@ -52,8 +52,7 @@ def program(body: str) -> str:
 
 
 def explicit(text: str) -> Explicit:
-    graph = read(load_module(text))
-    return materialize(propagate(graph), requests=not is_explicit(graph))
+    return materialize(propagate(read(load_module(text))))
 
 
 @pytest.mark.parametrize("body", LAYOUTS.values(), ids=LAYOUTS)

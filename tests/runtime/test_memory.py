@@ -12,7 +12,7 @@ from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec
 
 import shardwright as sw
-from shardwright.program import STAGES
+from shardwright.stage import STAGES
 from tests.frontends.devices import eight_devices
 
 eight_devices()

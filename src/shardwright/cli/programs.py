@@ -22,7 +22,6 @@ from shardwright.cli.given import (
     progress,
 )
 from shardwright.frontends.files import make_folder, write_files
-from shardwright.program import STAGES
 from shardwright.report.summary import (
     Summary,
     describe_per_device,
@@ -30,6 +29,7 @@ from shardwright.report.summary import (
     describe_spmd,
     describe_verification,
 )
+from shardwright.stage import STAGES
 
 if TYPE_CHECKING:
     from shardwright.per_device import PerDevice

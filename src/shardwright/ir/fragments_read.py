@@ -23,6 +23,7 @@ from shardwright.ir.nesting import DEEPEST_CALLS
 from shardwright.ir.ops import CALLS
 from shardwright.ir.read import Reader, Readers
 from shardwright.ir.signature import Signature
+from shardwright.ir.stages import stage_of
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
 from shardwright.sharding import TensorSharding
@@ -150,7 +151,9 @@ class _Restorer:
         self._restore(main.name, arguments, 0, ops)
         self._restore_uncalled()
         main = replace(main, block=Block(arguments, ops))
-        return replace(found, types=self.types, shardings=self.shardings, main=main, locations=self.locations)
+        graph = replace(found, types=self.types, shardings=self.shardings, main=main, locations=self.locations)
+        graph.stage = stage_of(graph)
+        return graph
 
     def _restore_uncalled(self) -> None:
         """For what is wrong in functions that nothing calls."""

@@ -15,6 +15,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
+from shardwright.stage import Stage
 
 __all__ = ["Block", "Function", "Graph", "Op"]
 
@@ -102,6 +103,7 @@ class Graph:
         name: Name of the module.
         mesh_attributes: What `sdy.mesh` ops say beside their mesh, as MLIR text, by symbol.
         callees: Functions that ops name, kept as they are.
+        stage: How far the program has come.
     """
 
     types: list[TensorType]
@@ -113,6 +115,7 @@ class Graph:
     name: str = ""
     mesh_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     callees: Callees = field(default_factory=Callees)
+    stage: Stage = Stage.ANNOTATED
 
     def new_value(self, type: TensorType, sharding: TensorSharding | None = None) -> int:
         """A fresh value."""
@@ -137,8 +140,8 @@ class Graph:
         """Number of ops, those in regions included."""
         return sum(1 for _ in self.walk())
 
-    def skeleton(self) -> Graph:
-        """An empty graph with the same meshes, locations and names, for a pass that rebuilds the program."""
+    def skeleton(self, stage: Stage | None = None) -> Graph:
+        """An empty graph with the same meshes, locations and names, for a pass that rebuilds the program at a stage."""
         main = Function(
             self.main.name,
             Block((), []),
@@ -160,4 +163,5 @@ class Graph:
             self.name,
             dict(self.mesh_attributes),
             self.callees,
+            stage or self.stage,
         )

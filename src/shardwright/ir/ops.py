@@ -5,8 +5,11 @@ from __future__ import annotations
 __all__ = [
     "BODY_OPS",
     "CALLS",
+    "COLLECTIVES",
     "COMPUTATIONS",
     "DATA_FLOW_OPS",
+    "DEVICE_OPS",
+    "GRID_OPS",
     "REDUCTIONS",
     "RETURNS",
     "SHARDING_ATTRIBUTES",
@@ -67,3 +70,56 @@ REDUCTIONS = {
     "xor": "stablehlo.xor",
 }
 """Kinds of reductions, and the op that combines two elements by each."""
+
+COLLECTIVES = {
+    "sdy.all_gather": "gathering_axes",
+    "sdy.all_reduce": "reduction_axes",
+    "sdy.all_slice": "slicing_axes",
+    "sdy.all_to_all": "params",
+    "sdy.collective_permute": "",
+    "sdy.reduce_scatter": "reduce_scatter_axes",
+}
+"""The ops between others that move data in an explicit program, each with the attribute that says along which axes; a
+collective_permute has none.
+"""
+
+DEVICE_OPS = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "collective_broadcast",
+        "collective_permute",
+        "collective_reduce",
+        "partition_id",
+        "reduce_scatter",
+    )
+)
+"""Ops of StableHLO that have no meaning on one device."""
+
+GRID_OPS = frozenset(
+    {
+        "mesh.idx",
+        "mesh.size",
+        "shard.all_gather",
+        "shard.all_reduce",
+        "shard.all_slice",
+        "shard.all_to_all",
+        "shard.broadcast",
+        "shard.gather",
+        "shard.grid_shape",
+        "shard.neighbors_linear_indices",
+        "shard.process_linear_index",
+        "shard.process_multi_index",
+        "shard.recv",
+        "shard.reduce",
+        "shard.reduce_scatter",
+        "shard.scatter",
+        "shard.send",
+        "shard.shard_shape",
+        "shard.shift",
+        "shard.update_halo",
+    }
+)
+"""Collectives and queries of a grid, which only a program for one of its devices has."""

@@ -27,6 +27,7 @@ from shardwright.ir.nesting import DEEPEST_CALLS, DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.ops import BODY_OPS, CALLS, COMPUTATIONS, SHARDING_ATTRIBUTES
 from shardwright.ir.signature import Body, Signature
+from shardwright.ir.stages import stage_of
 from shardwright.ir.types import TensorType, static_type
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
@@ -108,6 +109,7 @@ class Reader:
         name = ir.StringAttr(self.module.operation.attributes["sym_name"]).value if named else ""
         graph = Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name, said)
         graph.callees = self._callees(graph)
+        graph.stage = stage_of(graph)
         return graph
 
     def _callees(self, graph: Graph) -> Callees:

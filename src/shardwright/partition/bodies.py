@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.memo import memoize
-from shardwright.notation.sdy.collectives import COLLECTIVES
 
 __all__ = ["LAYOUTS", "SHARDING_NAMES", "copied_body", "plain_bodies"]
 

@@ -6,20 +6,17 @@ trust either: layouts after collectives are derived again, and each op's operand
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
-from shardwright.notation.sdy.collectives import COLLECTIVES
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
 from shardwright.partition.emit import step_of
 from shardwright.partition.splits import linear_operands, splits_of
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["check", "is_explicit"]
+__all__ = ["check"]
 
 _ANY_LAYOUT = frozenset({"stablehlo.constant", "stablehlo.iota"})
 _LOOPS = frozenset({"stablehlo.while", "stablehlo.optimization_barrier"})
@@ -32,30 +29,6 @@ def check(graph: Graph) -> None:
         ShardingError: naming the first op whose layouts do not fit, and how.
     """
     _Checker(graph).block(graph.main.block, graph.main.result_shardings)
-
-
-def is_explicit(graph: Graph) -> bool:
-    """Whether a program looks like one that `materialize` wrote: collectives between ops, a layout for every tensor.
-
-    Collectives in a program whose tensors are not all sharded yet are requests for layouts instead.
-    """
-    collectives = False
-    for op in _outside_bodies(graph.main.block):
-        collectives = collectives or op.name in COLLECTIVES
-        if op.name == "sdy.manual_computation":
-            continue
-        values = (*op.results, *(value for block in op.regions for value in block.arguments))
-        if any(graph.types[value].is_tensor and graph.shardings[value] is None for value in values):
-            return False
-    return collectives
-
-
-def _outside_bodies(block: Block) -> Iterator[Op]:
-    """Every op but those in bodies of manual computations."""
-    for op in block.ops:
-        yield op
-        for region in () if op.name == "sdy.manual_computation" else op.regions:
-            yield from _outside_bodies(region)
 
 
 class _Checker:

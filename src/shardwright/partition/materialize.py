@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Axes, Mesh
-from shardwright.notation.sdy.collectives import COLLECTIVES
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings, print_shardings
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import copied_body
 from shardwright.partition.boundary import check_boundary
-from shardwright.partition.check import check, is_explicit
+from shardwright.partition.check import check
 from shardwright.partition.inner import emit_reduced
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.notes import (
@@ -38,6 +38,7 @@ from shardwright.partition.notes import (
 from shardwright.partition.splits import check_supported
 from shardwright.partition.values import Value, Values
 from shardwright.sharding import TensorSharding, replicated
+from shardwright.stage import Stage
 
 __all__ = ["Explicit", "Note", "materialize"]
 
@@ -51,15 +52,14 @@ class Explicit:
 
 
 @uncollected
-def materialize(graph: Graph, *, requests: bool = False) -> Explicit:
+def materialize(graph: Graph) -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 
     A program that is explicit already (one that was written as such, and read again) is checked and given back.
 
     Arguments:
-        graph: Every tensor has a sharding.
-        requests: Whether collectives between ops ask for layouts, as in a program that was not explicit before it was
-            propagated. Other ops may then need more of them.
+        graph: Every tensor has a sharding. Collectives between ops of a program that is not explicit yet ask for
+            layouts; other ops may then need more of them.
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
@@ -68,7 +68,7 @@ def materialize(graph: Graph, *, requests: bool = False) -> Explicit:
     """
     check_kinds(graph)
     check_boundary(graph)
-    if not requests and is_explicit(graph):
+    if graph.stage is Stage.EXPLICIT:
         check(graph)
         return Explicit(_with_results(graph), tuple(unread_notes(graph)))
     return _Materializer(graph).run()
@@ -87,7 +87,7 @@ def _with_results(graph: Graph) -> Graph:
 class _Materializer:
     def __init__(self, source: Graph) -> None:
         self.source = source
-        self.graph = source.skeleton()
+        self.graph = source.skeleton(Stage.EXPLICIT)
         self.builder = Builder(self.graph, self.graph.main.block.ops)
         self.values = Values(self.builder)
         self.env: dict[int, Value] = {}

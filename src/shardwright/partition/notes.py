@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import axes_size
-from shardwright.notation.sdy.collectives import COLLECTIVES
 from shardwright.partition.assign import Assignment
 from shardwright.partition.boundary import alone
 from shardwright.partition.splits import splits_of

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from shardwright.program.plan import Plan
     from shardwright.program.program import Program, from_jax, load
     from shardwright.program.spmd import Spmd
-    from shardwright.program.stages import STAGES
 
 __all__ = [
     "Plan",
     "Program",
     "from_jax",
     "load",
-    "STAGES",
     "Spmd",
 ]
 
@@ -34,7 +32,6 @@ _HOMES = {
     "Program": "shardwright.program.program:Program",
     "from_jax": "shardwright.program.program:from_jax",
     "load": "shardwright.program.program:load",
-    "STAGES": "shardwright.program.stages:STAGES",
     "Spmd": "shardwright.program.spmd:Spmd",
 }
 """Name → where it is defined: loaded when it is asked for."""

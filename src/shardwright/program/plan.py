@@ -18,9 +18,9 @@ from shardwright.frontends.files import write_file
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.partition import is_explicit
 from shardwright.propagation import DEFAULT_STRATEGY, find_value
 from shardwright.sharding import TensorSharding, replicated
+from shardwright.stage import Stage
 from shardwright.words import kind_of
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Plan:
         """The hints that the strategy `rfc` could not follow; each prints as a sentence with its line. Other strategies
         drop none.
         """
-        return tuple(self._recording.dropped) if self.strategy == "rfc" and self._was_propagated else ()
+        return tuple(self._recording.dropped) if self.strategy == "rfc" and self.graph.stage is Stage.PROPAGATED else ()
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -190,12 +190,8 @@ class Plan:
         return {result for op in self.graph.walk() for result in op.results}.isdisjoint(before)
 
     @cached_property
-    def _was_propagated(self) -> bool:
-        return not is_explicit(self.annotated)
-
-    @cached_property
     def _recording(self) -> Recording:
-        if not self._was_propagated:
+        if self.graph.stage is Stage.EXPLICIT:
             raise ShardingError(
                 "the program was not propagated",
                 location=self.program.name,
@@ -231,7 +227,7 @@ class Plan:
 
         clock = self.clock.branch()
         with clock.stage("materialize"):
-            explicit = materialize(self.graph, requests=self._was_propagated)
+            explicit = materialize(self.graph)
         with clock.stage("localize"):
             local = localize(explicit.graph)
         notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
@@ -18,6 +17,7 @@ from shardwright.frontends.meshes import mesh_of
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
+from shardwright.stage import Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ class Program:
             >>> plan.shardings["result0"]
             [{data}, {model}]
         """
-        from shardwright.partition import is_explicit
         from shardwright.program.plan import Plan
         from shardwright.propagation import propagate
 
@@ -105,18 +104,16 @@ class Program:
         devices = None if mesh is None else mesh_of(mesh)
         annotated = annotate(self.graph, devices, {} if args is None else args, self.name)
         with clock.stage("propagate"):
-            if is_explicit(annotated):
+            if annotated.stage is Stage.EXPLICIT:
                 graph = annotated
             else:
                 graph = propagate(annotated, strategy=strategy, conservative=conservative, in_order_of_use=True)
         return Plan(self, annotated, graph, clock, strategy, conservative)
 
-    @cached_property
+    @property
     def is_per_device(self) -> bool:
-        """Whether this is a program of one device of a grid, with collectives of the `shard` dialect."""
-        from shardwright.partition.processes import is_per_device
-
-        return is_per_device(self.graph)
+        """Whether this is a program of one device of a grid, with its collectives."""
+        return self.graph.stage is Stage.LOCAL
 
     def check_shardable(self) -> None:
         """Whether this is written as for one device, which alone can be sharded.

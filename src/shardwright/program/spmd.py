@@ -18,7 +18,6 @@ from shardwright.frontends.files import write_file
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
 from shardwright.partition import Explicit, Note
-from shardwright.program.stages import STAGES
 from shardwright.runtime.annotated import annotated, needs_devices
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
@@ -29,6 +28,7 @@ from shardwright.runtime.inputs import RUNGS, make_inputs
 from shardwright.runtime.unsharded import unsharded
 from shardwright.runtime.verify import Verification, verify
 from shardwright.sharding import TensorSharding
+from shardwright.stage import STAGES
 from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:

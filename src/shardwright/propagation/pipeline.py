@@ -24,6 +24,7 @@ from shardwright.propagation.reasons import Recording
 from shardwright.propagation.rfc import complete
 from shardwright.propagation.working import EDGE, Working
 from shardwright.sharding import TensorSharding, replicated
+from shardwright.stage import Stage
 
 __all__ = ["propagate", "propagate_only"]
 
@@ -208,7 +209,7 @@ def _check_edges(graph: Graph, working: Working) -> None:
 
 def _graph(graph: Graph, working: Working) -> Graph:
     """The graph of a working copy, which goes on to share its lists."""
-    made = graph.skeleton()
+    made = graph.skeleton(Stage.PROPAGATED)
     made.types = working.types
     made.shardings = working.shardings
     made.main.block = working.block

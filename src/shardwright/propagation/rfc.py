@@ -38,6 +38,7 @@ from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working, preor
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import TensorSharding, replicated
+from shardwright.stage import Stage
 
 __all__ = ["complete"]
 
@@ -222,7 +223,7 @@ class _Completer:
                 working.shardings[value] = known.sharding
             else:
                 working.shardings[value] = replicated(self.mesh, type.rank) if type.is_tensor else None
-        made = self.graph.skeleton()
+        made = self.graph.skeleton(Stage.PROPAGATED)
         made.main.result_shardings = self.results = self._results()
         self._reshard(self.block)
         made.types, made.shardings, made.main.block = working.types, working.shardings, self.block

@@ -6,6 +6,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
+from shardwright.stage import Stage
 
 __all__ = ["unsharded"]
 
@@ -26,7 +27,7 @@ def unsharded(graph: Graph) -> Graph:
 class _Unsharded:
     def __init__(self, graph: Graph) -> None:
         self.source = graph
-        self.target = graph.skeleton()
+        self.target = graph.skeleton(Stage.ANNOTATED)
         self.values: dict[int, int] = {}
 
     def run(self) -> Graph:

@@ -15,9 +15,10 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import read, write
 from shardwright.notation.shard.grids import grids
-from shardwright.partition.processes import is_per_device, lower, stacked
+from shardwright.partition.processes import lower, stacked
 from shardwright.runtime.execute import Execution, Job, try_jobs
 from shardwright.sharding import TensorSharding
+from shardwright.stage import Stage
 from tests.partition.processes import collectives, queries  # noqa: F401  (register makers)
 from tests.partition.processes.definitions import Held, Shape
 from tests.partition.processes.instances import MAKERS, Instance, Maker
@@ -27,7 +28,7 @@ def lowered(text: str) -> Graph:
     """A per-device module, lowered."""
     module = load_module(text, "program.mlir")
     graph = read(module, "program.mlir")
-    assert is_per_device(graph)
+    assert graph.stage is Stage.LOCAL
     return lower(graph, grids(module))
 
 

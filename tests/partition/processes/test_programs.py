@@ -10,7 +10,8 @@ from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import read
 from shardwright.notation.shard.grids import grids
-from shardwright.partition.processes import is_per_device, lower
+from shardwright.partition.processes import lower
+from shardwright.stage import Stage
 from tests.partition.processes.definitions import Held
 from tests.partition.processes.running import assert_as_defined, lowered, make_run, run_all
 
@@ -96,7 +97,7 @@ def test_a_grid_twice_is_refused() -> None:
     ],
 )
 def test_a_per_device_program_asks_or_communicates_and_has_no_annotations(text: str, answer: bool) -> None:
-    assert is_per_device(read(load_module(text))) is answer
+    assert (read(load_module(text)).stage is Stage.LOCAL) is answer
 
 
 def test_shapes_stay_and_scalars_become_tensors() -> None:

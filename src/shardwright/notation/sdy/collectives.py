@@ -18,17 +18,7 @@ from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, subtrac
 from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves, print_axes
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["COLLECTIVES", "check_collective", "check_partial", "combining_kind", "print_reduction", "reduced_axes"]
-
-COLLECTIVES = {
-    "sdy.all_gather": "gathering_axes",
-    "sdy.all_reduce": "reduction_axes",
-    "sdy.all_slice": "slicing_axes",
-    "sdy.all_to_all": "params",
-    "sdy.collective_permute": "",
-    "sdy.reduce_scatter": "reduce_scatter_axes",
-}
-"""The collectives, each with the attribute that says along which axes; a collective_permute has none."""
+__all__ = ["check_collective", "check_partial", "combining_kind", "print_reduction", "reduced_axes"]
 
 _KIND = re.compile(r"\s*([a-z]\w*)?\s*")
 

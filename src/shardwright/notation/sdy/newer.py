@@ -19,6 +19,7 @@ import re
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import reduction_kinds
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.fatal import refuse_fatal
 from shardwright.notation.sdy.names import STRING
@@ -45,7 +46,7 @@ _FORMS = (
 """Attributes that jaxlib reads as `#sdy<name…>` and not as `#sdy.name<…>`."""
 
 _SHARDED = ("sharding_constraint", "reshard", "data_flow_edge")
-_COLLECTIVES = ("all_gather", "all_reduce", "all_slice", "all_to_all", "collective_permute", "reduce_scatter")
+_COLLECTIVES = [name.removeprefix("sdy.") for name in COLLECTIVES]
 _OPS = "|".join((*_SHARDED, *_COLLECTIVES))
 _KIND = re.compile(r"unreduced\s*=\s*([A-Za-z_]\w*)")
 _REDUCTION = re.compile(r"(?:sdy\.all_reduce|sdy\.reduce_scatter)\s+([A-Za-z_]\w*)\s*(?=[{\[])")

@@ -22,12 +22,12 @@ from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
 from shardwright.ir.locations import LocationTable
-from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES
+from shardwright.ir.ops import COLLECTIVES, COMPUTATIONS, SHARDING_ATTRIBUTES
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier
 from shardwright.notation.sdy.attributes import parse_manual_axes
-from shardwright.notation.sdy.collectives import COLLECTIVES, check_collective, check_partial, reduced_axes
+from shardwright.notation.sdy.collectives import check_collective, check_partial, reduced_axes
 from shardwright.notation.sdy.names import STRING
 from shardwright.notation.sdy.newer import COLLECTIVE
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings

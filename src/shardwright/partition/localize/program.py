@@ -6,14 +6,15 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
+from shardwright.ir.stages import LOCAL_MARK
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
 from shardwright.partition.localize.local import Local, device_mesh, local_type
 from shardwright.partition.localize.manual import inline
 from shardwright.partition.localize.registry import Shardings, localize_op
-from shardwright.partition.stage import LOCAL_STAGE
 from shardwright.sharding import TensorSharding, replicated
+from shardwright.stage import Stage
 
 __all__ = ["localize"]
 
@@ -44,7 +45,7 @@ class _Localizer:
     def __init__(self, graph: Graph) -> None:
         self.source = graph
         self.mesh = device_mesh(graph)
-        self.target = graph.skeleton()
+        self.target = graph.skeleton(Stage.LOCAL)
         self.values: dict[int, int] = {}
 
     def run(self) -> Graph:
@@ -53,7 +54,7 @@ class _Localizer:
         target.attributes |= {
             "mhlo.num_partitions": f"{self.mesh.partitions} : i32",
             "mhlo.num_replicas": "1 : i32",
-            **LOCAL_STAGE,
+            **LOCAL_MARK,
         }
         target.callees = source.callees.without_shardings()
         main = target.main

@@ -40,7 +40,7 @@ from shardwright.partition.processes import (  # noqa: F401 (imported for what t
     scalars,
     shapes,
 )
-from shardwright.partition.processes.program import is_per_device, lower
+from shardwright.partition.processes.program import lower
 from shardwright.partition.processes.stacked import stacked
 
-__all__ = ["is_per_device", "lower", "stacked"]
+__all__ = ["lower", "stacked"]

@@ -12,26 +12,14 @@ from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local
 from shardwright.partition.processes.call import Call, State, lowered_type
-from shardwright.partition.processes.registry import is_process, process_of
-from shardwright.partition.stage import is_local_stage
+from shardwright.partition.processes.registry import process_of
+from shardwright.stage import Stage
 
-__all__ = ["is_per_device", "lower"]
+__all__ = ["lower"]
 
 _KEPT = ("stablehlo.", "chlo.", "mhlo.", "func.return")
 _MOST_DEVICES = 1 << 20
 """The pairs of a permutation name every device."""
-
-
-def is_per_device(graph: Graph) -> bool:
-    """Whether a graph is a program for one device of a grid: it asks or communicates, and nothing is to be sharded.
-
-    It does so by ops of the `shard` dialect, or by those of StableHLO on several partitions.
-    """
-    if is_local_stage(graph):
-        return True
-    names = {op.name for op in graph.walk()}
-    annotated = any(name.startswith("sdy.") or name in ("shard.shard", "shard.get_sharding") for name in names)
-    return any(map(is_process, names)) and not annotated and not any(graph.shardings)
 
 
 @uncollected
@@ -39,7 +27,7 @@ def lower(graph: Graph, meshes: Mapping[str, Mesh]) -> Graph:
     """The program that the runtime runs on each device of the grid: StableHLO with replica groups.
 
     Arguments:
-        graph: A per-device program (see `is_per_device`), in the newest spelling of the dialect.
+        graph: A per-device program (see `ir.stages`), in the newest spelling of the dialect.
         meshes: Its grids by symbol (see `grids`).
 
     Returns:
@@ -56,7 +44,7 @@ def lower(graph: Graph, meshes: Mapping[str, Mesh]) -> Graph:
 class _Lowering:
     def __init__(self, graph: Graph, meshes: Mapping[str, Mesh]) -> None:
         self.source = graph
-        self.target = graph.skeleton()
+        self.target = graph.skeleton(Stage.LOCAL)
         self.cluster = str(decode(graph.main.attributes.get("mesh_cluster", '""')))
         self.meshes = self.used(meshes) or _partitions(graph)
 

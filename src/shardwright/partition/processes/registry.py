@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from shardwright.partition.processes.call import Call
 
-__all__ = ["Process", "is_process", "process", "process_of"]
+__all__ = ["Process", "process", "process_of"]
 
 Process = Callable[[Call], Sequence[int]]
 """Writes an op with the builder of the call; the values of its results."""
@@ -28,8 +28,3 @@ def process(*names: str) -> Callable[[Process], Process]:
 def process_of(name: str) -> Process | None:
     """The function that lowers ops called `name`, or `None`."""
     return _PROCESSES.get(name)
-
-
-def is_process(name: str) -> bool:
-    """Whether `name` is an op that only a per-device program has: a collective or a query of its grid."""
-    return name in _PROCESSES and name.startswith(("shard.", "mesh.")) and name != "shard.sharding"

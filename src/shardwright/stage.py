@@ -1,0 +1,27 @@
+"""What a program is written as on its way to the devices."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["STAGES", "Stage"]
+
+
+class Stage(Enum):
+    """How far a program has come. Each stage has a module of its own, valid by itself."""
+
+    ANNOTATED = "annotated"
+    """Written as for one device, with the shardings that users gave."""
+
+    PROPAGATED = "propagated"
+    """Every tensor has a sharding; communication is implied, and collectives are requests for layouts."""
+
+    EXPLICIT = "explicit"
+    """Global shapes, and all communication written: every op can be computed on shards alone."""
+
+    LOCAL = "local"
+    """Written for one of several devices: shapes are local, and nothing is to be sharded."""
+
+
+STAGES = (Stage.PROPAGATED.value, Stage.EXPLICIT.value, Stage.LOCAL.value)
+"""The modules a program goes through, in order."""
