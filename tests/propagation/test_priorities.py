@@ -8,13 +8,13 @@ from shardwright.mesh import Mesh
 from shardwright.propagation.compatible import Direction
 from shardwright.propagation.priorities import (
     ROUNDS,
-    Flow,
     at_first,
     at_priority,
     directions,
     flow_of,
     later_priorities,
 )
+from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import DimSharding, TensorSharding
 

@@ -9,14 +9,9 @@ import pytest
 import tests.rules.corpus_more  # noqa: F401  (registers makers)
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.rules.traits import (
-    is_constant_expression_op,
-    is_constant_preserving,
-    is_elementwise,
-    is_forward_pass_through,
-    is_pass_through,
-    is_scalar_expansion,
-)
+from shardwright.propagation.priorities import flow_of
+from shardwright.rules.facts import Flow
+from shardwright.rules.traits import facts_of, is_constant_preserving, is_elementwise, is_scalar_expansion
 from tests.oracles.shardy import ShardyFailure, run_batch
 from tests.rules.corpus import MAKERS, Instance, instances
 from tests.rules.programs import ops_of
@@ -53,8 +48,8 @@ TRANSPOSE = f"%0 = stablehlo.transpose %a, dims = [1, 0] : ({TYPE}) -> {TYPE}"
 def test_what_passes_through(text: str, elementwise: bool, pass_through: bool, forward: bool) -> None:
     signature = signature_of(text)
     assert is_elementwise(signature) == elementwise
-    assert is_pass_through(signature) == pass_through
-    assert is_forward_pass_through(signature) == forward
+    assert (flow_of(signature) is Flow.PASS_THROUGH) == pass_through
+    assert (flow_of(signature) is Flow.DYNAMIC_SLICE) == forward
 
 
 def test_a_broadcast_of_a_scalar_is_a_scalar_expansion() -> None:
@@ -97,4 +92,4 @@ def test_constant_expressions_are_those_of_shardy() -> None:
         cloned = len(re.findall(rf'"?{re.escape(one.name)}"?[ (]', output)) == 2
         (signature,) = [op.signature for op in ops_of(text) if op.name == one.name]
         assert is_constant_preserving(signature) == cloned, one
-        assert is_constant_expression_op(signature) == cloned, one
+        assert not facts_of(one.name).constant, one

@@ -13,11 +13,7 @@ from shardwright.ir.erasing import erase
 from shardwright.ir.handles import attributes_of
 from shardwright.passes.attached import functions, operations
 from shardwright.passes.registry import Options, register
-
-_CONSTANTS = frozenset(
-    f"{dialect}.constant" for dialect in ("stablehlo", "sdy", "mhlo", "chlo", "arith", "complex", "func")
-)
-_BROADCASTS = frozenset({"stablehlo.broadcast_in_dim"})
+from shardwright.rules.traits import facts_of
 
 
 @register(
@@ -45,9 +41,9 @@ def _merge(function: Any) -> None:
 
 def _key(op: Any) -> Any | None:
     """What makes ops alike; `None` for an op that is never merged."""
-    if op.name in _CONSTANTS:
+    if facts_of(op.name).literal:
         return op.block, op.results[0].type, frozenset(attributes_of(op).items())
-    if op.name in _BROADCASTS and _is_scalar(op.operands[0].type):
+    if op.name == "stablehlo.broadcast_in_dim" and _is_scalar(op.operands[0].type):
         return op.block, op.operands[0], op.results[0].type, frozenset(attributes_of(op).items())
     return None
 

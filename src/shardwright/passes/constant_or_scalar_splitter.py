@@ -20,14 +20,13 @@ from shardwright.ir.types import TensorType
 from shardwright.passes.attached import operations
 from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of, original_name, retarget
 from shardwright.passes.registry import Options, register
-from shardwright.rules.traits import is_constant_preserving
+from shardwright.rules.traits import facts_of, is_constant_preserving
 
 __all__ = ["constant_or_scalar_splitter"]
 
 _CALL = "func.call"
 _COMPUTATION = "sdy.named_computation"
 _GROUP = "sdy.sharding_group"
-_CONSTANTS = frozenset({"sdy.constant", "stablehlo.iota"})
 
 
 @register(
@@ -125,8 +124,9 @@ class _Region:
         name = op.name
         if name == _GROUP:
             return
-        preserves = name not in _CONSTANTS and self.splitter.preserves(op)
-        if name in _CONSTANTS or (preserves and self.constant.issuperset(op.operands)):
+        makes = facts_of(name).constant
+        preserves = not makes and self.splitter.preserves(op)
+        if makes or (preserves and self.constant.issuperset(op.operands)):
             self.constants.append(op)
             self.constant.update(op.results)
             self.own.update(op.results)

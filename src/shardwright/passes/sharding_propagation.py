@@ -29,7 +29,7 @@ from shardwright.passes.side_by_side import Part, read_side_by_side
 from shardwright.rules.interface import INDEXING_MAPS
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, TensorMapping
-from shardwright.rules.traits import is_constant
+from shardwright.rules.traits import facts_of
 
 __all__: list[str] = []
 
@@ -40,7 +40,6 @@ _TRAVERSALS = {
     "backward-forward": (True, False),
 }
 _DESCRIPTION = (INDEXING_MAPS, "iterator_types", "operandSegmentSizes")
-_CREATORS = frozenset({"arith.constant", "tensor.empty"})
 _MOST_CHOICES = 4096
 """Combinations of annotations that may be, above which only all of them and none are looked at."""
 
@@ -90,7 +89,8 @@ def _described(handle: Any, signature: Signature) -> Signature:
 def _loops_of(signature: Signature) -> ShardingRule | None:
     if signature.name.startswith(("shard.", "mesh.", "sdy.")):
         return None
-    if is_constant(signature) or signature.name in _CREATORS:
+    facts = facts_of(signature.name)
+    if facts.constant or facts.literal or signature.name == "tensor.empty":
         return _free(signature) if signature.results[0].is_tensor else None
     rule = rule_for(signature)
     if rule is None or rule.custom or signature.text(INDEXING_MAPS) is None:

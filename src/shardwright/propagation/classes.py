@@ -12,8 +12,9 @@ from shardwright.propagation.dataflow import manual_axes, with_manual_axes, with
 from shardwright.propagation.engine import Numbers, StepTable
 from shardwright.propagation.kind import Kind
 from shardwright.propagation.method import Method, Phase
-from shardwright.propagation.priorities import BARRIERS, Flow
+from shardwright.propagation.priorities import BARRIERS
 from shardwright.propagation.working import MANUAL, Edge
+from shardwright.rules.facts import Flow
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.rules.traits import is_elementwise

@@ -14,11 +14,9 @@ from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.propagation.working import GROUP, NAMED, Working
-from shardwright.rules.traits import is_constant, is_constant_preserving, is_scalar_expansion
+from shardwright.rules.traits import facts_of, is_constant_preserving, is_scalar_expansion
 
 __all__ = ["merge_constants", "merge_scalars", "split_constants"]
-
-_CONSTANTS = frozenset({"stablehlo.constant", "sdy.constant"})
 
 _PLAIN, _SOURCE, _PRESERVING, _EXPANSION = range(4)
 
@@ -26,7 +24,7 @@ _PLAIN, _SOURCE, _PRESERVING, _EXPANSION = range(4)
 @memoize
 def _kind(signature: Signature) -> int:
     """A constant, an op that makes constants of constants (and perhaps spreads a scalar), or any other op."""
-    if is_constant(signature):
+    if facts_of(signature.name).constant:
         return _SOURCE
     if is_scalar_expansion(signature):
         return _EXPANSION
@@ -50,7 +48,7 @@ def _merge_scalars(working: Working, block: Block, kept: set[int], replaced: dic
     ops: list[Op] = []
     for op in block.ops:
         signature = op.signature
-        if signature.name in _CONSTANTS:
+        if facts_of(signature.name).literal:
             (result,) = op.results
             if types[result].shape == () and shardings[result] is None and result not in kept:
                 first = seen.setdefault(id(signature), result)
@@ -240,7 +238,7 @@ def _merge(working: Working, block: Block, replaced: dict[int, int], merged: dic
         signature = op.signature
         is_merged = merged.get(id(signature))
         if is_merged is None:
-            is_merged = merged[id(signature)] = signature.name in _CONSTANTS or is_scalar_expansion(signature)
+            is_merged = merged[id(signature)] = facts_of(signature.name).literal or is_scalar_expansion(signature)
         if is_merged:
             result = op.results[0]
             first = seen.setdefault((signature, shardings[result], op.operands), result)

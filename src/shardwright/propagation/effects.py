@@ -7,27 +7,10 @@ from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import CALLS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
+from shardwright.rules.traits import facts_of
 
 __all__ = ["is_pure", "remove_dead"]
 
-_STABLEHLO = (
-    "all_gather all_reduce all_to_all collective_broadcast collective_permute collective_reduce "
-    "infeed outfeed recv reduce_scatter return rng send"
-)
-_IMPURE = frozenset(f"stablehlo.{name}" for name in _STABLEHLO.split()) | {
-    "func.return",
-    "sdy.all_gather",
-    "sdy.all_reduce",
-    "sdy.all_slice",
-    "sdy.all_to_all",
-    "sdy.collective_permute",
-    "sdy.data_flow_edge",
-    "sdy.reduce_scatter",
-    "sdy.return",
-    "sdy.sharding_constraint",
-    "sdy.sharding_group",
-}
-"""As jaxlib's Shardy treats them: a dead op of any other name that MLIR knows disappears in propagation."""
 _CUSTOM_CALLS = frozenset({"stablehlo.custom_call", "mhlo.custom_call"})
 
 
@@ -76,8 +59,11 @@ def _forget(op: Op, counts: list[int]) -> None:
 
 @memoize
 def _is_pure(signature: Signature) -> bool:
-    """Whether an op is pure but for its regions; of calls, and of ops that MLIR does not know, nobody can tell."""
+    """Whether an op is pure but for its regions; of calls, and of ops that MLIR does not know, nobody can tell.
+
+    As jaxlib's Shardy has it: a dead op that MLIR knows, and of which no effects are declared, disappears.
+    """
     name = signature.name
     if name in _CUSTOM_CALLS:
         return not signature.get("has_side_effect", False)
-    return name not in _IMPURE and name not in CALLS and is_registered(name)
+    return not facts_of(name).effects and name not in CALLS and is_registered(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shardwright.propagation.engine import Transform
-from shardwright.propagation.priorities import Flow
+from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule
 
 __all__ = ["Kind"]

@@ -11,22 +11,20 @@ replicated, so that nobody else can put these axes on the tensor.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import replace
 
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.mesh import Axes
 from shardwright.propagation.compatible import Direction
-from shardwright.propagation.working import EDGE
+from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule
-from shardwright.rules.traits import is_pass_through
+from shardwright.rules.traits import facts_of, is_elementwise
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = [
     "BARRIERS",
     "ROUNDS",
-    "Flow",
     "allowed",
     "at_first",
     "at_priority",
@@ -39,20 +37,6 @@ ROUNDS = 5
 """Rounds of op priority."""
 
 
-class Flow(enum.Enum):
-    """How willing an op is to pass shardings on."""
-
-    PASS_THROUGH = enum.auto()
-    DYNAMIC_SLICE = enum.auto()
-    BROADCAST = enum.auto()
-    OTHER = enum.auto()
-    FORWARD_BARRIER = enum.auto()
-    BACKWARD_BARRIER = enum.auto()
-    BARRIER = enum.auto()
-
-    __hash__ = object.__hash__  # flows are keys; the hash that enumerations have of their own is slow
-
-
 BARRIERS = frozenset({Flow.FORWARD_BARRIER, Flow.BACKWARD_BARRIER, Flow.BARRIER})
 """The flows of `sdy.propagation_barrier`."""
 
@@ -60,16 +44,11 @@ BARRIERS = frozenset({Flow.FORWARD_BARRIER, Flow.BACKWARD_BARRIER, Flow.BARRIER}
 @memoize
 def flow_of(signature: Signature) -> Flow:
     """The flow of an op."""
-    name = signature.name
-    if name == "sdy.propagation_barrier":
+    if signature.name == "sdy.propagation_barrier":
         return _barrier(signature)
-    if name == EDGE or is_pass_through(signature):
+    if is_elementwise(signature):
         return Flow.PASS_THROUGH
-    if name in ("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"):
-        return Flow.DYNAMIC_SLICE
-    if name == "stablehlo.broadcast_in_dim":
-        return Flow.BROADCAST
-    return Flow.OTHER
+    return facts_of(signature.label).flow or Flow.OTHER
 
 
 def _barrier(signature: Signature) -> Flow:

@@ -14,9 +14,9 @@ from shardwright.propagation.effects import is_pure
 from shardwright.propagation.engine import Numbers, StepTable, Worklist
 from shardwright.propagation.kind import Kind
 from shardwright.propagation.method import Method, Phase
-from shardwright.propagation.priorities import Flow
 from shardwright.propagation.reasons import Recording, When
 from shardwright.propagation.working import EDGE, Working, preorder
+from shardwright.rules.facts import Flow
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 

@@ -7,24 +7,29 @@ from __future__ import annotations
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, RuleBuilder
+from shardwright.rules.facts import OpFacts, declare
 from shardwright.rules.pointwise import pointwise_rule
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []
 
+_COLLECTIVE = OpFacts(effects=True)
+declare(["stablehlo.collective_reduce"], _COLLECTIVE)
+
 
 @sharding_rule(
     "stablehlo.all_reduce",
     "stablehlo.collective_broadcast",
     "stablehlo.collective_permute",
-    "stablehlo.cross-replica-sum",
+    facts=_COLLECTIVE,
 )
+@sharding_rule("stablehlo.cross-replica-sum")
 def _elementwise(signature: Signature) -> ShardingRule | None:
     return pointwise_rule(signature) if _alike(signature) else None
 
 
-@sharding_rule("stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.reduce_scatter")
+@sharding_rule("stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.reduce_scatter", facts=_COLLECTIVE)
 def _resizing(signature: Signature) -> ShardingRule | None:
     """Whatever the op's communicated dimensions are called, they are those given by these attributes."""
     if not _alike(signature):

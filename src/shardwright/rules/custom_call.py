@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, RuleBuilder
+from shardwright.rules.facts import Flow, OpFacts, declare
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__ = ["known_targets"]
+
+declare(["stablehlo.custom_call @MoveToDevice", "stablehlo.custom_call @MoveToHost"], OpFacts(flow=Flow.PASS_THROUGH))
 
 TargetRule = Callable[[Signature], ShardingRule | None]
 

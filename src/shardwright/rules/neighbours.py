@@ -13,14 +13,12 @@ from shardwright.ir.graph import Op
 from shardwright.memo import memoize
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule
+from shardwright.rules.traits import facts_of
 
-__all__ = ["CONSTANTS", "rule_of"]
+__all__ = ["rule_of"]
 
 Definition = Callable[[int], Op | None]
 """From a value to the op that makes it; `None` for arguments."""
-
-CONSTANTS = frozenset(f"{dialect}.constant" for dialect in ("stablehlo", "sdy", "chlo", "arith"))
-"""Ops that give one value known when the program is compiled."""
 
 
 def rule_of(op: Op, definition: Definition) -> ShardingRule | None:
@@ -51,7 +49,7 @@ def _is_rotation(op: Op, definition: Definition) -> bool:
 
 def _dynamic_update_slice(op: Op, rule: ShardingRule, definition: Definition) -> ShardingRule:
     made = (definition(value) for value in op.operands[2:])
-    constant = all(index is not None and index.signature.name in CONSTANTS for index in made)
+    constant = all(index is not None and facts_of(index.signature.name).literal for index in made)
     return _free(rule) if constant else rule
 
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
+from shardwright.rules.facts import OpFacts, names
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__ = ["CHLO_ELEMENTWISE", "STABLEHLO_ELEMENTWISE", "pointwise_rule"]
 
 
-def _names(dialect: str, *lines: str) -> tuple[str, ...]:
-    return tuple(f"{dialect}.{name}" for line in lines for name in line.split())
-
-
-STABLEHLO_ELEMENTWISE = _names(
+STABLEHLO_ELEMENTWISE = names(
     "stablehlo",
     # one operand
     "abs cbrt ceil convert cosine count_leading_zeros exponential exponential_minus_one floor imag is_finite log",
@@ -30,14 +27,20 @@ STABLEHLO_ELEMENTWISE = _names(
     "clamp select",
 )
 
-CHLO_ELEMENTWISE = _names(
+CHLO_ELEMENTWISE = names(
     "chlo",
     "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv",
-    "erfc is_inf is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta",
+    "erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan",
 )
 
+_WITHOUT_TRAIT = names("chlo", "mulhi next_after polygamma zeta")
+"""Ops that work element by element as well, but do not carry the trait."""
 
-@sharding_rule(*STABLEHLO_ELEMENTWISE, "sdy.sharding_constraint")
+_ELEMENTWISE = OpFacts(elementwise=True)
+
+
+@sharding_rule("sdy.sharding_constraint")
+@sharding_rule(*STABLEHLO_ELEMENTWISE, facts=_ELEMENTWISE)
 def pointwise_rule(signature: Signature) -> ShardingRule:
     """One factor per dimension of the result, in every tensor that is not a scalar."""
     tensors = (*signature.operands, *signature.results)
@@ -51,12 +54,13 @@ def _pointwise(shape: tuple[int, ...], operands: int, has_dims: tuple[bool, ...]
     return ShardingRule(shape, mappings[:operands], mappings[operands:])
 
 
-@sharding_rule(*CHLO_ELEMENTWISE, "stablehlo.map", beyond_shardy=True)
+@sharding_rule(*_WITHOUT_TRAIT, "stablehlo.map", beyond_shardy=True)
+@sharding_rule(*CHLO_ELEMENTWISE, beyond_shardy=True, facts=_ELEMENTWISE)
 def _pointwise_beyond(signature: Signature) -> ShardingRule:
     return pointwise_rule(signature)
 
 
-@sharding_rule("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize", beyond_shardy=True)
+@sharding_rule("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize", beyond_shardy=True, facts=_ELEMENTWISE)
 def _per_tensor_quantization(signature: Signature) -> ShardingRule | None:
     """Pointwise where one scale serves the whole tensor; scales per axis would have to be split along."""
     per_axis = any("{" in type.dtype for type in (*signature.operands, *signature.results))

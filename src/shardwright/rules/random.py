@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, RuleBuilder
+from shardwright.rules.facts import OpFacts, declare
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []
+
+declare(["stablehlo.rng"], OpFacts(effects=True))
 
 
 @sharding_rule("stablehlo.rng_bit_generator")

@@ -17,6 +17,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.memo import forget_everywhere, memoize
 from shardwright.rules.einsum import parse_einsum
+from shardwright.rules.facts import OpFacts, declare
 from shardwright.rules.fit import check_fit, unfit
 from shardwright.rules.interface import interface_rule
 from shardwright.rules.rule import ShardingRule
@@ -45,10 +46,15 @@ _given: dict[str, RuleFunction] = {}
 _beyond: set[str] = set()
 
 
-def sharding_rule(*names: str, beyond_shardy: bool = False) -> Callable[[Function], Function]:
+def sharding_rule(
+    *names: str, beyond_shardy: bool = False, facts: OpFacts | None = None
+) -> Callable[[Function], Function]:
     """Register a function from signature to rule for the ops called `names`. It returns `None` where no rule holds.
 
-    `beyond_shardy` says that the C++ Shardy has no rule for these ops, so that comparisons leave them out.
+    Arguments:
+        names: The ops.
+        beyond_shardy: Whether the C++ Shardy has no rule for them, so that comparisons leave them out.
+        facts: What else they are.
     """
 
     def register(function: Function) -> Function:
@@ -56,6 +62,8 @@ def sharding_rule(*names: str, beyond_shardy: bool = False) -> Callable[[Functio
             _rules[name] = function
         if beyond_shardy:
             _beyond.update(names)
+        if facts is not None:
+            declare(names, facts)
         return function
 
     return register

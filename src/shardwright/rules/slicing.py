@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, Kind, RuleBuilder
+from shardwright.rules.facts import Flow, OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
@@ -20,7 +21,8 @@ def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]
     return tuple(dim for dim, sizes in enumerate(zip(before, after, strict=True)) if sizes[0] != sizes[1])
 
 
-@sharding_rule("stablehlo.slice", "stablehlo.pad")
+@sharding_rule("stablehlo.pad")
+@sharding_rule("stablehlo.slice", facts=OpFacts(preserves_constants=True))
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -42,7 +44,7 @@ def _concatenate(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(joined, NEED_REPLICATION)).build()
 
 
-@sharding_rule("stablehlo.dynamic_slice")
+@sharding_rule("stablehlo.dynamic_slice", facts=OpFacts(flow=Flow.DYNAMIC_SLICE))
 def _dynamic_slice(signature: Signature) -> ShardingRule:
     """Where a part is taken at a place known only when the program runs, the dimension must be whole."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -54,7 +56,7 @@ def _dynamic_slice(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.dynamic_update_slice")
+@sharding_rule("stablehlo.dynamic_update_slice", facts=OpFacts(flow=Flow.DYNAMIC_SLICE))
 def _dynamic_update_slice(signature: Signature) -> ShardingRule:
     """Where the update is smaller than the operand, it is whole; operand and result may be split alike."""
     operand, update = signature.operands[0].dims, signature.operands[1].dims

@@ -1,0 +1,77 @@
+"""What an op is by its name: facts that no shape changes, declared beside the op's rule and given by `traits`.
+
+    @sharding_rule("stablehlo.transpose", facts=OpFacts(flow=Flow.PASS_THROUGH))
+    declare(["stablehlo.iota"], OpFacts(constant=True))
+
+Whoever needs to know something of ops asks for the fact; nobody but the family of an op lists its name.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+__all__ = ["Flow", "OpFacts", "declare", "facts_of", "names"]
+
+
+class Flow(enum.Enum):
+    """How willing an op is to pass shardings on."""
+
+    PASS_THROUGH = enum.auto()
+    DYNAMIC_SLICE = enum.auto()
+    BROADCAST = enum.auto()
+    OTHER = enum.auto()
+    FORWARD_BARRIER = enum.auto()
+    BACKWARD_BARRIER = enum.auto()
+    BARRIER = enum.auto()
+
+    __hash__ = object.__hash__  # flows are keys; the hash that enumerations have of their own is slow
+
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """What is known of an op. What is not declared is not so.
+
+    Attributes:
+        elementwise: Whether it has MLIR's trait `Elementwise`, or one of `chlo` that says the same: each element of a
+            result is computed from the same element of the operands.
+        constant: Whether it makes, of no operands, what any device can make any part of.
+        literal: Whether its value stands in it: MLIR's trait `ConstantLike`.
+        preserves_constants: Whether its result is a constant expression where its operands are. Elementwise ops
+            without effects are so too.
+        effects: Whether it does something besides computing its results, and so stays though nobody reads them.
+        flow: How willing it is to pass shardings on, where it is not as any other op.
+    """
+
+    elementwise: bool = False
+    constant: bool = False
+    literal: bool = False
+    preserves_constants: bool = False
+    effects: bool = False
+    flow: Flow | None = None
+
+    def __or__(self, other: OpFacts) -> OpFacts:
+        """What either says."""
+        return OpFacts(*[getattr(self, field.name) or getattr(other, field.name) for field in fields(OpFacts)])
+
+
+_NONE = OpFacts()
+_facts: dict[str, OpFacts] = {}
+
+
+def declare(ops: Iterable[str], facts: OpFacts) -> None:
+    """Say what is true of ops, beside what has been said of them; a custom call is named by its label."""
+    for name in ops:
+        known = _facts.get(name)
+        _facts[name] = facts if known is None else known | facts
+
+
+def facts_of(name: str) -> OpFacts:
+    """The facts of an op by its name, of a custom call by its label; `traits` gives it with all families imported."""
+    return _facts.get(name, _NONE)
+
+
+def names(dialect: str, *lines: str) -> tuple[str, ...]:
+    """Names of ops of one dialect, separated by spaces: many go on a line."""
+    return tuple(f"{dialect}.{name}" for line in lines for name in line.split())
