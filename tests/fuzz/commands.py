@@ -57,7 +57,7 @@ def command_line(text: str, rng: random.Random, kind: str | None = None) -> tupl
     if kind == "partition":
         arguments += ["--stage", rng.choice(("local", "local", "explicit"))]
     if kind in ("run", "verify"):
-        arguments += ["--devices", "16"]
+        arguments += ["--devices", "16", "--timeout", "4"]  # some programs loop for ever, as their predicate says
     if kind == "run":
         arguments += ["-o", "stages"]
     if kind in ("convert", "propagate", "partition") and rng.random() < 0.4:

@@ -39,6 +39,8 @@ _REFUSED = {
 }
 _EXPLICIT = "export the propagated program, in which communication is not explicit yet"
 _CARRIERS = ("shardwright.shardings", "shardwright.sharding")
+_LOOKED_AT = (SHARDING, "replica_groups", "sdy.sharding_rule", _CARRIERS[0])
+"""Attributes of ops that are not written as they stand."""
 _EXPRESSED = frozenset(
     f"sdy.{name}"
     for name in (
@@ -115,7 +117,7 @@ class Exporter:
                 ops.setdefault(name, []).append(op)
             elif name == "func.func":
                 found.append(op)
-            if "replica_groups" in attributes or "sdy.sharding_rule" in attributes or _CARRIERS[0] in attributes:
+            if any(name in attributes for name in _LOOKED_AT):
                 ops.setdefault("", []).append(op)
             return ir.WalkResult.ADVANCE
 
@@ -128,6 +130,9 @@ class Exporter:
     def _check(self) -> None:
         """Refuse what `mhlo.sharding` cannot say."""
         for op in self.ops.get("", []):
+            if SHARDING in op.attributes:
+                cause = f"{str(op.attributes[SHARDING])[:200]}, which a module of sdy does not mean"
+                raise self.fail(op)("the op has a mhlo.sharding already", cause, "take it out, or say it in sdy")
             if _CARRIERS[0] in op.attributes:
                 self._refuse_carrier(self.fail(op), op.attributes[_CARRIERS[0]])
             if "sdy.sharding_rule" in op.attributes:
