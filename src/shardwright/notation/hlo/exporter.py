@@ -257,7 +257,7 @@ class Exporter:
     def _manual_computation(self, op: Any, outer: Axes) -> None:
         """JAX's form: in by `@SPMDFullToShardShape`, a call, out by `@SPMDShardToFullShape`."""
         mesh, axes = region_axes(op, self.meshes)
-        if not axes:  # nothing is local in it, and JAX's form needs axes to be entered
+        if all(axis.size == 1 for axis in axes):  # nothing is local in it, and JAX's form needs devices to be entered
             self._named_computation(op, outer)
             return
         inner = mesh.in_order((*outer, *axes))

@@ -173,16 +173,14 @@ class _Block:
 
     def _manual_axes(self, component: Component) -> Axes:
         found: set[Axes] = set()
-        split = False
         for inside, outside in self._both_sides(component):
-            taken = subtract_axes(inside.manual, outside)
-            split |= bool(inside.sharding.used_axes)
-            if self.mesh.in_order((*taken, *outside)) != self.mesh.in_order(inside.manual):
+            taken = subtract_axes(inside, outside)
+            if self.mesh.in_order((*taken, *outside)) != self.mesh.in_order(inside):
                 at = self.fail((component.entries or component.exits)[0][1].op)
                 raise at("a manual computation gives back axes of the one around it", FORM, "keep them manual within")
             found.add(taken)
         at = self.fail((component.entries or component.exits)[0][1].op)
-        if len(found) != 1 or (found == {()} and split):  # `{replicated}`: manual over axes of size 1
+        if len(found) != 1 or found == {()}:
             what = "over different axes" if len(found) > 1 else "over no axes"
             raise at(f"a manual computation is {what}", FORM, "let all its values be manual over the same devices")
         manual = found.pop()
@@ -195,15 +193,15 @@ class _Block:
             )
         return manual
 
-    def _both_sides(self, component: Component) -> Iterator[tuple[Placed, Axes]]:
-        """Of every value that enters or leaves: what is said of it inside, and the axes that are manual outside."""
+    def _both_sides(self, component: Component) -> Iterator[tuple[Axes, Axes]]:
+        """Of every value that enters or leaves: the axes that are manual inside and outside."""
         for _, crossing in component.entries:
             before = self._before(crossing.op)
-            yield crossing.placed, before.manual if before is not None else ()
+            yield crossing.placed.manual, before.manual if before is not None else ()
         for _, crossing in component.exits:
             inner = self._before(crossing.op)
             if inner is not None:
-                yield inner, crossing.placed.manual
+                yield inner.manual, crossing.placed.manual
 
     def _in_sharding(self, crossing: Crossing, manual: Axes) -> TensorSharding:
         before = self._before(crossing.op)
