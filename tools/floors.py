@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 FLOORS = (  # ground first
-    "words", "errors", "lazy", "process", "memo", "clock", "stage", "mesh", "sharding", "ir", "notation",
+    "words", "errors", "scanner", "lazy", "process", "memo", "clock", "stage", "mesh", "sharding", "ir", "notation",
     "rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard", "runtime",
     "frontends", "passes", "per_device", "program", "report", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip

@@ -23,7 +23,7 @@ from typing import NoReturn
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh, axes_size
 from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.scan import Scanner
+from shardwright.notation.scan import CallScanner
 from shardwright.notation.shard.sharding import ceil_cuts
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted
@@ -63,7 +63,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
         ShardingError: malformed text, no mesh or shape, another number of placements than axes, a dimension that the
             tensor does not have, or strided shards that leave a device more than one run of elements.
     """
-    placements = _read(Scanner(text))
+    placements = _read(CallScanner(text))
     if mesh is None or shape is None:
         missing = "mesh" if mesh is None else "shape"
         raise ShardingError(
@@ -80,7 +80,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     return _sharding(placements, shape, mesh)
 
 
-def _read(scan: Scanner) -> list[_Placement]:
+def _read(scan: CallScanner) -> list[_Placement]:
     closing = {"[": "]", "(": ")"}.get(scan.peek())
     if closing is None:
         scan.refuse("expected [")
@@ -94,7 +94,7 @@ def _read(scan: Scanner) -> list[_Placement]:
     return found
 
 
-def _placement(scan: Scanner) -> _Placement:
+def _placement(scan: CallScanner) -> _Placement:
     if scan.peek() in ("_MaskPartial", "MaskP"):
         scan.refuse(
             "a masked partial tensor holds values that count for nothing, which a layout cannot tell apart",
@@ -122,14 +122,14 @@ def _placement(scan: Scanner) -> _Placement:
     return placement
 
 
-def _argument(scan: Scanner, *names: str) -> int:
+def _argument(scan: CallScanner, *names: str) -> int:
     if scan.peek() in names:
         scan.take()
         scan.take("=")
     return scan.integer()
 
 
-def _kind(scan: Scanner) -> str:
+def _kind(scan: CallScanner) -> str:
     if scan.peek() == ")":
         return "sum"
     if scan.accept("reduce_op"):

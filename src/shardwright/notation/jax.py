@@ -26,7 +26,7 @@ from typing import NoReturn
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.scan import Scanner
+from shardwright.notation.scan import CallScanner
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted
 
@@ -68,7 +68,7 @@ class _Reader:
     """Recursive descent over a `PartitionSpec` or a type."""
 
     def __init__(self, text: str, mesh: Mesh) -> None:
-        self.scan = Scanner(text)
+        self.scan = CallScanner(text)
         self.mesh = mesh
         self.sets: dict[str, Axes] = {"unreduced": (), "reduced": ()}
         self.kind = "sum"

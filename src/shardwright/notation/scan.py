@@ -1,48 +1,25 @@
-"""What notations share that spell axes by position or names in calls: a scanner with columns, axes by position."""
+"""What notations share that spell axes by position or names in calls: a scanner for these, axes by position."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NoReturn
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, Mesh
+from shardwright.scanner import Scanner
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["Scanner", "axes_at", "layout", "named", "positions", "symbol_of"]
-
-_TOKEN = re.compile(r"""\s*("[^"]*"|'[^']*'|@"[^"]*"|@[\w.$-]+|%[\w.$-]+|[A-Za-z_][\w.]*|-?[0-9]+|\S)""")
+__all__ = ["CallScanner", "axes_at", "layout", "named", "positions", "symbol_of"]
 
 
-class Scanner:
-    """The tokens of one sharding's text, each with its column for the diagnostic."""
+class CallScanner(Scanner):
+    """The tokens of one sharding's text, among them numbers and lists of them, quoted names and symbols."""
 
-    def __init__(self, text: str) -> None:
-        """Cut `text` into tokens."""
-        self.text = text
-        self.tokens = [(match.group(1), match.start(1) + 1) for match in _TOKEN.finditer(text)]
-        self.at = 0
+    __slots__ = ()
 
-    def peek(self) -> str:
-        """The next token, or nothing at the end."""
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
-
-    def take(self, expected: str = "") -> str:
-        """The next token, which must be `expected` where given."""
-        token = self.peek()
-        if not token or (expected and token != expected):
-            self.refuse(f"expected {expected!r}" if expected else "expected more")
-        self.at += 1
-        return token
-
-    def accept(self, token: str) -> bool:
-        """Whether the next token is `token`; it is then taken."""
-        if self.peek() != token:
-            return False
-        self.at += 1
-        return True
+    TOKEN = re.compile(r"""\s*("[^"]*"|'[^']*'|@"[^"]*"|@[\w.$-]+|%[\w.$-]+|[A-Za-z_][\w.]*|-?[0-9]+|\S)""")
 
     def integer(self) -> int:
         """The next token as a number; one that is known at run time only is refused."""
@@ -56,22 +33,12 @@ class Scanner:
     def integers(self) -> list[int]:
         """`[0, 3, 8]`."""
         self.take("[")
-        numbers: list[int] = []
-        while not self.accept("]"):
-            if numbers:
-                self.take(",")
-            numbers.append(self.integer())
-        return numbers
+        return self.separated("]", self.integer)
 
     def lists(self) -> list[list[int]]:
         """`[[0], [], [1]]`."""
         self.take("[")
-        found: list[list[int]] = []
-        while not self.accept("]"):
-            if found:
-                self.take(",")
-            found.append(self.integers())
-        return found
+        return self.separated("]", self.integers)
 
     def symbol(self) -> str | None:
         """`@mesh` or `@"mesh"` where one is next; it is then taken."""
@@ -80,19 +47,6 @@ class Scanner:
         if len(self.peek().strip('@"')) == 0:
             self.refuse("expected the name of a mesh after '@'")
         return self.take()
-
-    def end(self) -> None:
-        """Nothing may follow."""
-        if self.peek():
-            self.refuse("expected the end of the text")
-
-    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
-        """Raise, naming the column of the next token."""
-        token, column = self.tokens[self.at] if self.at < len(self.tokens) else ("", len(self.text) + 1)
-        found = f"got {token[:40]!r}" if token else "the text ends"
-        raise ShardingError(
-            f"malformed sharding {self.text[:200]!r}", cause=f"column {column}: {cause}; {found}", remedy=remedy
-        )
 
 
 def named(mesh: Mesh | None, symbol: str | None, text: str) -> Mesh:

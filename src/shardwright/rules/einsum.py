@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -20,11 +20,11 @@ from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.rules.rule import ShardingRule, TensorMapping
+from shardwright.scanner import Scanner
 from shardwright.words import counted
 
 __all__ = ["Einsum", "parse_einsum"]
 
-_TOKEN = re.compile(r"\s*(?P<token>->|[A-Za-z][A-Za-z0-9_]*|[_,()]|\S|$)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 _Dim = tuple[str, ...]
@@ -220,71 +220,51 @@ def _refuse(text: str, message: str, cause: str) -> NoReturn:
     )
 
 
-class _Parser:
+class _Parser(Scanner):
     """Reads the text of a rule, and knows the column."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = self._tokens()
-        self.token, self.column = next(self.tokens)
+    TOKEN = re.compile(r"\s*(->|[A-Za-z][A-Za-z0-9_]*|\S)")
+
+    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
+        _refuse(self.text, f"column {self.column()}", f"{cause}, got {self.peek() or 'the end'!r}")
 
     def sides(self) -> tuple[tuple[_Tensor, ...], tuple[_Tensor, ...]]:
         operands = self._side()
-        if self.token != "->":
-            self._unexpected("expected ->")
-        self._advance()
+        if not self.accept("->"):
+            self.refuse("expected ->")
         results = self._side()
-        if self.token:
-            self._unexpected("expected the end")
+        if self.peek():
+            self.refuse("expected the end")
         return operands, results
-
-    def _tokens(self) -> Iterator[tuple[str, int]]:
-        at = 0
-        while True:
-            match = _TOKEN.match(self.text, at)
-            assert match is not None, "any text has a token"
-            yield match["token"], match.start("token") + 1
-            at = match.end()
-
-    def _advance(self) -> None:
-        self.token, self.column = next(self.tokens)
-
-    def _unexpected(self, wanted: str) -> NoReturn:
-        _refuse(self.text, f"column {self.column}", f"{wanted}, got {self.token or 'the end'!r}")
 
     def _side(self) -> tuple[_Tensor, ...]:
         tensors = [self._tensor()]
-        while self.token == ",":
-            self._advance()
+        while self.accept(","):
             tensors.append(self._tensor())
         return tuple(tensors)
 
     def _tensor(self) -> _Tensor:
         dims: list[_Dim] = []
         seen: set[str] = set()
-        while self.token not in (",", "->", ""):
+        while self.peek() not in (",", "->", ""):
             dims.append(self._dim(seen))
         return tuple(dims)
 
     def _dim(self, seen: set[str]) -> _Dim:
-        if self.token == "_":
-            self._advance()
+        if self.accept("_"):
             return ()
-        if self.token != "(":
+        if not self.accept("("):
             return (self._factor(seen),)
-        self._advance()
         factors = [self._factor(seen)]
-        while self.token != ")":
+        while not self.accept(")"):
             factors.append(self._factor(seen))
-        self._advance()
         return tuple(factors)
 
     def _factor(self, seen: set[str]) -> str:
-        name = self.token
+        name = self.peek()
         if not _NAME.fullmatch(name):
-            self._unexpected("expected the name of a factor")
+            self.refuse("expected the name of a factor")
         if name in seen:
-            _refuse(self.text, f"column {self.column}", f"{name!r} stands twice in one tensor")
+            _refuse(self.text, f"column {self.column()}", f"{name!r} stands twice in one tensor")
         seen.add(name)
-        self._advance()
-        return name
+        return self.take()

@@ -17,17 +17,20 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn, TypeVar
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.hlo.model import SUBGROUPS, WHOLE, HloSharding, NamedForm
 from shardwright.notation.hlo.tiles import MAX_EXPANDED, Iota, Order, order_size
+from shardwright.scanner import Scanner
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 __all__ = ["MAX_DIMS", "parse_hlo"]
 
 _T = TypeVar("_T")
+_NAME = re.compile(r"[A-Za-z_]")
 
 MAX_DIMS = 60
 """Most dimensions of tiles, and most axes of a mesh, that are read."""
@@ -44,8 +47,8 @@ def parse_hlo(text: str) -> HloSharding:
     """
     parser = _Parser(text)
     found = parser.sharding()
-    if parser.kind:
-        parser.fail("the text goes on after the sharding", _moved_brace(text, parser.column))
+    if parser.peek():
+        parser.fail("the text goes on after the sharding", _moved_brace(text, parser.column()))
     return found
 
 
@@ -68,56 +71,35 @@ def _is_sharding(text: str) -> bool:
         parser.sharding()
     except ShardingError:
         return False
-    return not parser.kind
+    return not parser.peek()
 
 
-_TOKEN = re.compile(
-    r"(?:\s|/\*.*?\*/)*(?:(?P<name>[A-Za-z_][\w.-]*)|(?P<string>'[^']*'|\"(?:[^\"\\]|\\.)*\")"
-    r"|(?P<number>[0-9]+)|(?P<sign><=|.)|$)",
-    re.DOTALL,
-)
+class _Parser(Scanner):
+    """Recursive descent; what is wrong is told with the column of the token where it begins."""
 
+    TOKEN = re.compile(
+        r"(?:\s|/\*.*?\*/)*([A-Za-z_][\w.-]*|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[0-9]+|<=|.|$)",
+        re.DOTALL,
+    )
 
-class _Parser:
-    """Recursive descent, one token ahead: `kind` and `token` at column `column`."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.end = 0
-        self.advance()
-
-    def advance(self) -> None:
-        match = _TOKEN.match(self.text, self.end)
-        self.kind = (match and match.lastgroup) or ""
-        self.token = match[self.kind] if match and self.kind else ""
-        self.end = match.end() if match else len(self.text)
-        self.column = self.end - len(self.token) + 1
-
-    def fail(self, message: str, remedy: str, column: int | None = None) -> NoReturn:
+    def fail(self, message: str, remedy: str, at: int | None = None, ahead: int = 0) -> NoReturn:
+        """Raise, naming the column of the token numbered `at`, or of what stands so many columns `ahead` of it."""
         shown = self.text if len(self.text) <= 200 else self.text[:200] + "…"
-        where = f"column {column or self.column}"
-        raise ShardingError(f"{message}: {shown!r}", location=where, remedy=remedy)
+        raise ShardingError(f"{message}: {shown!r}", location=f"column {self.column(at) - ahead}", remedy=remedy)
 
-    def take(self, expected: str) -> None:
-        if not self.accept(expected):
-            self.fail(f"expected {expected!r}, got {self.token[:40] or 'the end'!r}", f"put {expected!r} here")
-
-    def accept(self, token: str) -> bool:
-        if self.token != token or self.kind == "string":
-            return False
-        self.advance()
-        return True
+    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
+        self.fail(f"{cause}, got {self.peek()[:40] or 'the end'!r}", remedy or f"put {cause.partition(' ')[2]} here")
 
     def integer(self, limit: int = _MAX_SIZE, told: str = "10^18") -> int:
-        if self.kind != "number" or int(self.token[:20]) >= limit:
-            self.fail(f"expected a number, got {self.token[:40] or 'the end'!r}", f"put a number below {told} here")
-        value = int(self.token)
-        self.advance()
-        return value
+        token = self.peek()
+        if not "0" <= token[:1] <= "9" or int(token[:20]) >= limit:
+            self.refuse("expected a number", f"put a number below {told} here")
+        self.at += 1
+        return int(token)
 
     def integers(self, closing: str) -> tuple[int, ...]:
         """`1,2,3` up to and with `closing`; their product is no larger than a number may be."""
-        start, found, product = self.column, self.listed(), 1
+        start, found, product = self.at, self.listed(), 1
         for size in found:
             product *= size
             if product >= _MAX_SIZE:
@@ -133,21 +115,18 @@ class _Parser:
 
     def sharding(self) -> HloSharding:
         self.take("{")
-        if self.token not in ("{", "}"):
+        if self.peek() not in ("{", "}"):
             return self.single()
-        elements: list[HloSharding] = []
-        while not self.accept("}"):
-            if elements:
-                self.take(",")
-            self.take("{")
-            elements.append(self.single())
-        return HloSharding("tuple", elements=tuple(elements))
+        return HloSharding("tuple", elements=tuple(self.separated("}", self.element)))
+
+    def element(self) -> HloSharding:
+        self.take("{")
+        return self.single()
 
     def single(self) -> HloSharding:
         """One sharding after its opening brace."""
-        start = self.column - 1
-        if self.token in ("maximal_mesh", "single_device"):
-            self.advance()
+        if self.peek() in ("maximal_mesh", "single_device"):
+            self.at += 1
             for expected in ("[", "device_id", "="):
                 self.take(expected)
             found = HloSharding("maximal", device=self.integer())
@@ -155,9 +134,10 @@ class _Parser:
             found = replace(found, metadata=self.metadata() if self.accept(",") else "")
             self.take("}")
             return found
-        return self.named() if self.token == "mesh" else self.items(start)
+        return self.named() if self.peek() == "mesh" else self.items()
 
-    def items(self, start: int) -> HloSharding:
+    def items(self) -> HloSharding:
+        fail = partial(self.fail, at=self.at, ahead=1)
         kinds: set[str] = set()
         tile: tuple[int, ...] = ()
         order: Order = ()
@@ -166,13 +146,13 @@ class _Parser:
         subgroups: tuple[str, ...] = ()
         metadata = ""
         while not self.accept("}"):
-            word, column = self.token, self.column
+            word, at = self.peek(), self.at
             if word == "metadata":
                 metadata = self.metadata()
                 continue
-            if self.kind != "name":
-                self.fail(f"expected a word, got {word[:40] or 'the end'!r}", "see the grammar, or close the brace")
-            self.advance()
+            if not _NAME.match(word):
+                self.refuse("expected a word", "see the grammar, or close the brace")
+            self.at += 1
             if word in WHOLE:
                 kinds.add(word)
             elif word == "device":
@@ -180,9 +160,9 @@ class _Parser:
                 device = self.integer()
             elif word == "devices":
                 self.take("=")
-                tile, order = self.devices(column)
+                tile, order = self.devices(at)
             elif word in ("last_tile_dim_replicate", "last_tile_dims") and subgroups:
-                self.fail("the last tile dimensions are described twice", "describe them once", column)
+                self.fail("the last tile dimensions are described twice", "describe them once", at)
             elif word == "last_tile_dim_replicate":
                 subgroups = ("replicated",)
             elif word == "last_tile_dims":
@@ -191,19 +171,19 @@ class _Parser:
             elif word in ("shard_as", "shard_like"):
                 group = (word, self.integer(2**63, "2^63"))
             else:
-                self.fail(f"unknown item {word!r}", f"one of {', '.join(WHOLE)}, devices=, …", column)
+                self.fail(f"unknown item {word!r}", f"one of {', '.join(WHOLE)}, devices=, …", at)
         kind = next((kind for kind in WHOLE if kind in kinds), "tiled")
         found = HloSharding(kind, group=group, metadata=metadata)
         if kind == "maximal" and device is not None and not tile:
             return replace(found, device=device)
         if kind == "maximal":
-            self.fail("a maximal sharding names one device", "write {maximal device=0}", start)
+            fail("a maximal sharding names one device", "write {maximal device=0}")
         if kind != "tiled" and (tile or device is not None):
-            self.fail(f"a sharding that is {kind} names no devices", f"write {{{kind}}}", start)
+            fail(f"a sharding that is {kind} names no devices", f"write {{{kind}}}")
         if kind == "tiled" and not tile:
-            self.fail("the sharding has no tiles", "write {devices=[2,1]0,1} or {replicated}", start)
+            fail("the sharding has no tiles", "write {devices=[2,1]0,1} or {replicated}")
         if len(subgroups) > len(tile) and kind == "tiled":
-            self.fail(f"{len(subgroups)} subgroups in {len(tile)} tile dimensions", "give each its dimension", start)
+            fail(f"{len(subgroups)} subgroups in {len(tile)} tile dimensions", "give each its dimension")
         return replace(found, tile=tile, order=order, subgroups=subgroups if kind == "tiled" else ())
 
     def devices(self, start: int) -> tuple[tuple[int, ...], Order]:
@@ -225,7 +205,7 @@ class _Parser:
 
     def iota(self) -> Iota:
         """`[2,4]T(1,0)`: the transpose is there iff there is more than one dimension."""
-        start = self.column
+        start = self.at
         self.take("[")
         reshape = self.integers("]")
         if len(reshape) == 1:
@@ -239,33 +219,30 @@ class _Parser:
 
     def subgroups(self) -> tuple[str, ...]:
         self.take("{")
-        found: list[str] = []
-        while not self.accept("}"):
-            if found:
-                self.take(",")
-            if self.token not in SUBGROUPS:
-                self.fail(f"unknown subgroup {self.token[:40]!r}", f"one of {', '.join(SUBGROUPS)}")
-            found.append(self.token)
-            self.advance()
-        return tuple(found)
+        return tuple(self.separated("}", self.subgroup))
+
+    def subgroup(self) -> str:
+        if self.peek() not in SUBGROUPS:
+            self.fail(f"unknown subgroup {self.peek()[:40]!r}", f"one of {', '.join(SUBGROUPS)}")
+        return self.take()
 
     def metadata(self) -> str:
         """`metadata={…}`: what is in the outer braces and they, as written."""
         self.take("metadata")
         self.take("=")
-        start, depth = self.column - 1, 0
+        start, depth = self.column(), 0
         while True:
-            depth += {"{": 1, "}": -1}.get(self.token, 0)
-            if not self.kind or (depth == 0 and self.token != "}"):
+            token = self.peek()
+            depth += {"{": 1, "}": -1}.get(token, 0)
+            if not token or (depth == 0 and token != "}"):
                 self.fail("metadata is not a pair of braces", 'write metadata={op_name="…"}')
-            end = self.end
-            self.advance()
+            self.at += 1
             if depth == 0:
-                return self.text[start:end]
+                return self.text[start - 1 : self.column(self.at - 1)]
 
     def named(self) -> HloSharding:
         """`mesh['a'=2], [{'a'}], …}`: the form with a mesh, after its opening brace."""
-        start = self.column
+        start = self.at
         self.take("mesh")
         self.take("[")
         axes: list[tuple[str, int]] = []
@@ -282,9 +259,9 @@ class _Parser:
         metadata, metadata_allowed = "", True
         first = True
         while self.accept(","):
-            if self.token == "metadata" and metadata_allowed and not first:
+            if self.peek() == "metadata" and metadata_allowed and not first:
                 metadata, metadata_allowed = self.metadata(), False
-            elif first and self.token == "device_ids" and form.order is None:
+            elif first and self.peek() == "device_ids" and form.order is None:
                 form = replace(form, order=self.device_ids(mesh))
                 continue
             elif first:
@@ -299,37 +276,30 @@ class _Parser:
 
     def layout(self, form: NamedForm, mesh: Mesh) -> NamedForm:
         """`[{'a'}, {}]`, or a word for the whole tensor."""
-        if self.token in ("replicated", "unreduced", "manual"):
-            form = replace(form, whole=self.token)
-            self.advance()
-            return form
-        column = self.column
+        if self.peek() in ("replicated", "unreduced", "manual"):
+            return replace(form, whole=self.take())
+        start = self.at
         self.take("[")
-        dims: list[DimSharding] = []
-        while not self.accept("]"):
-            if dims:
-                self.take(",")
-            axes, open_ = self.axes(mesh)
-            dims.append(DimSharding(axes, open_))
-        self.checked(TensorSharding(mesh, tuple(dims)).check, column)
-        return replace(form, dims=tuple(dims))
+        dims = tuple(self.separated("]", lambda: DimSharding(*self.axes(mesh))))
+        self.checked(TensorSharding(mesh, dims).check, start)
+        return replace(form, dims=dims)
 
     def axis_list(self, form: NamedForm, mesh: Mesh) -> NamedForm:
         """`replicated={…}`, `unreduced={…}`, `unreduced=max{…}` or `manual={…}`."""
-        column, word = self.column, self.token
+        start, word = self.at, self.peek()
         if word not in ("replicated", "unreduced", "manual") or form.whole:
             self.fail(f"unexpected {word[:40] or 'end'!r}", "after dimensions: replicated=, unreduced=, manual=")
-        self.advance()
+        self.at += 1
         self.take("=")
         kind = "sum"
-        if self.kind == "name":
-            kind = self.token
+        if _NAME.match(self.peek()):
+            kind = self.peek()
             if word != "unreduced" or kind not in REDUCTION_KINDS:
                 self.fail(f"unknown reduction kind {kind[:40]!r}", f"one of {', '.join(REDUCTION_KINDS)}")
-            self.advance()
+            self.at += 1
         axes, open_ = self.axes(mesh)
         if open_:
-            self.fail("'?' in a list of axes", "leave it out", column)
+            self.fail("'?' in a list of axes", "leave it out", start)
         if word == "unreduced":
             form = replace(form, partial=(*form.partial, *(Partial(axis, kind) for axis in axes)))
         elif word == "replicated":
@@ -337,7 +307,7 @@ class _Parser:
         else:
             form = replace(form, manual=(*form.manual, *axes))
         used = TensorSharding(mesh, form.dims, (*form.replicated, *form.manual), form.partial)
-        self.checked(used.check, column)
+        self.checked(used.check, start)
         return form
 
     def axes(self, mesh: Mesh) -> tuple[Axes, bool]:
@@ -357,28 +327,29 @@ class _Parser:
         return tuple(axes), open_
 
     def axis(self, mesh: Mesh) -> AxisRef:
-        column, name = self.column, self.name()
+        start, name = self.at, self.name()
         if not self.accept(":"):
-            return self.checked(lambda: mesh.axis(name), column)
+            return self.checked(lambda: mesh.axis(name), start)
         self.take("(")
         pre = self.integer()
         self.take(")")
         size = self.integer()
-        return self.checked(lambda: mesh.axis(name, pre, size), column)
+        return self.checked(lambda: mesh.axis(name, pre, size), start)
 
     def name(self) -> str:
-        if self.kind not in ("name", "string"):
-            self.fail(f"expected the name of an axis, got {self.token[:40] or 'the end'!r}", "name a mesh axis here")
-        name = self.token[1:-1] if self.kind == "string" else self.token
-        self.advance()
-        return name
+        token = self.peek()
+        is_string = len(token) > 1 and token[0] in "'\""
+        if not is_string and not _NAME.match(token):
+            self.refuse("expected the name of an axis", "name a mesh axis here")
+        self.at += 1
+        return token[1:-1] if is_string else token
 
     def device_ids(self, mesh: Mesh) -> Order | None:
         """`device_ids=(0,2,1,3)` or `device_ids=([2,2]T(1,0))`; `None` where devices are in order."""
-        start = self.column
+        start = self.at
         for expected in ("device_ids", "=", "("):
             self.take(expected)
-        order: Order = self.iota().canonical() if self.token == "[" else self.listed()
+        order: Order = self.iota().canonical() if self.peek() == "[" else self.listed()
         self.take(")")
         if order_size(order) != mesh.size:
             self.fail(f"{order_size(order)} device ids for a mesh of {mesh.size}", "name each device once", start)
@@ -389,9 +360,9 @@ class _Parser:
         listed = order
         return order if self.checked(lambda: Mesh(mesh.axes, device_ids=listed), start).device_ids else None
 
-    def checked(self, make: Callable[[], _T], column: int) -> _T:
-        """What `make` makes; its refusal is told with the column."""
+    def checked(self, make: Callable[[], _T], at: int) -> _T:
+        """What `make` makes; its refusal is told with the column of the token numbered `at`."""
         try:
             return make()
         except ShardingError as error:
-            raise error.replaced(op="", location=f"column {column}") from None
+            raise error.replaced(op="", location=f"column {self.column(at)}") from None

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from shardwright.errors import ShardingError
 from shardwright.notation.rfc.sharding import PREFIX
-from shardwright.notation.scan import Scanner
+from shardwright.notation.scan import CallScanner
 from shardwright.notation.sdy.names import symbol_name
 
 __all__ = ["ENCODED", "Layout", "Lists", "checked", "layout", "rank_of", "spelled_lists", "symbol_text", "trimmed"]
@@ -61,7 +61,7 @@ def layout(text: str, rank: int) -> Layout:
     Raises:
         ShardingError: malformed text, more than `rank + 1` lists, a negative axis or one that is there twice.
     """
-    scan = Scanner(text)
+    scan = CallScanner(text)
     symbol = None
     wrapped = text.startswith(PREFIX)
     if wrapped:

@@ -14,7 +14,7 @@ import re
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.scan import Scanner, axes_at, layout, named, positions, symbol_of
+from shardwright.notation.scan import CallScanner, axes_at, layout, named, positions, symbol_of
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["KEYWORD", "PREFIX"]
@@ -25,7 +25,7 @@ KEYWORD = re.compile(r"\b(partial|split_axes|halo_sizes|sharded_dims_offsets)\s*
 
 
 def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
-    scan = Scanner(text)
+    scan = CallScanner(text)
     for token in ("#", "mesh.shard", "<"):
         scan.take(token)
     symbol = scan.symbol()

@@ -12,19 +12,18 @@ EdgeValueRefAttr, EdgeNodeType).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NoReturn, TypeVar, cast
+from typing import Literal, NoReturn, cast
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef
 from shardwright.notation.sdy.names import STRING, quoted, unquoted
+from shardwright.scanner import Scanner
 
 __all__ = ["EdgeValue", "Flow", "Step", "parse_edges", "print_edges"]
 
-_TOKEN = re.compile(rf"\s*({STRING}|#sdy\.propagation_edges|->|[a-z]+-[0-9]{{1,18}}|[0-9]{{1,18}}|\S)")
 _HEAD = "#sdy.propagation_edges"
-_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,67 +79,47 @@ def parse_edges(text: str) -> tuple[Step, ...]:
     parser = _Parser(text)
     for token in (_HEAD, "<", "["):
         parser.take(token)
-    steps = parser.listed(parser.step)
+    steps = parser.separated("]", parser.step)
     parser.take(">")
     if parser.peek():
-        parser.refuse("the end")
-    return steps
+        parser.refuse("expected the end")
+    return tuple(steps)
 
 
-class _Parser:
+class _Parser(Scanner):
     """Recursive descent over the tokens of one attribute."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = [match[1] for match in _TOKEN.finditer(text)]
-        self.at = 0
+    TOKEN = re.compile(rf"\s*({STRING}|#sdy\.propagation_edges|->|[a-z]+-[0-9]{{1,18}}|[0-9]{{1,18}}|\S)")
 
-    def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def refuse(self, expected: str) -> NoReturn:
+    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
         raise ShardingError(
-            f"malformed propagation edges {self.text[:200]!r}", cause=f"expected {expected}, got {self.peek()[:40]!r}"
+            f"malformed propagation edges {self.text[:200]!r}",
+            cause=f"{cause}, got {self.peek()[:40]!r}",
+            remedy=remedy,
         )
-
-    def take(self, expected: str) -> None:
-        if self.peek() != expected:
-            self.refuse(repr(expected))
-        self.at += 1
-
-    def listed(self, entry: Callable[[], _Entry]) -> tuple[_Entry, ...]:
-        """Entries up to `]`, which is taken."""
-        found: list[_Entry] = []
-        while self.peek() != "]":
-            if found:
-                self.take(",")
-            found.append(entry())
-        self.at += 1
-        return tuple(found)
 
     def step(self) -> Step:
         self.take("{")
         number = self.numbered("step")[1]
         for token in ("=", "["):
             self.take(token)
-        flows = self.listed(self.flow)
+        flows = self.separated("]", self.flow)
         self.take("}")
-        return Step(number, flows)
+        return Step(number, tuple(flows))
 
     def flow(self) -> Flow:
         self.take("{")
         if not self.peek().startswith('"'):
-            self.refuse("the name of an axis")
-        axis = unquoted(self.peek())
-        self.at += 1
+            self.refuse("expected the name of an axis")
+        axis = unquoted(self.take())
         part = self.part() if self.peek() == ":" else None
         self.take("=")
         source = self.value()
         for token in ("->", "["):
             self.take(token)
-        targets = self.listed(self.value)
+        targets = self.separated("]", self.value)
         self.take("}")
-        return Flow(axis, part, source, targets)
+        return Flow(axis, part, source, tuple(targets))
 
     def part(self) -> tuple[int, int]:
         for token in (":", "("):
@@ -155,13 +134,12 @@ class _Parser:
 
     def number(self) -> int:
         if not self.peek().isdecimal():
-            self.refuse("a number")
-        self.at += 1
-        return int(self.tokens[self.at - 1])
+            self.refuse("expected a number")
+        return int(self.take())
 
     def numbered(self, *types: str) -> tuple[str, int]:
         type, _, index = self.peek().partition("-")
         if type not in types or not index.isdecimal():
-            self.refuse(" or ".join(f"{type}-0" for type in types))
+            self.refuse(f"expected {' or '.join(f'{type}-0' for type in types)}")
         self.at += 1
         return type, int(index)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from itertools import islice
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.sdy.names import symbol_name, unquoted
+from shardwright.scanner import Scanner
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 __all__ = ["Parser"]
@@ -24,7 +24,6 @@ __all__ = ["Parser"]
 _BLANK = r"[ \t\r\n]"
 _NAME = r'"(?:[^"\\\n\v\f]|\\["\\nt]|\\[0-9A-Fa-f]{2})*"'
 _WORD = r"[A-Za-z_][A-Za-z0-9_$.]*"
-_TOKEN = re.compile(rf"{_BLANK}*({_NAME}|@{_NAME}|@{_WORD}|#{_WORD}<|{_WORD}|[0-9]+|->|[^ \t\r\n])")
 _PRIORITY = re.compile(r"p(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 """Not more digits than any size or id has; Python refuses to read numbers of thousands of digits."""
@@ -32,61 +31,25 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 _Entry = TypeVar("_Entry")
 
 
-class Parser:
+class Parser(Scanner):
     """The tokens of one text, taken one after the other."""
 
-    __slots__ = ("at", "meshes", "text", "tokens")
+    __slots__ = ("meshes",)
+
+    TOKEN = re.compile(rf"{_BLANK}*({_NAME}|@{_NAME}|@{_WORD}|#{_WORD}<|{_WORD}|[0-9]+|->|[^ \t\r\n])")
 
     def __init__(self, text: str, meshes: Mapping[str, Mesh], start: str = "") -> None:
         """Cut `text` into tokens, from the first `start` in it on; shardings refer to `meshes` by symbol."""
-        self.text = text
         self.meshes = meshes
-        self.at = 0
         begin = text.find(start)
-        self.tokens: list[str] = _TOKEN.findall(text, max(begin, 0))
-        self.tokens.append("")
+        super().__init__(" " * begin + text[begin:] if begin > 0 else text)  # columns stay those of the whole
         if begin < 0:
             self.refuse(f"expected {start!r}")
-        if begin:
-            self.text = " " * begin + text[begin:]  # columns stay those of the whole
-
-    def take(self, expected: str) -> None:
-        """Take the next token, which must be `expected`."""
-        if self.tokens[self.at] != expected:
-            self.refuse(f"expected {expected!r}")
-        self.at += 1
-
-    def accept(self, token: str) -> bool:
-        """Whether the next token is `token`; it is then taken."""
-        if self.tokens[self.at] != token:
-            return False
-        self.at += 1
-        return True
-
-    def end(self) -> None:
-        """Nothing may follow."""
-        if self.tokens[self.at]:
-            self.refuse("expected the end of the text")
 
     def enclosed_end(self) -> None:
         """Nothing but the bracket of an enclosing attribute may follow."""
         self.accept(">")
         self.end()
-
-    def column(self, at: int) -> int:
-        """Where the token numbered `at` begins."""
-        match = next(islice(_TOKEN.finditer(self.text), at, None), None)
-        return len(self.text) + 1 if match is None else match.start(1) + 1
-
-    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
-        """Raise, naming the column of the next token."""
-        token = self.tokens[self.at]
-        found = f"got {token[:40]!r}" if token else "the text ends"
-        raise ShardingError(
-            f"malformed sharding {self.text.lstrip()[:200]!r}",
-            cause=f"column {self.column(self.at)}: {cause}; {found}",
-            remedy=remedy,
-        )
 
     def located(self, error: ShardingError, at: int) -> ShardingError:
         """What is wrong with the thing that begins at the token numbered `at`, with its column."""

@@ -22,7 +22,7 @@ from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh, axes_size
 from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.rfc.sharding import KEYWORD, PREFIX
-from shardwright.notation.scan import Scanner, axes_at, layout, named, positions, symbol_of
+from shardwright.notation.scan import CallScanner, axes_at, layout, named, positions, symbol_of
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["ceil_cuts", "parse", "print_sharding", "trailing_cuts"]
@@ -47,7 +47,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     Raises:
         ShardingError: malformed text, an unknown mesh, or what the verifier of the op refuses.
     """
-    scan = Scanner(text)
+    scan = CallScanner(text)
     attribute = text.startswith(PREFIX)
     dialect = _head(scan, attribute)
     symbol = scan.symbol()
@@ -77,7 +77,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     return _bounded(sharding, numbers, shape)
 
 
-def _head(scan: Scanner, attribute: bool) -> str:
+def _head(scan: CallScanner, attribute: bool) -> str:
     if attribute:
         for token in ("#", "mesh.shard", "<"):
             scan.take(token)
@@ -90,7 +90,7 @@ def _head(scan: Scanner, attribute: bool) -> str:
     return ""
 
 
-def _keywords(scan: Scanner, attribute: bool, dialect: str) -> tuple[str, list[int], dict[str, list[int]]]:
+def _keywords(scan: CallScanner, attribute: bool, dialect: str) -> tuple[str, list[int], dict[str, list[int]]]:
     kind, partial = "sum", list[int]()
     numbers: dict[str, list[int]] = {}
     while scan.accept(",") if attribute else scan.peek() not in ("", ":"):
@@ -114,7 +114,7 @@ def _keywords(scan: Scanner, attribute: bool, dialect: str) -> tuple[str, list[i
     return kind, numbers.pop("partial", partial), numbers
 
 
-def _kind(scan: Scanner) -> str:
+def _kind(scan: CallScanner) -> str:
     if scan.peek() not in _KINDS:
         scan.refuse(f"no such kind of partial tensor here, known are {', '.join(_KINDS)}")
     return _KINDS[scan.take()]

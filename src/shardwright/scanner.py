@@ -1,0 +1,96 @@
+r"""Short texts read token by token, each refusal naming the column of its token, counted from 1.
+
+>>> class Numbers(Scanner):
+...     TOKEN = re.compile(r"\s*([0-9]+|\S)")
+...     WHAT = "list"
+>>> scanner = Numbers("[1, 22]")
+>>> scanner.take("["), scanner.separated("]", scanner.take)
+('[', ['1', '22'])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import ClassVar, NoReturn, TypeVar
+
+from shardwright.errors import ShardingError
+
+__all__ = ["Scanner"]
+
+_Entry = TypeVar("_Entry")
+
+
+class Scanner:
+    """The tokens of one text, taken one after the other. What reads a grammar derives from it.
+
+    Attributes:
+        TOKEN: A token and what may stand before it: its one group is the token, and it leaves nothing out.
+        WHAT: What the text is to be, in diagnostics.
+        text: The whole text.
+        tokens: Its tokens, an empty one behind the last.
+        at: The number of the next token.
+    """
+
+    __slots__ = ("_columns", "at", "text", "tokens")
+
+    TOKEN: ClassVar[re.Pattern[str]]
+    WHAT: ClassVar[str] = "sharding"
+
+    def __init__(self, text: str) -> None:
+        """Cut `text` into tokens."""
+        self.text = text
+        self.tokens: list[str] = self.TOKEN.findall(text)
+        self.tokens.append("")
+        self.at = 0
+        self._columns: list[int] = []
+
+    def peek(self) -> str:
+        """The next token, or nothing at the end."""
+        return self.tokens[self.at]
+
+    def take(self, expected: str | None = None) -> str:
+        """The next token, which must be `expected` where given."""
+        token = self.tokens[self.at]
+        if token != expected and (expected or not token):
+            self.refuse(f"expected {expected!r}" if expected else "expected more")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        """Whether the next token is `token`; it is then taken."""
+        if self.tokens[self.at] != token:
+            return False
+        self.at += 1
+        return True
+
+    def separated(self, closing: str, entry: Callable[[], _Entry]) -> list[_Entry]:
+        """Entries with commas between them, up to and with `closing`."""
+        found: list[_Entry] = []
+        while not self.accept(closing):
+            if found:
+                self.take(",")
+            found.append(entry())
+        return found
+
+    def end(self) -> None:
+        """Nothing may follow."""
+        if self.tokens[self.at]:
+            self.refuse("expected the end of the text")
+
+    def column(self, at: int | None = None) -> int:
+        """Where the next token, or the one numbered `at`, begins."""
+        if not self._columns:
+            self._columns = [match.start(1) + 1 for match in self.TOKEN.finditer(self.text)]
+        at = self.at if at is None else at
+        return self._columns[at] if at < len(self._columns) else len(self.text) + 1
+
+    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
+        """Raise, naming the next token and its column."""
+        token = self.tokens[self.at]
+        found = f"got {token[:40]!r}" if token else "the text ends"
+        raise ShardingError(
+            f"malformed {self.WHAT} {self.text.lstrip()[:200]!r}",
+            cause=f"column {self.column()}: {cause}; {found}",
+            remedy=remedy,
+        )
