@@ -11,7 +11,7 @@ r"""Short texts read token by token, each refusal naming the column of its token
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NoReturn, TypeVar
 
 from shardwright.errors import ShardingError
@@ -43,7 +43,7 @@ class Scanner:
         self.tokens: list[str] = self.TOKEN.findall(text)
         self.tokens.append("")
         self.at = 0
-        self._columns: list[int] = []
+        self._columns: Sequence[int] = ()
 
     def peek(self) -> str:
         """The next token, or nothing at the end."""
@@ -64,12 +64,14 @@ class Scanner:
         self.at += 1
         return True
 
-    def separated(self, closing: str, entry: Callable[[], _Entry]) -> list[_Entry]:
-        """Entries with commas between them, up to and with `closing`."""
+    def separated(self, closing: str, entry: Callable[[], _Entry], *, trailing: bool = False) -> list[_Entry]:
+        """Entries with commas between them, and where `trailing` is one at the end, up to and with `closing`."""
         found: list[_Entry] = []
         while not self.accept(closing):
             if found:
                 self.take(",")
+                if trailing and self.accept(closing):
+                    break
             found.append(entry())
         return found
 

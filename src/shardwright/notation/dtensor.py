@@ -85,11 +85,7 @@ def _read(scan: CallScanner) -> list[_Placement]:
     if closing is None:
         scan.refuse("expected [")
     scan.take()
-    found: list[_Placement] = []
-    while not scan.accept(closing):
-        found.append(_placement(scan))
-        if scan.peek() != closing:
-            scan.take(",")
+    found = scan.separated(closing, lambda: _placement(scan), trailing=True)
     scan.end()
     return found
 

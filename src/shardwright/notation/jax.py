@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import NoReturn
 
 from shardwright.errors import ShardingError
@@ -58,8 +59,8 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
                 remedy=f"give at most {counted(len(shape), 'entry')}" if shape else "give P() to a scalar",
             )
         dims += [DimSharding()] * (len(shape) - len(dims))
-    partial = tuple(Partial(axis, reader.kind) for axis in reader.sets["unreduced"])
-    sharding = TensorSharding(mesh, tuple(dims), reader.sets["reduced"], partial)
+    awaiting = tuple(Partial(axis, reader.kind) for axis in reader.sets["unreduced"])
+    sharding = TensorSharding(mesh, tuple(dims), reader.sets["reduced"], awaiting)
     sharding.check(shape)
     return sharding
 
@@ -132,12 +133,7 @@ class _Reader:
         return tuple(sorted(axes, key=self.mesh.sort_key))
 
     def names(self, closing: str, *, quoted: bool = True) -> Axes:
-        axes: list[AxisRef] = []
-        while not self.scan.accept(closing):
-            axes.append(self.axis(quoted=quoted))
-            if self.scan.peek() != closing:
-                self.scan.take(",")
-        return tuple(axes)
+        return tuple(self.scan.separated(closing, partial(self.axis, quoted=quoted), trailing=True))
 
     def axis(self, *, quoted: bool = True) -> AxisRef:
         word = self.scan.peek()

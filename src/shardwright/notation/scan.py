@@ -11,7 +11,26 @@ from shardwright.scanner import Scanner
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["CallScanner", "axes_at", "layout", "named", "positions", "symbol_of"]
+__all__ = ["AxisScanner", "CallScanner", "axes_at", "layout", "named", "positions", "symbol_of"]
+
+
+class AxisScanner(Scanner):
+    """The tokens of a text that names axes and their parts."""
+
+    __slots__ = ()
+
+    def integer(self) -> int:
+        """The next token as a number."""
+        raise NotImplementedError
+
+    def part(self) -> tuple[int, int] | None:
+        """`:(1)2`, which part of an axis is meant, where it is next: its pre-size and its size."""
+        if not self.accept(":"):
+            return None
+        self.take("(")
+        pre = self.integer()
+        self.take(")")
+        return pre, self.integer()
 
 
 class CallScanner(Scanner):

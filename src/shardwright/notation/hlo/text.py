@@ -24,7 +24,7 @@ from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.hlo.model import SUBGROUPS, WHOLE, HloSharding, NamedForm
 from shardwright.notation.hlo.tiles import MAX_EXPANDED, Iota, Order, order_size
-from shardwright.scanner import Scanner
+from shardwright.notation.scan import AxisScanner
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 __all__ = ["MAX_DIMS", "parse_hlo"]
@@ -74,7 +74,7 @@ def _is_sharding(text: str) -> bool:
     return not parser.peek()
 
 
-class _Parser(Scanner):
+class _Parser(AxisScanner):
     """Recursive descent; what is wrong is told with the column of the token where it begins."""
 
     TOKEN = re.compile(
@@ -327,14 +327,8 @@ class _Parser(Scanner):
         return tuple(axes), open_
 
     def axis(self, mesh: Mesh) -> AxisRef:
-        start, name = self.at, self.name()
-        if not self.accept(":"):
-            return self.checked(lambda: mesh.axis(name), start)
-        self.take("(")
-        pre = self.integer()
-        self.take(")")
-        size = self.integer()
-        return self.checked(lambda: mesh.axis(name, pre, size), start)
+        start, name, part = self.at, self.name(), self.part() or ()
+        return self.checked(lambda: mesh.axis(name, *part), start)
 
     def name(self) -> str:
         token = self.peek()

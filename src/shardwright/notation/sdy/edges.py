@@ -18,8 +18,8 @@ from typing import Literal, NoReturn, cast
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef
+from shardwright.notation.scan import AxisScanner
 from shardwright.notation.sdy.names import STRING, quoted, unquoted
-from shardwright.scanner import Scanner
 
 __all__ = ["EdgeValue", "Flow", "Step", "parse_edges", "print_edges"]
 
@@ -86,7 +86,7 @@ def parse_edges(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-class _Parser(Scanner):
+class _Parser(AxisScanner):
     """Recursive descent over the tokens of one attribute."""
 
     TOKEN = re.compile(rf"\s*({STRING}|#sdy\.propagation_edges|->|[a-z]+-[0-9]{{1,18}}|[0-9]{{1,18}}|\S)")
@@ -112,7 +112,7 @@ class _Parser(Scanner):
         if not self.peek().startswith('"'):
             self.refuse("expected the name of an axis")
         axis = unquoted(self.take())
-        part = self.part() if self.peek() == ":" else None
+        part = self.part()
         self.take("=")
         source = self.value()
         for token in ("->", "["):
@@ -121,18 +121,11 @@ class _Parser(Scanner):
         self.take("}")
         return Flow(axis, part, source, tuple(targets))
 
-    def part(self) -> tuple[int, int]:
-        for token in (":", "("):
-            self.take(token)
-        pre = self.number()
-        self.take(")")
-        return pre, self.number()
-
     def value(self) -> EdgeValue:
         type, index = self.numbered("operand", "result")
         return EdgeValue(cast(Literal["operand", "result"], type), index)
 
-    def number(self) -> int:
+    def integer(self) -> int:
         if not self.peek().isdecimal():
             self.refuse("expected a number")
         return int(self.take())

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.scan import AxisScanner
 from shardwright.notation.sdy.names import symbol_name, unquoted
-from shardwright.scanner import Scanner
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 __all__ = ["Parser"]
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 _Entry = TypeVar("_Entry")
 
 
-class Parser(Scanner):
+class Parser(AxisScanner):
     """The tokens of one text, taken one after the other."""
 
     __slots__ = ("meshes",)
@@ -216,14 +216,9 @@ class Parser(Scanner):
         """`"x"` or `"x":(1)2`."""
         start = self.at
         name = self.name()
-        pre, size = 1, None
-        if self.accept(":"):
-            self.take("(")
-            pre = self.integer()
-            self.take(")")
-            size = self.integer()
+        part = self.part() if self.tokens[self.at] == ":" else None
         try:
-            return mesh.axis(name, pre, size)
+            return mesh.axis(name) if part is None else mesh.axis(name, *part)
         except ShardingError as error:
             raise self.located(error, start) from None
 
