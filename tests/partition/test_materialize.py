@@ -58,24 +58,53 @@ def test_it_is_reduced_into_the_shard_that_is_wanted() -> None:
     assert communication(explicit(product(value('{"y"}', "{}"))).graph) == {"sdy.reduce_scatter": 1}
 
 
-def test_partial_sums_are_added_before_they_are_reduced() -> None:
+@pytest.mark.parametrize(
+    ("name", "joined"),
+    [
+        ("add", "add %0, %2 : tensor<512x512xf32>"),
+        ("select", "select %p, %0, %2 : tensor<512x512xi1>, tensor<512x512xf32>"),
+        ("complex", "complex %0, %2 : tensor<512x512xcomplex<f32>>"),
+    ],
+)
+def test_partial_sums_are_joined_before_they_are_reduced(name: str, joined: str) -> None:
+    result = "tensor<512x512xcomplex<f32>>" if name == "complex" else "tensor<512x512xf32>"
     made = explicit(f"""
     func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}, %b: tensor<1024x512xf32> {sharded('{"y"}', "{}")},
-                    %c: tensor<1024x512xf32> {sharded('{"y"}', "{}")}) -> tensor<512x512xf32> {{
+                    %c: tensor<1024x512xf32> {sharded('{"y"}', "{}")}, %p: tensor<512x512xi1>) -> {result} {{
       %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
         : (tensor<512x1024xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
       %1 = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0]
         : (tensor<512x1024xf32>, tensor<1024x512xf32>) -> tensor<512x512xf32>
       %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<512x512xf32>) -> tensor<512x512xf32>
-      %3 = stablehlo.add %0, %2 : tensor<512x512xf32>
-      %4 = stablehlo.tanh %3 : tensor<512x512xf32>
-      return %4 : tensor<512x512xf32>
+      %3 = stablehlo.{joined}
+      %4 = stablehlo.tanh %3 : {result}
+      return %4 : {result}
     }}""")
     assert communication(made.graph) == {"sdy.all_reduce": 1}
     (reduced,) = (op for op in made.graph.walk() if op.name == "sdy.all_reduce")
     names = [op.name for op in made.graph.main.block.ops]
-    assert names.index("stablehlo.add") < names.index("sdy.all_reduce") < names.index("stablehlo.tanh")
+    assert names.index(f"stablehlo.{name}") < names.index("sdy.all_reduce") < names.index("stablehlo.tanh")
     assert reduced.signature.text("reduction_axes") == '#sdy<axis_ref_list{"y"}>'
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("real %0 : (tensor<512x512xcomplex<f32>>) -> tensor<512x512xf32>", "stablehlo.real"),
+        ("convert %0 : (tensor<512x512xcomplex<f32>>) -> tensor<512x512xcomplex<f64>>", "sdy.all_reduce"),
+    ],
+)
+def test_partial_sums_pass_through_a_part_but_not_into_another_precision(line: str, first: str) -> None:
+    t = "tensor<512x512xcomplex<f32>>"
+    result = line.rpartition(" -> ")[2]
+    made = explicit(f"""
+    func.func @main(%a: {t} {sharded("{}", '{"y"}')}, %b: {t} {sharded('{"y"}', "{}")}) -> {result} {{
+      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({t}, {t}) -> {t}
+      %1 = stablehlo.{line}
+      return %1 : {result}
+    }}""")
+    assert made.graph.main.block.ops[1].name == first
+    assert communication(made.graph) == {"sdy.all_reduce": 1}
 
 
 def test_a_partial_sum_with_several_readers_is_reduced_once() -> None:

@@ -8,6 +8,7 @@ __all__ = [
     "COLLECTIVES",
     "COMPUTATIONS",
     "DATA_FLOW_OPS",
+    "LAYOUTS",
     "DEVICE_OPS",
     "GRID_OPS",
     "REDUCTIONS",
@@ -56,6 +57,9 @@ RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 
 COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 """Ops of the sdy dialect that hold a program, and state shardings at its boundary."""
+
+LAYOUTS = frozenset(SHARDING_ATTRIBUTES) - COMPUTATIONS | {"sdy.propagation_barrier"}
+"""Ops of the sdy dialect whose result is their operand, perhaps in another layout."""
 
 DATA_FLOW_OPS = COMPUTATIONS | {"stablehlo.while", "stablehlo.case", "stablehlo.optimization_barrier"}
 """Ops across whose boundaries shardings flow along edges, and not by a rule."""

@@ -10,25 +10,11 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.ops import COLLECTIVES
+from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.memo import memoize
 
-__all__ = ["LAYOUTS", "SHARDING_NAMES", "copied_body", "plain_bodies"]
-
-LAYOUTS = frozenset(
-    {
-        "sdy.data_flow_edge",
-        "sdy.propagation_barrier",
-        "sdy.replicated_to_unreduced",
-        "sdy.reshard",
-        "sdy.sharded_to_unreduced",
-        "sdy.sharding_constraint",
-        *COLLECTIVES,
-    }
-)
-"""Ops whose result is their operand in another layout."""
-
+__all__ = ["SHARDING_NAMES", "copied_body", "plain_bodies"]
 
 SHARDING_NAMES = frozenset({"mhlo.sharding", "sdy.sharding"})
 """Attributes that say how whole tensors lie."""

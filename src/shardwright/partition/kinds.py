@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.splits import splits_of
@@ -13,19 +14,9 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["check_kinds", "made_kind"]
 
-_SAME = frozenset(
-    {
-        "sdy.reshard",
-        "sdy.sharding_constraint",
-        "sdy.propagation_barrier",
-        "sdy.all_gather",
-        "sdy.all_slice",
-        "sdy.all_to_all",
-        "sdy.collective_permute",
-        "stablehlo.optimization_barrier",
-    }
-)
-"""Ops whose results are their operands, in order."""
+_COMBINING = {"sdy.all_reduce", "sdy.reduce_scatter", "sdy.replicated_to_unreduced", "sdy.sharded_to_unreduced"}
+_SAME = LAYOUTS - _COMBINING | {"stablehlo.optimization_barrier"}
+"""Ops whose results are their operands, in order, partial as these are."""
 
 
 def check_kinds(graph: Graph) -> None:

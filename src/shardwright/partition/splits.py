@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import shardwright.rules.families  # noqa: F401 (registers the rules)
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import called_by
 from shardwright.ir.signature import Signature
@@ -19,6 +18,7 @@ from shardwright.rules.given import corresponding_factors, is_opaque, stated_fac
 from shardwright.rules.local import local_factors
 from shardwright.rules.registry import is_given, known_rule, rule_for
 from shardwright.rules.rule import ShardingRule
+from shardwright.rules.traits import facts_of
 
 __all__ = ["Splits", "check_supported", "linear_operands", "splits_of"]
 
@@ -172,30 +172,15 @@ def _wide_slices(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return frozenset(wide)
 
 
-_LINEAR = {
-    "stablehlo.transpose": (0,),
-    "stablehlo.reshape": (0,),
-    "stablehlo.slice": (0,),
-    "stablehlo.reverse": (0,),
-    "stablehlo.negate": (0,),
-    "stablehlo.dynamic_slice": (0,),
-    "stablehlo.broadcast_in_dim": (0,),
-    "stablehlo.divide": (0,),
-    "stablehlo.multiply": (0, 1),
-    "stablehlo.dot_general": (0, 1),
-}
-_JOINTLY_LINEAR = frozenset({"stablehlo.add", "stablehlo.subtract", "stablehlo.concatenate"})
 _EXACT = ("f32", "f64", "bf16", "f16", "complex<f32>", "complex<f64>")
 
 
 def linear_operands(signature: Signature) -> tuple[tuple[int, ...], ...]:
     """Sets of operands in which, all others fixed, the op is linear: partial sums may pass through it.
 
-    Multiplication is linear in either operand, addition in both together. Integers and booleans are left out, as are
-    conversions: a sum of rounded parts is not the rounded sum.
+    Integers and booleans are left out, as are conversions: a sum of rounded parts is not the rounded sum.
     """
-    if not all(type.dtype in _EXACT for type in (*signature.results,)):
+    facts = facts_of(signature.name)
+    if facts.converts or not all(type.dtype in _EXACT for type in signature.results):
         return ()
-    if signature.name in _JOINTLY_LINEAR:
-        return (tuple(range(len(signature.operands))),)
-    return tuple((operand,) for operand in _LINEAR.get(signature.name, ()))
+    return tuple([together or tuple(range(len(signature.operands))) for together in facts.linear])

@@ -22,16 +22,10 @@ from shardwright.propagation.derivation import Dropped, Said
 from shardwright.propagation.option import Option
 from shardwright.propagation.projection import project
 from shardwright.rules.rule import ShardingRule, TensorMapping
-from shardwright.rules.traits import is_elementwise
+from shardwright.rules.traits import facts_of, is_elementwise
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["Deduced", "made_partial", "option_of", "shaped"]
-
-_LINEAR = frozenset(
-    f"stablehlo.{name}"
-    for name in ("add", "complex", "convert", "divide", "imag", "multiply", "negate", "real", "select", "subtract")
-)
-"""Elementwise ops through which partial sums may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +144,7 @@ class _Deduction:
             self._split(free, missing, one)
         elif loops:
             self._refuse(one, self.owners[loops[0]], "the loops that the op reduces over are split otherwise")
-        elif is_elementwise(self.signature) and self.signature.name not in _LINEAR:
+        elif is_elementwise(self.signature) and not facts_of(self.signature.name).linear:
             self._makes_no_sum(one)
 
     def _makes_no_sum(self, one: Said) -> None:

@@ -7,5 +7,6 @@ from shardwright.rules.facts import OpFacts, declare, names
 
 __all__: list[str] = []
 
+declare(["stablehlo.optimization_barrier"], OpFacts(moves=True))
 declare(RETURNS, OpFacts(effects=True))
 declare(names("stablehlo", "infeed outfeed recv send"), OpFacts(effects=True))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import REDUCTION, RuleBuilder
+from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []
 
 
-@sharding_rule("stablehlo.dot_general")
+@sharding_rule("stablehlo.dot_general", facts=OpFacts(linear=((0,), (1,))))
 def _dot_general(signature: Signature) -> ShardingRule:
     numbers = signature.get("dot_dimension_numbers", {})
     return _product(

@@ -12,7 +12,11 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-__all__ = ["Flow", "OpFacts", "declare", "facts_of", "names"]
+__all__ = ["ALL", "MOVES", "Flow", "OpFacts", "declare", "facts_of", "names"]
+
+
+ALL: tuple[int, ...] = ()
+"""All operands of an op together."""
 
 
 class Flow(enum.Enum):
@@ -36,6 +40,11 @@ class OpFacts:
     Attributes:
         elementwise: Whether it has MLIR's trait `Elementwise`, or one of `chlo` that says the same: each element of a
             result is computed from the same element of the operands.
+        moves: Whether its result is its first operand with elements moved, repeated or left out, and none computed. Of
+            several results each is so of the operand of its number.
+        converts: Whether its result is its operand in another precision.
+        linear: Sets of operands in which, all others fixed, it is linear. A product is so in either operand, a sum in
+            both together; `ALL` are as many as there are.
         constant: Whether it makes, of no operands, what any device can make any part of.
         literal: Whether its value stands in it: MLIR's trait `ConstantLike`.
         preserves_constants: Whether its result is a constant expression where its operands are. Elementwise ops
@@ -45,6 +54,9 @@ class OpFacts:
     """
 
     elementwise: bool = False
+    moves: bool = False
+    converts: bool = False
+    linear: tuple[tuple[int, ...], ...] = ()
     constant: bool = False
     literal: bool = False
     preserves_constants: bool = False
@@ -55,6 +67,9 @@ class OpFacts:
         """What either says."""
         return OpFacts(*[getattr(self, field.name) or getattr(other, field.name) for field in fields(OpFacts)])
 
+
+MOVES = OpFacts(moves=True, linear=((0,),))
+"""An op on one tensor that moves data and does nothing else."""
 
 _NONE = OpFacts()
 _facts: dict[str, OpFacts] = {}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from shardwright.ir.ops import LAYOUTS
 from shardwright.rules.facts import Flow, OpFacts, declare, names
 
 __all__: list[str] = []
 
+declare(LAYOUTS, OpFacts(moves=True))
 declare(names("sdy", "sharding_constraint reshard propagation_barrier"), OpFacts(elementwise=True))
 declare(["sdy.data_flow_edge"], OpFacts(flow=Flow.PASS_THROUGH))
 declare(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.rules.facts import OpFacts, names
+from shardwright.rules.facts import ALL, OpFacts, declare, names
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
@@ -37,6 +37,13 @@ _WITHOUT_TRAIT = names("chlo", "mulhi next_after polygamma zeta")
 """Ops that work element by element as well, but do not carry the trait."""
 
 _ELEMENTWISE = OpFacts(elementwise=True)
+
+declare(names("stablehlo", "divide imag negate real"), OpFacts(linear=((0,),)))
+declare(["stablehlo.convert"], OpFacts(linear=((0,),), converts=True))
+declare(["stablehlo.reduce_precision"], OpFacts(converts=True))
+declare(names("stablehlo", "add complex subtract"), OpFacts(linear=(ALL,)))
+declare(["stablehlo.multiply"], OpFacts(linear=((0,), (1,))))
+declare(["stablehlo.select"], OpFacts(linear=((1, 2),)))
 
 
 @sharding_rule("sdy.sharding_constraint")

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, RuleBuilder
-from shardwright.rules.facts import Flow, OpFacts
+from shardwright.rules.facts import MOVES, Flow, OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__ = ["reshape_factors"]
 
 
-@sharding_rule("stablehlo.transpose", facts=OpFacts(flow=Flow.PASS_THROUGH))
+@sharding_rule("stablehlo.transpose", facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH))
 def _transpose(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     for out, dim in enumerate(signature.get("permutation", ())):
@@ -22,7 +22,7 @@ def _transpose(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.broadcast_in_dim", facts=OpFacts(flow=Flow.BROADCAST, preserves_constants=True))
+@sharding_rule("stablehlo.broadcast_in_dim", facts=MOVES | OpFacts(flow=Flow.BROADCAST, preserves_constants=True))
 def _broadcast_in_dim(signature: Signature) -> ShardingRule:
     """A dimension of size 1 that is widened keeps a factor of its own, apart from that of the wide one."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -63,7 +63,7 @@ def _bitcast_convert(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.reshape", facts=OpFacts(flow=Flow.PASS_THROUGH, preserves_constants=True))
+@sharding_rule("stablehlo.reshape", facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH, preserves_constants=True))
 def _reshape(signature: Signature) -> ShardingRule | None:
     """No rule for tensors without elements: nothing is won by splitting them."""
     (source,), (target,) = signature.operands, signature.results

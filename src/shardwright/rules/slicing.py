@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, Kind, RuleBuilder
-from shardwright.rules.facts import Flow, OpFacts
+from shardwright.rules.facts import ALL, MOVES, Flow, OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
@@ -22,21 +22,21 @@ def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]
 
 
 @sharding_rule("stablehlo.pad")
-@sharding_rule("stablehlo.slice", facts=OpFacts(preserves_constants=True))
+@sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(preserves_constants=True))
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
     source, target = signature.operands[0].dims, signature.results[0].dims
     return RuleBuilder(signature).pointwise(source, _kind_of(_changed(source, target), PERMUTATION)).build()
 
 
-@sharding_rule("stablehlo.reverse")
+@sharding_rule("stablehlo.reverse", facts=MOVES)
 def _reverse(signature: Signature) -> ShardingRule:
     reversed_dims = signature.get("dimensions", ())
     shape = signature.results[0].dims
     return RuleBuilder(signature).pointwise(shape, _kind_of(reversed_dims, PERMUTATION)).build()
 
 
-@sharding_rule("stablehlo.concatenate")
+@sharding_rule("stablehlo.concatenate", facts=OpFacts(linear=(ALL,)))
 def _concatenate(signature: Signature) -> ShardingRule:
     """The factor of the concatenated dimension has the size of the result's."""
     joined = (signature.get("dimension"),)
@@ -44,7 +44,7 @@ def _concatenate(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(joined, NEED_REPLICATION)).build()
 
 
-@sharding_rule("stablehlo.dynamic_slice", facts=OpFacts(flow=Flow.DYNAMIC_SLICE))
+@sharding_rule("stablehlo.dynamic_slice", facts=MOVES | OpFacts(flow=Flow.DYNAMIC_SLICE))
 def _dynamic_slice(signature: Signature) -> ShardingRule:
     """Where a part is taken at a place known only when the program runs, the dimension must be whole."""
     source, target = signature.operands[0].dims, signature.results[0].dims

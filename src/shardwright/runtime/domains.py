@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.rules.traits import facts_of
 
 __all__ = ["Domain", "domains"]
 
@@ -41,29 +42,11 @@ def domains(graph: Graph) -> list[Domain]:
 
 
 _ROOTS = frozenset({"stablehlo.sqrt", "stablehlo.rsqrt", "stablehlo.log", "stablehlo.power", "chlo.lgamma"})
-_MOVES = frozenset(
-    f"{name}"
-    for line in (
-        "stablehlo.broadcast_in_dim stablehlo.convert stablehlo.optimization_barrier stablehlo.reduce_precision",
-        "stablehlo.reshape stablehlo.reverse stablehlo.slice stablehlo.transpose stablehlo.dynamic_slice",
-        "sdy.sharding_constraint sdy.reshard sdy.propagation_barrier sdy.data_flow_edge",
-    )
-    for name in line.split()
-)
-"""Ops whose result is their first operand, moved."""
-
 _JOINS = frozenset({"stablehlo.add", "stablehlo.concatenate", "stablehlo.maximum", "stablehlo.minimum"})
 _NEVER_NEGATIVE = frozenset(
     {"stablehlo.abs", "stablehlo.exponential", "stablehlo.iota", "stablehlo.logistic", "stablehlo.sqrt", "chlo.square"}
 )
-_INDEX_KEEPING = _MOVES | {
-    "stablehlo.add",
-    "stablehlo.clamp",
-    "stablehlo.concatenate",
-    "stablehlo.maximum",
-    "stablehlo.minimum",
-    "stablehlo.select",
-}
+_INDEX_KEEPING = _JOINS | {"stablehlo.clamp", "stablehlo.select"}
 
 
 class _Flow:
@@ -98,7 +81,7 @@ class _Flow:
 
     def _factors(self, op: Op) -> tuple[int, ...]:
         """The operands that must not be negative where the result must not."""
-        if op.name in _MOVES or (op.name == "stablehlo.reduce" and len(op.results) == 1):
+        if _is_moved(op) or (op.name == "stablehlo.reduce" and len(op.results) == 1):
             return op.operands[:1]
         if op.name == "stablehlo.select":
             return op.operands[1:]
@@ -123,7 +106,7 @@ class _Flow:
     def _is_positive(self, value: int) -> bool:
         """Whether a value is known not to be negative by what makes it."""
         op = self.makers.get(value)
-        while op is not None and op.name in _MOVES:
+        while op is not None and _is_moved(op):
             value = op.operands[0]
             op = self.makers.get(value)
         if op is None:
@@ -148,7 +131,7 @@ class _Flow:
             work += self.targets.get(value, ())
             for op, number in self.uses[value]:
                 sizes += self._indexed(op, number)
-                is_kept = op.name in _INDEX_KEEPING and (number == 0 or op.name not in _MOVES)
+                is_kept = op.name in _INDEX_KEEPING or (number == 0 and _is_moved(op))
                 if is_kept and self.graph.types[op.results[0]].dtype.startswith(("i", "ui")):
                     work += op.results
         sizes = [size for size in sizes if size > 0]
@@ -173,10 +156,16 @@ class _Flow:
     def _counted(self, value: int) -> Iterator[int]:
         """The size of the dimension that a value counts, if it is an iota."""
         op = self.makers.get(value)
-        while op is not None and op.name in _MOVES:
+        while op is not None and _is_moved(op):
             op = self.makers.get(op.operands[0])
         if op is not None and op.name == "stablehlo.iota":
             yield op.signature.results[0].dims[int(op.signature.get("iota_dimension", 0))]
+
+
+def _is_moved(op: Op) -> bool:
+    """Whether an op's result is its first operand, moved."""
+    facts = facts_of(op.name)
+    return facts.moves or facts.converts
 
 
 def _carried(block: Block) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,7 @@ from shardwright.ir.carriers import (
 from shardwright.ir.context import context, ir, parse_type
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
-from shardwright.ir.ops import SHARDING_ATTRIBUTES
+from shardwright.ir.ops import LAYOUTS, SHARDING_ATTRIBUTES
 from shardwright.ir.walk import walk
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
@@ -32,7 +32,7 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["export_module"]
 
-_LAYOUTS = frozenset(SHARDING_ATTRIBUTES) - {"sdy.data_flow_edge", "sdy.manual_computation", "sdy.named_computation"}
+_LAYOUTS = LAYOUTS - {"sdy.data_flow_edge", "sdy.propagation_barrier"}
 """Ops of sdy that ask for a layout, as an annotation for users does."""
 
 _REFUSED = {
