@@ -14,11 +14,11 @@ from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
 from shardwright.partition.emit import step_of
 from shardwright.partition.splits import linear_operands, splits_of
+from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["check"]
 
-_ANY_LAYOUT = frozenset({"stablehlo.constant", "stablehlo.iota"})
 _LOOPS = frozenset({"stablehlo.while", "stablehlo.optimization_barrier"})
 
 
@@ -118,7 +118,7 @@ class _Checker:
             self.same(op, operands, results, "operand")
             return
         signature = op.signature
-        if op.name in _ANY_LAYOUT or _is_splat(signature):
+        if facts_of(op.name).constant or _is_splat(signature):
             if any(layout is not None and layout.partial for layout in (*operands, *results)):
                 raise self.fail(op, "a constant cannot be partial")
             return

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.ops import COLLECTIVES
+from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
@@ -37,6 +37,7 @@ from shardwright.partition.notes import (
 )
 from shardwright.partition.splits import check_supported
 from shardwright.partition.values import Value, Values
+from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
@@ -96,19 +97,12 @@ class _Materializer:
         self.uses = _count_uses(source)
         self.stated = _stated_partial(source)
         self._handlers: dict[str, Callable[[Op], None]] = {
-            "stablehlo.constant": self._free,
-            "stablehlo.iota": self._free,
             "stablehlo.broadcast_in_dim": self._broadcast,
             "stablehlo.while": self._while,
             "stablehlo.case": self._case,
             "stablehlo.if": self._case,
             "stablehlo.optimization_barrier": self._barrier,
-            "sdy.reshard": self._layout,
-            "sdy.sharding_constraint": self._layout,
-            "sdy.propagation_barrier": self._layout,
-            "sdy.replicated_to_unreduced": self._layout,
-            "sdy.sharded_to_unreduced": self._layout,
-            **dict.fromkeys(COLLECTIVES, self._layout),
+            **dict.fromkeys(LAYOUTS, self._layout),
             "sdy.sharding_group": lambda op: None,
             "sdy.manual_computation": self._manual,
             "sdy.named_computation": self._inline,
@@ -192,6 +186,8 @@ class _Materializer:
             handler = self._handlers.get(op.name)
             if handler is not None:
                 handler(op)
+            elif facts_of(op.name).constant:
+                self._free(op)
             elif op.regions:
                 raise ShardingError(
                     f"{op.name} is not known",

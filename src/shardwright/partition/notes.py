@@ -23,6 +23,7 @@ from shardwright.partition.values import Value
 from shardwright.reshard.plan import reshard_cost
 from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given
+from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
     "whole_notes",
 ]
 
-_MADE_ANYWHERE = frozenset({"stablehlo.constant", "stablehlo.iota", "sdy.sharding_group"})
 _REQUESTS = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
 
 
@@ -86,7 +86,7 @@ def cut_notes(graph: Graph) -> Iterator[Note]:
     """
     if any(_lost_axes(sharding, type) for sharding, type in zip(graph.shardings, graph.types, strict=True)):
         for op in graph.walk():
-            if op.name not in _MADE_ANYWHERE:
+            if op.name != "sdy.sharding_group" and not facts_of(op.name).constant:
                 yield from _cut_by(graph, op)
 
 
