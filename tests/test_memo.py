@@ -8,12 +8,16 @@ import os
 import pickle
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
+import shardwright as sw
 from shardwright.memo import Session, current_session, forget_everywhere, memoize, uncollected
 from shardwright.mesh import Mesh
+from shardwright.notation.registry import notation_names
 from shardwright.sharding import TensorSharding
+from tests.propagation.programs import random_program
 
 calls: list[int] = []
 
@@ -57,6 +61,46 @@ def test_tables_are_bounded() -> None:
         assert all(len(table) <= 3 for table in session.tables.values())
         session.clear()
         assert not any(session.tables.values())
+
+
+def test_a_table_is_bounded_whoever_fills_it() -> None:
+    with Session(limit=3) as session:
+        for number in range(10):
+            current_session().table("own")[number] = -number
+        assert session.table("own") == {9: -9}
+
+
+def _growing() -> dict[str, int]:
+    """The tables of our modules, and the caches of their functions that have no bound, with their sizes."""
+    sizes: dict[str, int] = {}
+    for module in [name for name in sys.modules if name.partition(".")[0] == "shardwright"]:
+        for name, value in vars(sys.modules[module]).items():
+            if isinstance(value, (dict, list, set)) and not name.startswith("__"):
+                sizes[f"{module}.{name}"] = len(value)
+            elif hasattr(value, "cache_info") and value.cache_info().maxsize is None:
+                sizes[f"{module}.{name}"] = value.cache_info().currsize
+    return sizes
+
+
+def test_nothing_but_the_session_grows_with_what_is_read() -> None:
+    def take_through(seed: int) -> None:
+        values = ", ".join(str(seed + number) for number in range(100))
+        head, tail = random_program(seed).rsplit("return", 1)
+        constant = f"stablehlo.constant {{own.note{seed} = {seed}}} dense<[{values}]> : tensor<100xi32>"
+        text = f"{head}%k = {constant}\n  return{tail}"
+        plan = sw.load(text).plan()
+        plan.partition().module()
+        plan.explain(next(iter(plan.shardings)))
+        for notation in notation_names():
+            with suppress(sw.ShardingError):
+                next(iter(plan.shardings.values())).to(notation)
+
+    for seed in range(8):
+        take_through(seed)
+    before = _growing()
+    for seed in range(100, 108):
+        take_through(seed)
+    assert {name: size for name, size in _growing().items() if size != before.get(name)} == {}
 
 
 def test_errors_are_not_remembered() -> None:

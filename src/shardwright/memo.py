@@ -30,6 +30,19 @@ _MISSING = object()
 _sessions: WeakSet[Session] = WeakSet()
 
 
+class _Table(dict[Any, Any]):
+    """At `limit` entries it is emptied before the next one."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= self.limit:
+            self.clear()
+        super().__setitem__(key, value)
+
+
 class Session:
     """Owner of all memo tables. Each table is bounded: at `limit` entries it is emptied and refilled."""
 
@@ -41,8 +54,11 @@ class Session:
         _sessions.add(self)
 
     def table(self, name: str) -> dict[Any, Any]:
-        """The memo table called `name`, made when first asked for."""
-        return self.tables.setdefault(name, {})
+        """The memo table called `name`, made when first asked for. What it is given by `[…] =` alone is counted."""
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = _Table(self.limit)
+        return table
 
     def clear(self) -> None:
         """Forget every remembered answer."""
@@ -136,10 +152,7 @@ def memoize(function: Callable[P, R]) -> Callable[P, R]:
             table = session.table(name)
         answer: R = table.get(args, _MISSING)
         if answer is _MISSING:
-            answer = function(*args, **kwargs)
-            if len(table) >= session.limit:
-                table.clear()
-            table[args] = answer
+            answer = table[args] = function(*args, **kwargs)
         return answer
 
     return remembered

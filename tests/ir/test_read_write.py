@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph
+from shardwright.ir.opaque import dense_array
+from shardwright.memo import Session
 from shardwright.notation.modules import read, write
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -74,6 +77,25 @@ def test_a_large_constant_survives_without_its_text_in_the_signature() -> None:
     constant = graph.main.block.ops[0].signature
     assert (constant.text("value") or "").startswith("#opaque<")
     assert f"[{values}]" in module_text(write(graph))
+
+
+def test_large_constants_outlive_the_session_that_read_them_and_leave_nothing_behind() -> None:
+    rows = [", ".join(str(row + number) for number in range(100)) for row in range(20)]
+    text = "func.func @main() -> tensor<100xi32> {\n"
+    text += "".join(f"%{n} = stablehlo.constant dense<[{row}]> : tensor<100xi32>\n" for n, row in enumerate(rows))
+    text += "return %3 : tensor<100xi32> }"
+    with Session(limit=4) as session:
+        graph = graph_of(text)
+        assert all(len(table) <= 4 for table in session.tables.values())
+        signatures = {op.signature for op in graph.main.block.ops[:-1]}
+        assert len(signatures) == 20
+        assert signatures == {op.signature for op in graph_of(text).main.block.ops[:-1]}  # the same text once more
+    with Session():
+        written = module_text(write(graph))
+        assert all(f"dense<[{row}]>" in written for row in rows)
+        constant = graph.main.block.ops[5].signature.text("value")
+        assert pickle.loads(pickle.dumps(constant)) == constant
+        assert dense_array(constant or "").tolist() == list(range(5, 105))
 
 
 def test_argument_names_come_from_locations_and_are_unique() -> None:

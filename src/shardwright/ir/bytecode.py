@@ -1,7 +1,7 @@
 """Bytecode is read in another process first: MLIR's reader ends the process for many a changed byte.
 
 There it is also printed and measured as a text is, for what it nests and what it stands for. A process for it takes as
-long as importing jaxlib's MLIR; what was read once is known by its digest.
+long as importing jaxlib's MLIR; what was read once is known by its digest, for the session.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import subprocess
 
 from shardwright.errors import ShardingError
+from shardwright.memo import current_session
 from shardwright.process import python_child
 
 __all__ = ["check_bytecode"]
@@ -18,8 +19,6 @@ __all__ = ["check_bytecode"]
 _SECONDS = 60
 _SECONDS_PER_BYTE = 1e-6
 _GOOD = 0
-
-_known: set[bytes] = set()
 
 
 def check_bytecode(data: bytes, name: str = "-") -> None:
@@ -29,7 +28,8 @@ def check_bytecode(data: bytes, name: str = "-") -> None:
         ShardingError: it does not, or the module is too deep or too large as text is (see `nesting`, `splats`).
     """
     digest = hashlib.sha256(data).digest()
-    if digest in _known:
+    known = current_session().table(__name__)
+    if digest in known:
         return
     seconds = int(_SECONDS + len(data) * _SECONDS_PER_BYTE)
     pipe = subprocess.PIPE
@@ -44,7 +44,7 @@ def check_bytecode(data: bytes, name: str = "-") -> None:
         raise _unreadable(name, f"MLIR's reader ends the process that reads it (status {reader.returncode})")
     if said:
         raise ShardingError(**json.loads(said))
-    _known.add(digest)
+    known[digest] = True
 
 
 def _unreadable(name: str, cause: str) -> ShardingError:

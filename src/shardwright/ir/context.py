@@ -6,7 +6,7 @@ jaxlib 0.10, 0.11 and 0.12; what one of them lacks is asked for here (`reduction
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mosaic_gpu_ext
@@ -58,7 +58,7 @@ def context() -> ir.Context:
     return ctx
 
 
-@cache
+@lru_cache(maxsize=4096)
 def is_registered(op: str) -> bool:
     """Whether MLIR knows an op of this name."""
     return bool(context().is_registered_operation(op))

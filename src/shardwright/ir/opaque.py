@@ -1,7 +1,7 @@
-"""Attributes as text, large constants by number.
+"""Attributes as text, large constants in short.
 
-A constant of many elements would make a long text that nobody reads; it is known by `#opaque<N>` instead, and only
-here is N connected with MLIR's attribute.
+A constant of many elements would make a long text that nobody reads; `#opaque<…>` stands for it, and brings MLIR's
+attribute along. What is remembered here belongs to the session; a graph outlives it.
 """
 
 from __future__ import annotations
@@ -11,38 +11,61 @@ from typing import Any
 import numpy as np
 
 from shardwright.ir.context import context, ir, parse_attribute
-from shardwright.memo import memoize
+from shardwright.memo import current_session, memoize
 
 __all__ = ["attribute", "attribute_text", "dense_array"]
 
 _INLINE_ELEMENTS = 64
+_TEXTS, _ATTRIBUTES = f"{__name__}.texts", f"{__name__}.attributes"
 
-_texts: dict[Any, str] = {}
-_attributes: dict[str, Any] = {}
+
+class _Opaque(str):
+    """What stands for a large constant: the same text for the same attribute, of which MLIR has one only."""
+
+    handle: Any
+
+    def __new__(cls, handle: Any) -> _Opaque:
+        """The text for an attribute."""
+        made = super().__new__(cls, f"#opaque<{hash(handle)}>")
+        made.handle = handle
+        return made
+
+    def __reduce__(self) -> Any:
+        """Another process has another attribute."""
+        return _opaque, (str(self.handle),)
+
+
+def _opaque(text: str) -> _Opaque:
+    return _Opaque(parse_attribute(text))
 
 
 def attribute_text(handle: Any) -> str:
     """The text of an MLIR attribute (the same attribute always has the same text); text is given back as it is."""
     if isinstance(handle, str):
         return handle
-    text = _texts.get(handle)
+    session = current_session()
+    texts = session.table(_TEXTS)
+    text: str | None = texts.get(handle)
     if text is None:
-        text = _texts[handle] = _text(handle)
-        _attributes[text] = handle
+        text = texts[handle] = _text(handle)
+        session.table(_ATTRIBUTES)[text] = handle  # some take longer to parse than all else that is done with them
     return text
 
 
 def _text(handle: Any) -> str:
     if isinstance(handle, ir.DenseElementsAttr) and not handle.is_splat and len(handle) > _INLINE_ELEMENTS:
-        return f"#opaque<{len(_texts)}>"
+        return _Opaque(handle)
     return str(handle)
 
 
 def attribute(text: str) -> Any:
     """The MLIR attribute of a text."""
-    handle = _attributes.get(text)
+    if isinstance(text, _Opaque):
+        return text.handle
+    attributes = current_session().table(_ATTRIBUTES)
+    handle = attributes.get(text)
     if handle is None:
-        handle = _attributes[text] = parse_attribute(text)
+        handle = attributes[text] = parse_attribute(text)
     return handle
 
 

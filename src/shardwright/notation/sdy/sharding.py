@@ -74,13 +74,10 @@ def parse_sharding(text: str, meshes: Mapping[str, Mesh]) -> TensorSharding:
 
 def parse_shardings(text: str, meshes: Mapping[str, Mesh]) -> tuple[TensorSharding, ...]:
     """One sharding or a `#sdy.sharding_per_value<[<…>, <…>]>`, in order."""
-    session = current_session()
-    table = session.table(__name__ + ".shardings")
+    table = current_session().table(__name__ + ".shardings")
     key = (text, *meshes.values())
     found: tuple[TensorSharding, ...] | None = table.get(key)
     if found is None:
-        if len(table) >= session.limit:
-            table.clear()
         found = table[key] = tuple(Parser(text, meshes).shardings())
     return found
 
