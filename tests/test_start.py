@@ -16,6 +16,8 @@ from click import Context
 
 import shardwright as sw
 from shardwright.cli import cli
+from shardwright.lazy import provide, provided
+from shardwright.notation.registry import print_text
 
 SRC = Path(sw.__file__).parent.parent
 ENGINES = ("ir", "rules", "propagation.pipeline", "partition", "program.program", "runtime", "passes")
@@ -125,6 +127,12 @@ def test_public_names_behave_as_if_they_had_been_imported() -> None:
     assert "class Mesh" in pydoc.plain(pydoc.render_doc(sw))
     with pytest.raises(AttributeError, match="module 'shardwright' has no attribute 'Grid'"):
         sw.Grid  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_what_is_provided_from_above_stays_where_it_is() -> None:
+    with pytest.raises(ValueError, match="is provided by shardwright"):
+        provide("sharding as text", "shardwright.mesh:Mesh")
+    assert provided("sharding as text") is print_text
 
 
 def test_a_sharding_alone_can_be_written_and_drawn() -> None:

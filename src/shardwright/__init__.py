@@ -20,7 +20,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:  # `python -m shardwright
 
 from typing import TYPE_CHECKING
 
-from shardwright.lazy import VIEWS, names_at
+from shardwright.lazy import names_at, provide
 
 if TYPE_CHECKING:
     from jax.sharding import PartitionSpec as P
@@ -87,5 +87,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-VIEWS["text"] = "shardwright.notation.registry:print_text"
-VIEWS["html"] = "shardwright.report.notebook:sharding_svg"
+provide("sharding as text", "shardwright.notation.registry:print_text")
+provide("sharding as picture", "shardwright.report.notebook:sharding_svg")

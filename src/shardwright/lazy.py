@@ -14,13 +14,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["VIEWS", "loaded", "names_at"]
+__all__ = ["loaded", "names_at", "provide", "provided"]
 
-VIEWS: dict[str, str] = {}
-"""What rooms above make of a sharding: `text` in a notation, `html` for notebooks; name → home.
-
-A room below must not name those above, so the roof does: `shardwright/__init__.py`, which Python runs before any room.
-"""
+_PROVIDED: dict[str, str] = {}
 
 
 def loaded(home: str) -> Any:
@@ -40,3 +36,20 @@ def names_at(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return get
+
+
+def provide(name: str, home: str) -> None:
+    """Say where something is that rooms below ask for by `name`, and must not know the home of.
+
+    For the roof, `shardwright/__init__.py`, which Python runs before any room.
+
+    Raises:
+        ValueError: it was said to be elsewhere.
+    """
+    if _PROVIDED.setdefault(name, home) != home:
+        raise ValueError(f"{name!r} is provided by {_PROVIDED[name]} already")
+
+
+def provided(name: str) -> Any:
+    """What was provided under a name."""
+    return loaded(_PROVIDED[name])

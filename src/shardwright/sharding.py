@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from shardwright.errors import ShardingError
-from shardwright.lazy import VIEWS, loaded
+from shardwright.lazy import provided
 from shardwright.memo import Hashed
 from shardwright.mesh import (
     Axes,
@@ -305,12 +305,12 @@ class TensorSharding(Hashed):
             >>> sw.TensorSharding.of(sw.Mesh(x=2, y=4), [["x"], []]).to("mhlo")
             '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
         """
-        text: str = loaded(VIEWS["text"])(self, notation, shape=None if shape is None else tuple(shape))
+        text: str = provided("sharding as text")(self, notation, shape=None if shape is None else tuple(shape))
         return text
 
     def _repr_html_(self) -> str:
         """A picture, for notebooks: see `report.notebook`."""
-        picture: str = loaded(VIEWS["html"])(self)
+        picture: str = provided("sharding as picture")(self)
         return picture
 
 
