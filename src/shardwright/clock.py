@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 __all__ = ["Clock"]
 
@@ -25,6 +26,10 @@ class Clock:
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The seconds; who watches does so in this process."""
+        return {"seconds": self.seconds, "watch": None}
 
     def branch(self) -> Clock:
         """A clock that goes on from here, for one of several continuations."""

@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,8 @@ class Call:
         names: The names of these, such as `params/w1`.
         name: Name of the function.
         values: What it was lowered with, by name, where that was more than a shape.
-        devices: The devices it was lowered for, in the order of its mesh.
+        devices: The devices it was lowered for, in the order of its mesh; after pickling, which ends what belongs to a
+            process, the platform and number of each.
     """
 
     in_tree: Any
@@ -64,7 +65,17 @@ class Call:
 
         A function without shardings is lowered for one device, whatever mesh it is planned on later.
         """
-        return self.devices if len(self.devices) == mesh.size else None
+        if len(self.devices) != mesh.size:
+            return None
+        devices = tuple(map(_device, self.devices))
+        return None if None in devices else devices
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Devices by their numbers, and no values that were donated since."""
+        values = {name: value for name, value in self.values.items() if not _is_donated(value)}
+        numbers = tuple(said if isinstance(said, tuple) else (said.platform, said.id) for said in self.devices)
+        call = replace(self, values=values, devices=numbers)
+        return Call, tuple(getattr(call, field.name) for field in fields(call))
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the module from those of the function.
@@ -86,7 +97,7 @@ class Call:
         found = {}
         for number, name in zip(self.kept, self.names, strict=True):
             value = self.values.get(name)
-            if value is None or (isinstance(value, jax.Array) and value.is_deleted()):
+            if value is None or _is_donated(value):
                 continue
             found[name] = np.asarray(self._leaf(value, number, name))
         return found
@@ -171,6 +182,21 @@ def _devices(lowered: Any) -> tuple[Any, ...]:
     Modules do not name them, and JAX has no public word for them before compilation.
     """
     return tuple(getattr(getattr(lowered, "_lowering", None), "_device_list", None) or ())
+
+
+def _device(said: Any) -> Any:
+    """A device of this process, be it by its platform and number; `None` where there is no such device."""
+    if not isinstance(said, tuple):
+        return said
+    platform, number = said
+    try:
+        return next((device for device in jax.devices(platform) if device.id == number), None)
+    except RuntimeError:  # no devices of this kind
+        return None
+
+
+def _is_donated(value: Any) -> bool:
+    return isinstance(value, jax.Array) and value.is_deleted()
 
 
 def _values(

@@ -6,6 +6,7 @@ jaxlib 0.10, 0.11 and 0.12; what one of them lacks is asked for here (`reduction
 
 from __future__ import annotations
 
+import io
 from functools import lru_cache
 
 from jaxlib.mlir import ir, passmanager
@@ -26,6 +27,7 @@ __all__ = [
     "is_registered",
     "load_module",
     "mhlo",
+    "module_bytecode",
     "module_text",
     "parse_attribute",
     "parse_bytecode",
@@ -199,3 +201,10 @@ def _parse_error(error: Exception, name: str) -> ShardingError:
 def module_text(module: ir.Module, locations: bool = False) -> str:
     """A module as text, with source locations where asked for."""
     return str(module.operation.get_asm(enable_debug_info=locations))
+
+
+def module_bytecode(module: ir.Module) -> bytes:
+    """A module as bytecode, locations and blobs included."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()

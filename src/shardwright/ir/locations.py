@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shardwright.ir.chunks import op_column
-from shardwright.ir.context import context, ir
+from shardwright.ir.context import context, ir, module_bytecode
 
 __all__ = ["Location", "LocationTable", "argument_name", "position_of"]
 
@@ -92,6 +92,20 @@ class LocationTable:
         if said is not None and said[0] == "inside":
             return self._promise(("inside", int(said[1]), self.inside(said[2], caller)))
         return self._promise(("inside", number, caller))
+
+    def __getstate__(self) -> tuple[str, bytes]:
+        """The source, and the bytecode of one op at each location in turn: handles are those of this process."""
+        with context(), ir.Location.unknown():
+            module = ir.Module.create()
+            for number in range(len(self._handles)):
+                module.body.append(ir.Operation.create("at", loc=self.handle(number)))
+        return self.source, module_bytecode(module)
+
+    def __setstate__(self, state: tuple[str, bytes]) -> None:
+        """Take the source, and the locations of the ops."""
+        source, module = state
+        LocationTable.__init__(self, source)
+        self._handles = [op.location for op in ir.Module.parse(module, context=context()).body.operations]
 
     def _promise(self, promise: _Promise) -> int:
         number = self._promised.get(promise)

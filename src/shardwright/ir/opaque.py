@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from shardwright.ir.context import context, ir, parse_attribute
+from shardwright.ir.context import context, ir, module_bytecode, parse_attribute
 from shardwright.memo import current_session, memoize
 
 __all__ = ["attribute", "attribute_text", "dense_array"]
 
 _INLINE_ELEMENTS = 64
+_HELD = "shardwright.attribute"
+_BLOB = "dense_resource<"
 _TEXTS, _ATTRIBUTES = f"{__name__}.texts", f"{__name__}.attributes"
 
 
@@ -24,19 +26,22 @@ class _Opaque(str):
 
     handle: Any
 
-    def __new__(cls, handle: Any) -> _Opaque:
-        """The text for an attribute."""
-        made = super().__new__(cls, f"#opaque<{hash(handle)}>")
+    def __new__(cls, handle: Any, text: str = "") -> _Opaque:
+        """The text for an attribute; `text` where it has one of its own, which says all in this process only."""
+        made = super().__new__(cls, text or f"#opaque<{hash(handle)}>")
         made.handle = handle
         return made
 
     def __reduce__(self) -> Any:
-        """Another process has another attribute."""
-        return _opaque, (str(self.handle),)
+        """Another process has another attribute: a module that has this one goes there."""
+        with context(), ir.Location.unknown():
+            module = ir.Module.create()
+            module.operation.attributes[_HELD] = self.handle
+        return _opaque, (module_bytecode(module),)
 
 
-def _opaque(text: str) -> _Opaque:
-    return _Opaque(parse_attribute(text))
+def _opaque(module: bytes) -> str:
+    return attribute_text(ir.Module.parse(module, context=context()).operation.attributes[_HELD])
 
 
 def attribute_text(handle: Any) -> str:
@@ -55,7 +60,8 @@ def attribute_text(handle: Any) -> str:
 def _text(handle: Any) -> str:
     if isinstance(handle, ir.DenseElementsAttr) and not handle.is_splat and len(handle) > _INLINE_ELEMENTS:
         return _Opaque(handle)
-    return str(handle)
+    text = str(handle)
+    return _Opaque(handle, text) if text.startswith(_BLOB) else text
 
 
 def attribute(text: str) -> Any:
