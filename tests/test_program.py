@@ -130,7 +130,7 @@ def test_a_wrong_program_does_not_verify(spmd: sw.Spmd, monkeypatch: pytest.Monk
     right = spmd.module("local")
     wrong = right.replace("stablehlo.maximum", "stablehlo.minimum")
     assert wrong != right
-    monkeypatch.setattr(spmd, "module", lambda stage: wrong)
+    monkeypatch.setattr(sw.Spmd, "module", lambda spmd, stage: wrong)
     verification = spmd.verify(arguments())
     assert not verification.ok
     with pytest.raises(sw.ShardingError, match="differs"):

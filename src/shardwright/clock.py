@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 __all__ = ["Clock"]
@@ -30,6 +31,12 @@ class Clock:
     def __getstate__(self) -> dict[str, Any]:
         """The seconds; who watches does so in this process."""
         return {"seconds": self.seconds, "watch": None}
+
+    def before(self, name: str) -> Clock:
+        """A clock that has seen what this had when it came to the stage `name`."""
+        clock = Clock(self.watch)
+        clock.seconds = dict(takewhile(lambda stage: stage[0] != name, self.seconds.items()))
+        return clock
 
     def branch(self) -> Clock:
         """A clock that goes on from here, for one of several continuations."""

@@ -87,7 +87,7 @@ def test_two_dimensional_weight_stationary(text: str) -> None:
 @pytest.mark.parametrize("text", [_ONE, _TWO_PRESET])
 def test_what_it_completes_computes_the_same_numbers(text: str) -> None:
     program = load(text)
-    plan = Plan(program, program.graph, propagate(program.graph, strategy="rfc"), program.clock)
+    plan = Plan(program.source, None, program.graph, propagate(program.graph, strategy="rfc"), program.clock)
     assert plan.partition().verify().ok
 
 
@@ -169,7 +169,7 @@ def test_random_programs_compute_the_same_numbers(seed: int) -> None:
     if "manual_computation" in text:
         pytest.skip("what is written per device has no meaning on one")
     program = load(well_defined(terminating(text)))
-    plan = Plan(program, program.graph, propagate(program.graph, strategy="rfc"), program.clock)
+    plan = Plan(program.source, None, program.graph, propagate(program.graph, strategy="rfc"), program.clock)
     verification = plan.partition().verify()
     if any("reference is not finite" in output.problem for output in verification.outputs):
         pytest.skip("the unsharded program overflows")

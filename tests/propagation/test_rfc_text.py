@@ -29,7 +29,7 @@ def _layout(text: str, arguments: int = 2, *, run: bool = False) -> list[str]:
     """Arguments, ops and results with their shardings; axes by number, as the RFC has them."""
     program = load(_program(text, arguments))
     graph = propagate(program.graph, strategy="rfc")
-    assert not run or Plan(program, program.graph, graph, program.clock).partition().verify().ok
+    assert not run or Plan(program.source, None, program.graph, graph, program.clock).partition().verify().ok
     ops = [f"{op.name.split('.')[1]} {graph.shardings[op.results[0]]!r}" for op in graph.main.block.ops if op.results]
     said = [*(repr(graph.shardings[value]) for value in graph.main.block.arguments), *ops]
     return [line.replace("axis_", "") for line in (*said, *map(repr, graph.main.result_shardings))]
@@ -177,7 +177,7 @@ func.func @main(%a: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"x"}
 }""")
     graph = propagate(program.graph, strategy="rfc")
     assert repr(graph.shardings[graph.main.block.ops[1].results[0]]) == "[{}]"
-    assert Plan(program, program.graph, graph, program.clock).partition().verify().ok
+    assert Plan(program.source, None, program.graph, graph, program.clock).partition().verify().ok
 
 
 def test_ops_are_visited_backward_first() -> None:
@@ -224,7 +224,7 @@ func.func @main(%p: {index}, %a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@m
 }}""")
     graph = propagate(program.graph, strategy="rfc")
     assert {repr(graph.shardings[value]) for op in graph.walk() for value in op.results} == {"[{x}]"}
-    assert Plan(program, program.graph, graph, program.clock).partition().verify().ok
+    assert Plan(program.source, None, program.graph, graph, program.clock).partition().verify().ok
 
 
 _ACCUMULATING = """sdy.mesh @m = <["x"=2]>

@@ -40,7 +40,7 @@ def test_a_manual_computation_is_verified_and_a_broken_one_is_not(monkeypatch: p
     right = spmd.module("local")
     wrong = right.replace("dense<[[0, 1], [2, 3]]>", "dense<[[0, 2], [1, 3]]>")
     assert wrong != right
-    monkeypatch.setattr(spmd, "module", lambda stage="local": wrong)
+    monkeypatch.setattr(type(spmd), "module", lambda spmd, stage="local": wrong)
     assert not spmd.verify().ok
 
 

@@ -22,10 +22,12 @@ from shardwright.cli.given import (
     progress,
 )
 from shardwright.frontends.files import make_folder, write_files
+from shardwright.report.devices import describe_mesh
 from shardwright.report.summary import (
     Summary,
     describe_per_device,
     describe_plan,
+    describe_program,
     describe_spmd,
     describe_verification,
 )
@@ -144,8 +146,8 @@ def verify(
         arrays = _given_inputs(inputs)
         spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
-    plan = describe_plan(spmd.plan)
-    answer(given, {"program": plan["program"], "mesh": plan["mesh"], **describe_verification(verification)})
+    summary = {"program": describe_program(spmd.source), "mesh": describe_mesh(spmd.mesh)}
+    answer(given, {**summary, **describe_verification(verification)})
     return 0 if verification.ok else 1
 
 
@@ -181,7 +183,7 @@ def _given_inputs(file: str | None) -> Mapping[str, Any] | None:
 def _check_before_writing(spmd: Spmd, arrays: Mapping[str, Any] | None, seed: int) -> None:
     from shardwright.runtime.callbacks import check_callbacks
 
-    check_callbacks(spmd.plan.annotated)  # what nobody reads is run too, unsharded
+    check_callbacks(spmd.annotated)  # what nobody reads is run too, unsharded
     check_callbacks(spmd.local)
     spmd.inputs(arrays, seed=seed)
 

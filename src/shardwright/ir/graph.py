@@ -123,6 +123,23 @@ class Graph:
         self.shardings.append(sharding)
         return len(self.types) - 1
 
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh whose positions are the partitions of the program: the first with axes, or one device."""
+        return next((mesh for mesh in self.meshes.values() if mesh.axes), Mesh())
+
+    @property
+    def arguments(self) -> dict[str, TensorType]:
+        """The type of each argument by name, in order."""
+        taken = self.main.block.arguments
+        return {name: self.types[value] for name, value in zip(self.main.argument_names, taken, strict=True)}
+
+    @property
+    def results(self) -> dict[str, TensorType]:
+        """The type of each result by name, in order."""
+        returned = self.main.block.terminator.operands
+        return {name: self.types[value] for name, value in zip(self.main.result_names, returned, strict=True)}
+
     def walk(self) -> Iterator[Op]:
         """Every op, an op before those in its regions."""
         yield from self.main.block.walk()

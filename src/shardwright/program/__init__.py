@@ -5,7 +5,8 @@
     spmd = plan.partition()
     spmd.verify().ok
 
-Each is a value: `shard` can be called again with other shardings, `partition` again after that.
+Each is a value: `shard` can be called again with other shardings, `partition` again after that. None changes, but for
+its clock, which goes on counting; all can be pickled, to go on in another process.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import write_file
+from shardwright.frontends.load import Source
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
+from shardwright.program.value import Value
 from shardwright.propagation import DEFAULT_STRATEGY, find_value
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
@@ -26,6 +28,7 @@ from shardwright.words import kind_of
 if TYPE_CHECKING:
     from jax.sharding import NamedSharding
 
+    from shardwright.frontends.jax import Call
     from shardwright.partition import Note
     from shardwright.program.program import Program
     from shardwright.program.spmd import Spmd
@@ -34,11 +37,15 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Value):
     """A program with a sharding for every tensor.
 
+    The record that `explain` makes is kept beside these; a pickle is without, and it is made anew (see `Value`).
+
     Attributes:
-        program: What it was made from.
+        source: The program as it was read.
+        call: How the function is called that it came from.
         annotated: The program with the shardings that users gave, and no others.
         graph: The program with all shardings.
         clock: What its stages took.
@@ -46,31 +53,29 @@ class Plan:
         conservative: Whether only whole axes flowed.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        annotated: Graph,
-        graph: Graph,
-        clock: Clock,
-        strategy: str = DEFAULT_STRATEGY,
-        conservative: bool = False,
-    ) -> None:
-        """Hold what propagation found."""
-        self.program = program
-        self.annotated = annotated
-        self.graph = graph
-        self.clock = clock
-        self.strategy = strategy
-        self.conservative = conservative
+    source: Source
+    call: Call | None
+    annotated: Graph
+    graph: Graph
+    clock: Clock
+    strategy: str = DEFAULT_STRATEGY
+    conservative: bool = False
 
     def __repr__(self) -> str:
         """`Plan(step.mlir, Mesh(data=2, model=4))`."""
-        return f"Plan({self.program.name}, {self.mesh!r})"
+        return f"Plan({self.source.name}, {self.mesh!r})"
 
     @cached_property
+    def program(self) -> Program:
+        """What it was made from."""
+        from shardwright.program.program import Program
+
+        return Program(self.source, self.call, self.clock.before("propagate"))
+
+    @property
     def mesh(self) -> Mesh:
         """The devices."""
-        return next(mesh for mesh in self.graph.meshes.values() if mesh.axes)
+        return self.graph.mesh
 
     @property
     def arguments(self) -> dict[str, TensorSharding]:
@@ -105,8 +110,7 @@ class Plan:
             ShardingError: fewer devices here than the mesh has, or a function lowered with keyword arguments.
         """
         leaves = self._named(list(self.arguments.values()), self.graph.main.argument_attributes)
-        call = self.program.call
-        return tuple(leaves) if call is None else call.in_shardings(leaves)
+        return tuple(leaves) if self.call is None else self.call.in_shardings(leaves)
 
     @property
     def out_shardings(self) -> Any:
@@ -116,8 +120,7 @@ class Plan:
             ShardingError: fewer devices here than the mesh has.
         """
         leaves = self._named(list(self.results.values()), self.graph.main.result_attributes)
-        call = self.program.call
-        return tuple(leaves) if call is None else call.out_shardings(leaves)
+        return tuple(leaves) if self.call is None else self.call.out_shardings(leaves)
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:
@@ -170,7 +173,7 @@ class Plan:
             if self._is_left_out(value):
                 raise ShardingError(
                     f"what is made at {value!r} is left out",
-                    location=self.program.name,
+                    location=self.source.name,
                     cause="nothing reads it, or it is a constant for which another like it stands",
                     remedy="ask for a value that is in `shardwright propagate`'s output, or return this one",
                 ) from None
@@ -194,7 +197,7 @@ class Plan:
         if self.graph.stage is Stage.EXPLICIT:
             raise ShardingError(
                 "the program was not propagated",
-                location=self.program.name,
+                location=self.source.name,
                 cause="it came with all of its communication written",
                 remedy="explain the program that it was made from",
             )
@@ -231,7 +234,18 @@ class Plan:
         with clock.stage("localize"):
             local = localize(explicit.graph)
         notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
-        return Spmd(self, replace(explicit, notes=notes), local, clock)
+        return Spmd(
+            self.source,
+            self.call,
+            self.annotated,
+            self.graph,
+            explicit.graph,
+            local,
+            notes,
+            clock,
+            self.strategy,
+            self.conservative,
+        )
 
     def module(self) -> str:
         """The program with all shardings, as MLIR text."""
@@ -262,5 +276,5 @@ class Plan:
         # imports jax, which most commands do without
         from shardwright.frontends.placement import in_memory, named_shardings
 
-        call = self.program.call
-        return in_memory(named_shardings(shardings, call.on(self.mesh) if call else None), attributes)
+        among = self.call.on(self.mesh) if self.call else None
+        return in_memory(named_shardings(shardings, among), attributes)

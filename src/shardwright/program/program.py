@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
@@ -14,6 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.annotate import annotate
 from shardwright.frontends.load import Source, load_source
 from shardwright.frontends.meshes import mesh_of
+from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
@@ -31,38 +33,45 @@ MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
 """A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """A tensor program written as for one device.
 
     Made by `load` and `from_jax`.
 
     Attributes:
-        name: The file it came from, or the function's name.
-        graph: The program, as it was given.
+        source: What was read.
+        call: How the function is called that it came from.
         clock: What its stages took.
     """
 
-    def __init__(self, source: Source, call: Call | None = None, clock: Clock | None = None) -> None:
-        """Hold what a frontend read."""
-        self.source = source
-        self.call = call
-        self.clock = clock or Clock()
-        self.name = source.name
-        self.graph = source.graph
+    source: Source
+    call: Call | None = None
+    clock: Clock = field(default_factory=Clock)
 
     def __repr__(self) -> str:
         """`Program(step.mlir, 12 arguments, 340 ops)`."""
         return f"Program({self.name}, {counted(len(self.arguments), 'argument')}, {counted(self.graph.op_count, 'op')})"
 
     @property
+    def name(self) -> str:
+        """The file it came from, or the function's name."""
+        return self.source.name
+
+    @property
+    def graph(self) -> Graph:
+        """The program, as it was given."""
+        return self.source.graph
+
+    @property
     def arguments(self) -> dict[str, TensorType]:
         """The type of each argument by name, in order."""
-        return _named(self.graph.main.argument_names, self.graph.main.block.arguments, self.graph.types)
+        return self.graph.arguments
 
     @property
     def results(self) -> dict[str, TensorType]:
         """The type of each result by name, in order."""
-        return _named(self.graph.main.result_names, self.graph.main.block.terminator.operands, self.graph.types)
+        return self.graph.results
 
     def shard(
         self,
@@ -108,7 +117,7 @@ class Program:
                 graph = annotated
             else:
                 graph = propagate(annotated, strategy=strategy, conservative=conservative, in_order_of_use=True)
-        return Plan(self, annotated, graph, clock, strategy, conservative)
+        return Plan(self.source, self.call, annotated, graph, clock, strategy, conservative)
 
     @property
     def is_per_device(self) -> bool:
@@ -222,10 +231,6 @@ def from_jax(
     with clock.stage("load"):
         source, call = lower(fn, args, kwargs, platform or jax.default_backend(), **options)
     return Program(source, call, clock)
-
-
-def _named(names: Sequence[str], values: Sequence[int], types: Sequence[TensorType]) -> dict[str, TensorType]:
-    return {name: types[value] for name, value in zip(names, values, strict=True)}
 
 
 EXAMPLE = """

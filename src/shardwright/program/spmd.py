@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shardwright.analysis.memory import MemoryUse, memory
-from shardwright.analysis.traffic import TrafficSummary, collectives, summarize
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import write_file
+from shardwright.frontends.load import Source
+from shardwright.frontends.reference import unsharded_text
 from shardwright.ir.graph import Graph
+from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.partition import Explicit, Note
+from shardwright.partition import Note
+from shardwright.program.local import LocalValue
+from shardwright.program.plan import Plan
+from shardwright.propagation import DEFAULT_STRATEGY
 from shardwright.runtime.annotated import annotated, needs_devices
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
@@ -33,7 +38,7 @@ from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
     from shardwright.frontends.compiled import Compiled
-    from shardwright.program.plan import Plan
+    from shardwright.frontends.jax import Call
 
 __all__ = ["Spmd"]
 
@@ -41,28 +46,50 @@ Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 """Arrays by argument name, or the positional arguments of the function."""
 
 
-class Spmd:
+@dataclass(frozen=True, eq=False, repr=False)
+class Spmd(LocalValue):
     """A program that every device of a mesh runs on its own shards.
 
+    What is computed from these is kept beside them; a pickle is without (see `Value`).
+
     Attributes:
-        plan: What it was made from.
+        source: The program as it was read.
+        call: How the function is called that it came from.
+        annotated: The program with the shardings that users gave, and no others.
+        propagated: The program with all shardings.
         explicit: The program at global shapes with every communication written.
         local: The program of one device.
         notes: What a user may want to know of how ops were split, with their source lines.
         clock: What its stages took.
+        strategy: How it was propagated.
+        conservative: Whether only whole axes flowed.
     """
 
-    def __init__(self, plan: Plan, explicit: Explicit, local: Graph, clock: Clock) -> None:
-        """Hold what partitioning wrote."""
-        self.plan = plan
-        self.explicit = explicit.graph
-        self.local = local
-        self.notes: tuple[Note, ...] = explicit.notes
-        self.clock = clock
+    source: Source
+    call: Call | None
+    annotated: Graph
+    propagated: Graph
+    explicit: Graph
+    local: Graph
+    notes: tuple[Note, ...]
+    clock: Clock
+    strategy: str = DEFAULT_STRATEGY
+    conservative: bool = False
 
     def __repr__(self) -> str:
         """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
-        return f"Spmd({self.plan.program.name}, {self.plan.mesh!r})"
+        return f"Spmd({self.source.name}, {self.mesh!r})"
+
+    @property
+    def mesh(self) -> Mesh:
+        """The devices."""
+        return self.propagated.mesh
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What it was made from."""
+        clock = self.clock.before("materialize")
+        return Plan(self.source, self.call, self.annotated, self.propagated, clock, self.strategy, self.conservative)
 
     def module(self, stage: str = "local") -> str:
         """The module of a stage as MLIR text: `propagated`, `explicit` or `local`.
@@ -70,7 +97,7 @@ class Spmd:
         Raises:
             ShardingError: no such stage.
         """
-        graphs = dict(zip(STAGES, (self.plan.graph, self.explicit, self.local), strict=True))
+        graphs = dict(zip(STAGES, (self.propagated, self.explicit, self.local), strict=True))
         if stage not in graphs:
             raise ShardingError(f"unknown stage {stage!r}", remedy=f"one of {', '.join(STAGES)}")
         return modules.located_text(graphs[stage])
@@ -82,16 +109,6 @@ class Spmd:
             ShardingError: no such stage, or a place that cannot be written.
         """
         return write_file(path, self.module(stage))
-
-    @cached_property
-    def traffic(self) -> TrafficSummary:
-        """Collectives by kind: how many, how often they run, and the bytes that a device sends."""
-        return summarize(collectives(self.local))
-
-    @cached_property
-    def memory(self) -> MemoryUse:
-        """Bytes of arguments and at the peak, per device."""
-        return memory(self.local)
 
     @property
     def in_shardings(self) -> tuple[TensorSharding, ...]:
@@ -119,7 +136,7 @@ class Spmd:
 
     def _given(self, given: Inputs) -> dict[str, Any]:
         """Arrays by name or number: those given, then those that the function was lowered with."""
-        program = self.plan.program
+        types, call = self.source.graph.arguments, self.call
         if given is not None and not isinstance(given, Mapping):
             if not isinstance(given, Sequence):
                 raise ShardingError(
@@ -127,25 +144,25 @@ class Spmd:
                     cause=f"it is {kind_of(given)}",
                     remedy="give arrays by argument name, or the list of all arguments",
                 )
-            leaves = list(given) if program.call is None else program.call.flatten(tuple(given), {})
-            if len(leaves) != len(program.arguments):
+            leaves = list(given) if call is None else call.flatten(tuple(given), {})
+            if len(leaves) != len(types):
                 raise ShardingError(
-                    f"the program takes {counted(len(program.arguments), 'array')}, {len(leaves)} were given",
-                    cause=f"its arguments are {', '.join(program.arguments)}",
+                    f"the program takes {counted(len(types), 'array')}, {len(leaves)} were given",
+                    cause=f"its arguments are {', '.join(types)}",
                     remedy="give all of them, or a mapping by name; what is missing from that is drawn",
                 )
             return {str(number): np.asarray(leaf) for number, leaf in enumerate(leaves)}
         own = dict(given or {})
-        known = {} if program.call is None else program.call.given()
-        numbers = {name: str(number) for number, name in enumerate(program.arguments)}
+        known = {} if call is None else call.given()
+        numbers = {name: str(number) for number, name in enumerate(types)}
         return {**{name: value for name, value in known.items() if numbers[name] not in own}, **own}
 
     def _inputs(self, given: Mapping[str, Any], seed: int, rung: int) -> list[Array]:
-        program = self.plan.program
-        names, types = list(program.arguments), list(program.arguments.values())
-        attributes = program.graph.main.argument_attributes
-        known = domains(program.graph)
-        return make_inputs(types, names, attributes, seed=seed, given=given, domains=known, rung=rung)
+        graph = self.source.graph
+        types, attributes = graph.arguments, graph.main.argument_attributes
+        return make_inputs(
+            list(types.values()), list(types), attributes, seed=seed, given=given, domains=domains(graph), rung=rung
+        )
 
     def verify(
         self,
@@ -172,13 +189,13 @@ class Spmd:
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run or takes too long.
         """
-        check_callbacks(self.plan.annotated)
+        check_callbacks(self.annotated)
         check_callbacks(self.local)
         given = self._given(inputs)
         tolerance = Tolerance.given(rtol, atol)
         best = self._verify(given, seed, 0, tolerance, timeout)
         for rung in range(1, len(RUNGS)):
-            if not best.undefined or len(given) == len(self.plan.program.arguments):
+            if not best.undefined or len(given) == len(self.source.graph.arguments):
                 break
             again = self._verify(given, seed, rung, tolerance, timeout)
             if again.undefined < best.undefined:
@@ -191,19 +208,19 @@ class Spmd:
         """Run and compare on the inputs of a rung of `RUNGS`."""
         with self.clock.stage("inputs"):
             arrays = self._inputs(given, seed, rung)
-        program, ins, outs = self.plan.program, self.in_shardings, self.out_shardings
-        partitioned = needs_devices(program.graph)
-        graph = annotated(self.plan.annotated, ins, outs) if partitioned else unsharded(program.graph)
+        source, ins, outs = self.source, self.in_shardings, self.out_shardings
+        partitioned = needs_devices(source.graph)
+        graph = annotated(self.annotated, ins, outs) if partitioned else unsharded(source.graph)
         with self.clock.stage("verify"):
             return verify(
-                modules.text_of(graph) if partitioned else program.unsharded(),
+                modules.text_of(graph) if partitioned else unsharded_text(source),
                 self.module("local"),
-                self.plan.mesh,
+                self.mesh,
                 ins,
                 outs,
                 arrays,
-                list(program.results.values()),
-                list(program.results),
+                list(source.graph.results.values()),
+                list(source.graph.results),
                 graph=graph,
                 partitioned=partitioned,
                 tolerance=tolerance,
@@ -228,16 +245,16 @@ class Spmd:
         check_callbacks(self.local)
         from shardwright.frontends.compiled import compile_program  # imports jax, which most commands do without
 
-        program = self.plan.program
+        graph = self.source.graph
         with self.clock.stage("compile"):
             return compile_program(
                 self.module("local"),
-                self.plan.mesh,
+                self.mesh,
                 self.in_shardings,
                 self.out_shardings,
-                program.arguments,
-                list(program.results.values()),
-                program.call,
+                graph.arguments,
+                list(graph.results.values()),
+                self.call,
                 trial,
             )
 

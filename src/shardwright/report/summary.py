@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from shardwright.report.devices import describe_mesh
 
 if TYPE_CHECKING:
+    from shardwright.frontends.load import Source
     from shardwright.ir.graph import Graph
     from shardwright.per_device import PerDevice
-    from shardwright.program import Plan, Program, Spmd
+    from shardwright.program import Plan, Spmd
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.compare import OutputDifference
     from shardwright.runtime.shards import ReplicaDifference
@@ -37,13 +38,13 @@ Summary = dict[str, Any]
 """JSON values by name."""
 
 
-def describe_program(program: Program) -> Summary:
+def describe_program(source: Source) -> Summary:
     """The program as it was given."""
     return {
-        "name": program.name,
-        "ops": program.graph.op_count,
-        "arguments": len(program.arguments),
-        "results": len(program.results),
+        "name": source.name,
+        "ops": source.graph.op_count,
+        "arguments": len(source.graph.main.argument_names),
+        "results": len(source.graph.main.result_names),
     }
 
 
@@ -51,9 +52,9 @@ def describe_plan(plan: Plan) -> Summary:
     """Program, mesh, tensor counts, notes if there are any, and the times so far."""
     notes = [asdict(note) for note in plan.notes]
     return {
-        "program": describe_program(plan.program),
+        "program": describe_program(plan.source),
         "mesh": describe_mesh(plan.mesh),
-        "tensors": tensor_counts(plan),
+        "tensors": tensor_counts(plan.annotated, plan.graph),
         **({"notes": notes} if notes else {}),
         "seconds": dict(plan.clock.seconds),
     }
@@ -61,11 +62,10 @@ def describe_plan(plan: Plan) -> Summary:
 
 def describe_spmd(spmd: Spmd) -> Summary:
     """All of `describe_plan`, and the communication, memory and notes of the per-device program."""
-    plan = describe_plan(spmd.plan)
     return {
-        "program": plan["program"],
-        "mesh": plan["mesh"],
-        "tensors": plan["tensors"],
+        "program": describe_program(spmd.source),
+        "mesh": describe_mesh(spmd.mesh),
+        "tensors": tensor_counts(spmd.annotated, spmd.propagated),
         "collectives": _traffic(spmd),
         "memory": _memory(spmd),
         "notes": [asdict(note) for note in spmd.notes],
@@ -75,14 +75,8 @@ def describe_spmd(spmd: Spmd) -> Summary:
 
 def describe_per_device(program: PerDevice, results: Mapping[str, Array] | None = None) -> Summary:
     """A program that is written for one device, and what it gave: shapes on a device, and how many of them differ."""
-    graph = program.source.graph
     found = {
-        "program": {
-            "name": program.name,
-            "ops": graph.op_count,
-            "arguments": len(graph.main.block.arguments),
-            "results": len(graph.main.block.terminator.operands),
-        },
+        "program": describe_program(program.source),
         "mesh": describe_mesh(program.mesh),
         "collectives": _traffic(program),
         "memory": _memory(program),
@@ -99,19 +93,14 @@ def describe_per_device(program: PerDevice, results: Mapping[str, Array] | None 
     return found
 
 
-def tensor_counts(plan: Plan) -> dict[str, int]:
+def tensor_counts(annotated: Graph, propagated: Graph) -> dict[str, int]:
     """How many tensors users annotated (arguments, results, constraints), and how many were completed."""
-    annotated = _sharded(plan.annotated) + _sharded_results(plan.annotated)
-    everything = _sharded(plan.graph) + _sharded_results(plan.graph)
-    return {"annotated": annotated, "completed": max(0, everything - annotated)}
+    given = _sharded(annotated)
+    return {"annotated": given, "completed": max(0, _sharded(propagated) - given)}
 
 
 def _sharded(graph: Graph) -> int:
-    return sum(1 for sharding in graph.shardings if sharding is not None)
-
-
-def _sharded_results(graph: Graph) -> int:
-    return sum(1 for sharding in graph.main.result_shardings if sharding is not None)
+    return sum(1 for sharding in (*graph.shardings, *graph.main.result_shardings) if sharding is not None)
 
 
 def _traffic(spmd: Spmd | PerDevice) -> Summary:

@@ -13,7 +13,6 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.partition.localize import localize
-from shardwright.partition.localize.local import device_mesh
 from shardwright.runtime import Job, compare, make_inputs, unsharded
 from shardwright.runtime.execute import try_jobs
 from shardwright.sharding import TensorSharding, replicated
@@ -51,7 +50,7 @@ class Case:
 
 def fill(graph: Graph) -> None:
     """Give replicated shardings to all values without one; arguments of loops lie as the results."""
-    mesh = device_mesh(graph)
+    mesh = graph.mesh
     for op in graph.walk():
         if op.name == "stablehlo.while":
             for block in op.regions:
@@ -91,7 +90,7 @@ def jobs_of(case: Case, local: Graph | None = None) -> tuple[Job, Job]:
     assert written.operation.verify(), case.name
     ins, outs = layouts(graph)
     out_types = tuple(graph.types[value] for value in graph.main.block.terminator.operands)
-    mesh: Mesh = device_mesh(graph)
+    mesh: Mesh = graph.mesh
     return (
         Job(reference, tuple(inputs)),
         Job(module_text(written), tuple(inputs), mesh, ins, outs, out_types),

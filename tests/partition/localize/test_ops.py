@@ -378,14 +378,13 @@ def _local_job(graph: object, value: np.ndarray) -> Job:
     from shardwright.ir.context import module_text
     from shardwright.ir.graph import Graph
     from shardwright.notation import modules
-    from shardwright.partition.localize.local import device_mesh
     from tests.partition.localize.programs import layouts
 
     assert isinstance(graph, Graph)
     ins, outs = layouts(graph)
     types = tuple(graph.types[v] for v in graph.main.block.terminator.operands)
     text = module_text(modules.write(localize(graph), shardings=False))
-    return Job(text, (value,), device_mesh(graph), ins, outs, types)
+    return Job(text, (value,), graph.mesh, ins, outs, types)
 
 
 REFUSED = {

@@ -22,14 +22,9 @@ from shardwright.memo import memoize
 from shardwright.mesh import Axes, Mesh, axes_size, merge_axes
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Local", "device_mesh", "digits", "identity_value", "local_type", "positions", "splat_value"]
+__all__ = ["Local", "digits", "identity_value", "local_type", "positions", "splat_value"]
 
 _INDEX = TensorType((), "ui32")
-
-
-def device_mesh(graph: Graph) -> Mesh:
-    """The mesh whose positions are the partitions of the program: the first with axes, or one device."""
-    return next((mesh for mesh in graph.meshes.values() if mesh.axes), Mesh())
 
 
 @memoize
@@ -97,7 +92,7 @@ class Local(Builder):
     def __init__(self, graph: Graph, ops: list[Op], location: int = 0, *, parent: Local | None = None) -> None:
         """Append to `ops` a program on the mesh of `graph`; channel handles go on counting from `parent`'s."""
         super().__init__(graph, ops, location)
-        self.mesh: Mesh = parent.mesh if parent else device_mesh(graph)
+        self.mesh: Mesh = parent.mesh if parent else graph.mesh
         self.constants: dict[int, str] = parent.constants if parent else {}
         self._handles: Iterator[int] = parent._handles if parent else count(1)
         self._positions: dict[tuple[int, ...] | None, int] = {}

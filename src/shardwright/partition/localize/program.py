@@ -10,7 +10,7 @@ from shardwright.ir.stages import LOCAL_MARK
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
-from shardwright.partition.localize.local import Local, device_mesh, local_type
+from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.manual import inline
 from shardwright.partition.localize.registry import Shardings, localize_op
 from shardwright.sharding import TensorSharding, replicated
@@ -44,7 +44,7 @@ def localize(graph: Graph) -> Graph:
 class _Localizer:
     def __init__(self, graph: Graph) -> None:
         self.source = graph
-        self.mesh = device_mesh(graph)
+        self.mesh = graph.mesh
         self.target = graph.skeleton(Stage.LOCAL)
         self.values: dict[int, int] = {}
 
