@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shardwright.errors import ShardingError
+from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Body, BodyOp, Signature
@@ -51,45 +52,20 @@ def _plain(body: Body) -> Body:
     return Body(body.arguments, tuple(ops))
 
 
-class _Copier:
-    def __init__(self, source: Graph, target: Graph) -> None:
-        self.source = source
-        self.target = target
-        self.values: dict[int, int] = {}
+class _Copier(Copier):
+    def value(self, value: int) -> int:
+        made = self.values[value] = self.target.new_value(self.source.types[value])
+        return made
 
-    def block(self, block: Block) -> Block:
-        return Block(self._new(block.arguments), self.ops(block.ops))
-
-    def ops(self, ops: list[Op]) -> list[Op]:
-        return [made for op in ops for made in self.op(op)]
-
-    def op(self, op: Op) -> list[Op]:
-        """What stands for an op: itself, nothing, or what is in it."""
-        operands = tuple(self.values[value] for value in op.operands)
+    def op(self, op: Op, into: list[Op]) -> None:
         if op.name in LAYOUTS:
-            self.values[op.results[0]] = operands[0]
-            return []
-        if op.name == "sdy.sharding_group":
-            return []
-        if op.name == "sdy.named_computation":
-            return self._inlined(op, operands)
-        if op.name == "sdy.manual_computation":
+            self.pass_on(op)
+        elif op.name == "sdy.named_computation":
+            self.inline(op, into)
+        elif op.name == "sdy.manual_computation":
             raise self._nested(op)
-        regions = tuple(map(self.block, op.regions))
-        return [Op(op.signature, operands, self._new(op.results), regions, op.location)]
-
-    def _inlined(self, op: Op, operands: tuple[int, ...]) -> list[Op]:
-        (block,) = op.regions
-        self.values.update(zip(block.arguments, operands, strict=True))
-        ops = self.ops(block.ops[:-1])
-        returned = [self.values[value] for value in block.terminator.operands]
-        self.values.update(zip(op.results, returned, strict=True))
-        return ops
-
-    def _new(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        for value in values:
-            self.values[value] = self.target.new_value(self.source.types[value])
-        return tuple(self.values[value] for value in values)
+        elif op.name != "sdy.sharding_group":
+            super().op(op, into)
 
     def _nested(self, op: Op) -> ShardingError:
         return ShardingError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
-from shardwright.runtime.rebuild import Rebuilder
+from shardwright.runtime.variant import Variant
 from shardwright.sharding import TensorSharding
 
 __all__ = ["annotated", "needs_devices"]
@@ -34,7 +34,7 @@ def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_sharding
                 cause=f"one device cannot run it, and XLA's own partitioner does not take {sharding!r}",
                 remedy="leave arguments and results whole or split evenly, on a mesh in the order of its devices",
             )
-    made = Rebuilder(graph).run()
+    made = Variant(graph).run()
     block = made.main.block
     for value, sharding in zip(block.arguments, in_shardings, strict=True):
         made.shardings[value] = sharding

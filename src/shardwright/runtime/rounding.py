@@ -14,7 +14,7 @@ from __future__ import annotations
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.runtime.rebuild import Rebuilder
+from shardwright.runtime.variant import Variant
 
 __all__ = ["SEED_TYPE", "perturbed"]
 
@@ -63,7 +63,7 @@ def perturbed(graph: Graph, seed: int | None = None) -> Graph:
     return _Perturber(graph, seed).run()
 
 
-class _Perturber(Rebuilder):
+class _Perturber(Variant):
     def __init__(self, source: Graph, seed: int | None) -> None:
         super().__init__(source)
         self.constant = seed

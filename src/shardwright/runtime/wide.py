@@ -10,7 +10,7 @@ from __future__ import annotations
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.ir.types import TensorType
-from shardwright.runtime.rebuild import Rebuilder
+from shardwright.runtime.variant import Variant
 
 __all__ = ["is_wide", "widen"]
 
@@ -37,13 +37,14 @@ def is_wide(graph: Graph) -> bool:
     return not any(type.dtype in _WIDE for type in graph.types)
 
 
-class _Widener(Rebuilder):
+class _Widener(Variant):
     def __init__(self, source: Graph) -> None:
         super().__init__(source)
         self.kept: dict[str, int] = {}
 
-    def type(self, type: TensorType) -> TensorType:
-        return _wide(type)
+    def value(self, value: int) -> int:
+        made = self.values[value] = self.target.new_value(_wide(self.source.types[value]), self.source.shardings[value])
+        return made
 
     def entry(self, block: Block) -> Block:
         arguments = tuple(
@@ -51,7 +52,7 @@ class _Widener(Rebuilder):
         )
         made = Block(arguments, [])
         for value, argument in zip(block.arguments, arguments, strict=True):
-            self.values[value] = self.convert(argument, self.type(self.source.types[value]), made.ops, 0)
+            self.values[value] = self.convert(argument, _wide(self.source.types[value]), made.ops, 0)
         for op in block.ops:
             self.op(op, made.ops)
         return made
@@ -60,10 +61,7 @@ class _Widener(Rebuilder):
         if _keeps_type(op.signature):
             self._kept_op(op, into)
             return
-        operands = tuple(self.values[value] for value in op.operands)
-        regions = tuple(self.block(region) for region in op.regions)
-        results = tuple(map(self.value, op.results))
-        into.append(Op(_widened(op.signature), operands, results, regions, op.location))
+        self.copy(op, _widened(op.signature), into)
 
     def _kept_op(self, op: Op, into: list[Op]) -> None:
         """The op in its own type, between conversions."""
@@ -78,7 +76,7 @@ class _Widener(Rebuilder):
         )
         into.append(Op(op.signature, operands, results, (), op.location))
         for value, result in zip(op.results, results, strict=True):
-            self.values[value] = self.convert(result, self.type(self.source.types[value]), into, op.location)
+            self.values[value] = self.convert(result, _wide(self.source.types[value]), into, op.location)
 
     def convert(self, value: int, type: TensorType, into: list[Op], location: int) -> int:
         own = self.target.types[value]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Body, Signature
 from shardwright.ir.types import TensorType
-from shardwright.runtime.rebuild import Rebuilder
+from shardwright.runtime.variant import Variant
 
 __all__ = ["KINDS", "mutant"]
 
@@ -26,7 +26,7 @@ def mutant(local: Graph, rng: random.Random) -> tuple[str, Graph]:
     kinds = list(KINDS)
     rng.shuffle(kinds)
     for kind in kinds:
-        graph = Rebuilder(local).run()
+        graph = Variant(local).run()
         sites = list(_sites(graph.main.block))
         rng.shuffle(sites)
         for block, op in sites:
