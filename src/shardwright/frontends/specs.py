@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.meshes import mesh_of
 from shardwright.mesh import AxisRef, Mesh, merge_axes
+from shardwright.notation.jax import missing_entries
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted, kind_of
 
@@ -105,7 +106,7 @@ def sharding_of(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:
             cause=f"it is {kind_of(spec)}",
             remedy='give sw.P(None, "model"), the text "-,model" or a TensorSharding',
         )
-    return _partition_spec(spec, mesh, rank, lambda entry: entry is PartitionSpec.UNCONSTRAINED)
+    return _partition_spec(spec, mesh, rank)
 
 
 def _spec_on(sharding: Any, mesh: Mesh) -> Any:
@@ -146,29 +147,22 @@ def _spec_of_entries(entries: Sequence[Any]) -> Any:
     return PartitionSpec(*entries) if all(is_entry(name) for names in nested for name in names) else entries
 
 
-def _partition_spec(spec: Any, mesh: Mesh, rank: int, is_open: Callable[[Any], bool]) -> TensorSharding:
+def _partition_spec(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:
     entries = list(spec.partitions)  # iterating over one that is unreduced is an error
-    if len(entries) > rank:
-        raise ShardingError(
-            f"{spec!r} has {counted(len(entries), 'entry')}, the tensor has {counted(rank, 'dimension')}",
-            cause="a sharding has at most one entry per dimension",
-            remedy=f"give at most {counted(rank, 'entry')}" if rank else "give P() to a scalar",
-        )
+    missing = missing_entries(len(entries), rank, repr(spec), "a sharding has at most one entry per dimension")
     dims: list[DimSharding] = []
-    for entry in [*entries, *[None] * (rank - len(entries))]:
-        if entry is None or is_open(entry):
-            dims.append(DimSharding((), open=entry is not None))
-            continue
-        names = (entry,) if isinstance(entry, str) else tuple(entry)
-        dims.append(DimSharding(tuple(_axis(mesh, name) for name in names)))
-    replicated, awaiting = (
+    for entry in entries:
+        is_open = entry is spec.UNCONSTRAINED
+        names = (entry,) if isinstance(entry, str) else () if entry is None or is_open else tuple(entry)
+        dims.append(DimSharding(tuple(_axis(mesh, name) for name in names), is_open))
+    reduced, unreduced = (
         mesh.in_order(_axis(mesh, name) for name in getattr(spec, keyword, None) or ())
         for keyword in ("reduced", "unreduced")
     )
     kind = str(getattr(spec, "unreduced_kind", None) or "sum").rpartition(".")[2]
-    partial = tuple(Partial(axis, kind) for axis in awaiting)
-    sharding = TensorSharding(mesh, tuple(dims), replicated, partial)
-    if replicated or partial:
+    partial = tuple(Partial(axis, kind) for axis in unreduced)
+    sharding = TensorSharding(mesh, (*dims, *missing), reduced, partial)
+    if reduced or partial:
         sharding.check()
     return _checked(sharding)
 

@@ -31,7 +31,7 @@ from shardwright.notation.scan import CallScanner
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted
 
-__all__ = ["parse", "print_sharding"]
+__all__ = ["missing_entries", "parse", "print_sharding"]
 
 _SPEC = re.compile(r"(?:[A-Za-z_]\w*\.)*(?:PartitionSpec|P)\s*\(")
 _TYPE = re.compile(r"[A-Za-z]\w*(?:<\w+>)?\[\s*(?:[0-9]|\])")
@@ -52,17 +52,26 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     reader = _Reader(text, mesh)
     dims = reader.type(shape) if _TYPE.match(text) else reader.spec()
     reader.scan.end()
-    if shape is not None:
-        if len(dims) > len(shape):
-            raise ShardingError(
-                f"{text[:200]!r} has {counted(len(dims), 'entry')}, the tensor has {counted(len(shape), 'dimension')}",
-                remedy=f"give at most {counted(len(shape), 'entry')}" if shape else "give P() to a scalar",
-            )
-        dims += [DimSharding()] * (len(shape) - len(dims))
+    dims += missing_entries(len(dims), len(dims) if shape is None else len(shape), repr(text[:200]))
     awaiting = tuple(Partial(axis, reader.kind) for axis in reader.sets["unreduced"])
     sharding = TensorSharding(mesh, tuple(dims), reader.sets["reduced"], awaiting)
     sharding.check(shape)
     return sharding
+
+
+def missing_entries(count: int, rank: int, spec: str, cause: str = "") -> list[DimSharding]:
+    """The dimensions past the `count` entries of a `PartitionSpec`, told as `spec`: they are not split.
+
+    Raises:
+        ShardingError: more entries than dimensions, for this cause.
+    """
+    if count > rank:
+        raise ShardingError(
+            f"{spec} has {counted(count, 'entry')}, the tensor has {counted(rank, 'dimension')}",
+            cause=cause,
+            remedy=f"give at most {counted(rank, 'entry')}" if rank else "give P() to a scalar",
+        )
+    return [DimSharding()] * (rank - count)
 
 
 class _Reader:
