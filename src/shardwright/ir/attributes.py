@@ -18,20 +18,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from shardwright.memo import memoize
+from shardwright.scanner import Scanner
 
 __all__ = ["bools", "decode", "i64_array", "i64_tensor", "integer"]
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<string>"(?:[^"\\]|\\.)*")
-      | (?P<hexadecimal>0x[0-9A-Fa-f]+)
-      | (?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)
-      | (?P<word>[A-Za-z_\#@!][\w.$\#@]*)
-      | (?P<arrow>->)
-      | (?P<mark>.)
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
 
 
 @memoize
@@ -48,34 +37,37 @@ def decode(text: str) -> Any:
     return reader.value()
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.tokens: list[tuple[str, str]] = [
-            (match.lastgroup or "mark", match.group(match.lastgroup or "mark"))
-            for match in _TOKEN.finditer(text)
-            if match.lastgroup is not None and match.group(match.lastgroup).strip()
-        ]
-        self.at = 0
+class _Reader(Scanner):
+    """Reads what MLIR prints; of text that it would not print, it makes what it can."""
 
-    def peek(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead][1] if self.at + ahead < len(self.tokens) else ""
+    TOKEN = re.compile(
+        r"""\s*(
+            "(?:[^"\\]|\\.)*"
+          | 0x[0-9A-Fa-f]+
+          | -?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?
+          | [A-Za-z_\#@!][\w.$\#@]*
+          | ->
+          | \S
+        )""",
+        re.VERBOSE | re.DOTALL,
+    )
 
-    def next(self) -> tuple[str, str]:
-        token = self.tokens[self.at] if self.at < len(self.tokens) else ("mark", "")
-        self.at += 1
+    def next(self) -> str:
+        """The next token, taken; at the end nothing, however often."""
+        token = self.tokens[self.at]
+        if token:
+            self.at += 1
         return token
 
     def value(self) -> Any:
-        kind, text = self.next()
-        if kind == "string":
+        text = self.next()
+        if _is_string(text):
             return re.sub(r"\\(.)", r"\1", text[1:-1])
-        if kind == "number":
+        if _is_number(text):
             self.skip_type()
             return float(text) if any(c in text for c in ".eE") else int(text)
         if text == "[":
             return tuple(self.items("]"))
-        if kind == "hexadecimal":
-            return text
         if text == "(":
             return self.group()
         if text == "{":
@@ -93,15 +85,13 @@ class _Reader:
     def group(self) -> Any:
         """`(a, b)`, and `(pre)size` of a sub-axis as `(pre, size)`."""
         items = tuple(self.items(")"))
-        follows = self.tokens[self.at][0] if self.at < len(self.tokens) else ""
-        return (*items, self.value()) if len(items) == 1 and follows == "number" else items
+        return (*items, self.value()) if len(items) == 1 and _is_number(self.peek()) else items
 
     def elements(self, kind: str) -> Any:
         self.next()
         if kind == "array":
             self.next()
-            if self.peek() == ":":
-                self.next()
+            self.accept(":")
             return tuple(self.items(">"))
         inner = tuple(self.items(">"))
         self.skip_type()
@@ -109,51 +99,52 @@ class _Reader:
 
     def struct(self) -> Any:
         self.next()
-        if self.peek(1) == "=":
-            return dict(self.fields(">"))
-        if self.peek() == ">":
-            self.next()
+        if self.accept(">"):
             return {}
+        if self.peek() and self.tokens[self.at + 1] == "=":
+            return dict(self.fields(">"))
         words: list[Any] = []
         while self.peek() not in (">", ""):
             words.append(self.value())
-            if self.peek() == ",":
-                self.next()
+            self.accept(",")
         self.next()
         return words[-1]
 
     def items(self, end: str) -> Iterator[Any]:
         while self.peek() not in (end, ""):
             yield self.value()
-            if self.peek() == ",":
-                self.next()
+            self.accept(",")
         self.next()
 
     def fields(self, end: str) -> Iterator[tuple[str, Any]]:
         while self.peek() not in (end, ""):
-            kind, name = self.next()
-            name = name[1:-1] if kind == "string" else name
-            if self.peek() == "=":
-                self.next()
+            name = self.next()
+            name = name[1:-1] if _is_string(name) else name
+            if self.accept("="):
                 yield name, self.value()
             else:
                 yield name, True
-            if self.peek() == ",":
-                self.next()
+            self.accept(",")
         self.next()
 
     def skip_type(self) -> None:
-        if self.peek() != ":":
+        if not self.accept(":"):
             return
-        self.next()
         self.next()
         if self.peek() == "<":
             depth = 0
-            while self.at < len(self.tokens):
-                _, text = self.next()
-                depth += {"<": 1, ">": -1}.get(text, 0)
+            while self.peek():
+                depth += {"<": 1, ">": -1}.get(self.next(), 0)
                 if depth == 0:
                     return
+
+
+def _is_string(token: str) -> bool:
+    return len(token) > 1 and token[0] == '"'
+
+
+def _is_number(token: str) -> bool:
+    return token[-1:].isdecimal() and (token[0] == "-" or token[0].isdecimal()) and not token.startswith("0x")
 
 
 def i64_array(values: Iterable[int]) -> str:
