@@ -1,4 +1,4 @@
-r"""Short texts read token by token, each refusal naming the column of its token, counted from 1.
+r"""Short texts read token by token, each refusal naming the column of its token, and lines; both counted from 1.
 
 >>> class Numbers(Scanner):
 ...     TOKEN = re.compile(r"\s*([0-9]+|\S)")
@@ -16,7 +16,7 @@ from typing import ClassVar, NoReturn, TypeVar
 
 from shardwright.errors import ShardingError
 
-__all__ = ["Scanner"]
+__all__ = ["Scanner", "line_of", "place_of"]
 
 _Entry = TypeVar("_Entry")
 
@@ -96,3 +96,13 @@ class Scanner:
             cause=f"column {self.column()}: {cause}; {found}",
             remedy=remedy,
         )
+
+
+def line_of(text: str, position: int) -> int:
+    """The line of the character at a position."""
+    return text.count("\n", 0, position) + 1
+
+
+def place_of(text: str, position: int, name: str) -> str:
+    """`NAME:LINE:COLUMN` of the character at a position of the text `name`."""
+    return f"{name}:{line_of(text, position)}:{position - text.rfind(chr(10), 0, position)}"

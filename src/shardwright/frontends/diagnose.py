@@ -18,6 +18,7 @@ from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import parse_mesh
 from shardwright.notation.sdy.text import Unclosed, closing
+from shardwright.scanner import line_of, place_of
 from shardwright.words import counted
 
 __all__ = ["argument_names", "close_names", "explain", "mesh_position"]
@@ -92,7 +93,7 @@ def argument_names(content: str | bytes, function: str, count: int) -> list[str]
 def mesh_position(content: str | bytes, name: str) -> str:
     """`FILE:LINE` of the second mesh, the one that does not agree with the first; empty where none is found."""
     found = list(_MESH.finditer(_text(content)))
-    return f"{name}:{_line(_text(content), found[1].start())}" if len(found) > 1 else ""
+    return f"{name}:{line_of(_text(content), found[1].start())}" if len(found) > 1 else ""
 
 
 def close_names(name: str, known: list[str], limit: int = 8) -> str:
@@ -213,7 +214,7 @@ def _position(finding: _Finding, location: str, text: str, name: str) -> str:
     found = next(itertools.islice(find(text, start), finding.number, None), None)
     if found is None:
         return ""
-    return f"{name}:{_line(text, found)}:{found - text.rfind(chr(10), 0, found)}"
+    return place_of(text, found, name)
 
 
 def _arguments(text: str, function: int) -> Iterator[int]:
@@ -256,10 +257,6 @@ def _text(content: str | bytes) -> str:
     if isinstance(content, str):
         return content
     return "" if content.startswith(b"ML\xefR") else content.decode(errors="replace")
-
-
-def _line(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
 
 
 def _one_line(text: str) -> str:

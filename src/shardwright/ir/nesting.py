@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from shardwright.errors import ShardingError
+from shardwright.scanner import line_of
 
 __all__ = ["DEEPEST_CALLS", "DEEPEST_REGIONS", "bracket_depth", "refuse_deep", "too_deep"]
 
@@ -81,10 +82,6 @@ def _too_deep(what: str, location: str) -> ShardingError:
     )
 
 
-def _line_of(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
-
-
 # Brackets
 
 
@@ -144,7 +141,7 @@ def _check_affine(text: str, name: str) -> None:
     for match in _AFFINE.finditer(text):
         for expression in match[1].replace("->", "").replace(">=", "").split(","):
             if len(_OPERATOR.findall(expression)) > _DEEPEST:
-                raise _too_deep("the operators of an affine expression", f"{name}:{_line_of(text, match.start())}")
+                raise _too_deep("the operators of an affine expression", f"{name}:{line_of(text, match.start())}")
 
 
 # Aliases
@@ -161,13 +158,13 @@ def _check_aliases(text: str, name: str) -> None:
                 size += sizes[use]
         depths[alias], sizes[alias] = depth, size
         if depth > _DEEPEST:
-            raise _too_deep("aliases", f"{name}:{_line_of(text, start)}")
+            raise _too_deep("aliases", f"{name}:{line_of(text, start)}")
         if size > _LONGEST_ALIAS and size > 2 * len(value):
-            raise _too_long(alias, size, f"{name}:{_line_of(text, start)}")
+            raise _too_long(alias, size, f"{name}:{line_of(text, start)}")
     long = {alias: size for alias, size in sizes.items() if size > _LONG}
     if long and sum([long.get(use, 0) for use in _ALIAS_USE.findall(text)]) > max(_LONGEST_ALIASES, 16 * len(text)):
         alias = max(long, key=lambda one: long[one])
-        raise _too_long(alias, long[alias], f"{name}:{_line_of(text, text.find(alias))}")
+        raise _too_long(alias, long[alias], f"{name}:{line_of(text, text.find(alias))}")
 
 
 def _aliases(text: str) -> Iterator[tuple[int, str, str]]:

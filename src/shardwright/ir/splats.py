@@ -11,6 +11,7 @@ import math
 import re
 
 from shardwright.errors import ShardingError
+from shardwright.scanner import line_of
 
 __all__ = ["refuse_splats"]
 
@@ -47,7 +48,7 @@ def _check_splats(text: str, name: str) -> None:
             continue
         raise ShardingError(
             f"an attribute repeats one number {count} times",
-            location=_at(text, match.start(), name),
+            location=f"{name}:{line_of(text, match.start())}",
             cause=f"what reads it goes through all of them; attributes that are no constants have up to {_MOST}",
             remedy="give the attribute the size that its op needs, or make it a constant",
         )
@@ -61,11 +62,7 @@ def _check_convolutions(text: str, name: str) -> None:
         if number:
             raise ShardingError(
                 f"the dimension numbers of a convolution name dimension {number}",
-                location=_at(text, match.start(), name),
+                location=f"{name}:{line_of(text, match.start())}",
                 cause="room would be made for all dimensions before it",
                 remedy="number the dimensions from 0",
             )
-
-
-def _at(text: str, position: int, name: str) -> str:
-    return f"{name}:{text.count(chr(10), 0, position) + 1}"

@@ -20,6 +20,7 @@ from shardwright.ir.context import ir
 from shardwright.passes.options import options_text, parse_options
 from shardwright.passes.registry import Options, Pass, pass_named, passes
 from shardwright.passes.upstream import is_upstream, run_native
+from shardwright.scanner import place_of
 
 __all__ = ["PARSER", "Step", "parse_pipeline", "pipeline_text", "run_step", "steps_of"]
 
@@ -209,9 +210,8 @@ class _Reader:
         return True
 
     def _refuse(self, message: str, at: int | None = None, *, cause: str = "", remedy: str = "") -> NoReturn:
-        before = self.text[: self.at if at is None else at]
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise ShardingError(message, location=f"{PARSER}:{line}:{column}", cause=cause, remedy=remedy)
+        where = place_of(self.text, self.at if at is None else at, PARSER)
+        raise ShardingError(message, location=where, cause=cause, remedy=remedy)
 
 
 def _runs_on(entry: Pass, anchors: Sequence[str]) -> bool:

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef
 from shardwright.notation.sdy.names import STRING, SYMBOL, symbol, unquoted
-from shardwright.notation.sdy.text import Unclosed, closing, line_of, statement
+from shardwright.notation.sdy.text import Unclosed, closing, statement
+from shardwright.scanner import line_of
 
 __all__ = ["refuse_fatal"]
 

@@ -23,7 +23,8 @@ from shardwright.ir.ops import COLLECTIVES
 from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.fatal import refuse_fatal
 from shardwright.notation.sdy.names import STRING
-from shardwright.notation.sdy.text import Statement, Unclosed, closing, line_of, outside_strings, properties, statement
+from shardwright.notation.sdy.text import Statement, Unclosed, closing, outside_strings, properties, statement
+from shardwright.scanner import line_of
 from shardwright.sharding import REDUCTION_KINDS
 
 __all__ = ["COLLECTIVE", "prepare"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shardwright.notation.sdy.names import STRING
 
-__all__ = ["Statement", "Unclosed", "closing", "line_of", "outside_strings", "properties", "statement"]
+__all__ = ["Statement", "Unclosed", "closing", "outside_strings", "properties", "statement"]
 
 _BRACKET = re.compile(rf"{STRING}|//[^\n]*|->|[()\[\]{{}}<>]")
 _KIND = re.compile(r"\s*(?:([a-z_]\w*)\s*(?=[{\[]))?")
@@ -58,11 +58,6 @@ def closing(text: str, start: int) -> int:
             if depth == 0:
                 return match.end()
     raise Unclosed
-
-
-def line_of(text: str, position: int) -> int:
-    """The line of a position, counted from 1."""
-    return text.count("\n", 0, position) + 1
 
 
 def outside_strings(pattern: str, replace: Callable[[re.Match[str]], str], text: str) -> str:

@@ -31,6 +31,7 @@ from shardwright.notation.sdy.collectives import check_collective, check_partial
 from shardwright.notation.sdy.names import STRING
 from shardwright.notation.sdy.newer import COLLECTIVE
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
+from shardwright.scanner import line_of
 from shardwright.sharding import TensorSharding
 
 __all__ = ["verify"]
@@ -78,7 +79,7 @@ def _spelt_meshes(text: str) -> Iterator[tuple[Mesh, int]]:
     for match in _SPELT.finditer(text):
         if match[1] is not None and match[1] not in seen:
             seen.add(match[1])
-            yield parse_mesh(match[1]), text.count("\n", 0, match.start()) + 1
+            yield parse_mesh(match[1]), line_of(text, match.start())
 
 
 class _Checker:
