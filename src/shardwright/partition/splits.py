@@ -43,23 +43,6 @@ class Splits:
 _LOCALIZED = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
 """Their local forms work out which part of an update falls into a shard (`localize/update.py`, `scatter.py` there)."""
 
-_REFUSED = {
-    "stablehlo.partition_id": "its value differs from device to device, the unsharded program has one device",
-    "stablehlo.replica_id": "its value differs from device to device, the unsharded program has one device",
-    "stablehlo.rng": "its random numbers cannot be reproduced: devices would disagree",
-    "stablehlo.infeed": "it reads from the host",
-    "stablehlo.outfeed": "it writes to the host",
-    "stablehlo.send": "it talks to the host or another program",
-    "stablehlo.recv": "it talks to the host or another program",
-    "stablehlo.all_gather": "it communicates between devices of its own",
-    "stablehlo.all_reduce": "it communicates between devices of its own",
-    "stablehlo.all_to_all": "it communicates between devices of its own",
-    "stablehlo.collective_broadcast": "it communicates between devices of its own",
-    "stablehlo.collective_permute": "it communicates between devices of its own",
-    "stablehlo.collective_reduce": "it communicates between devices of its own",
-    "stablehlo.reduce_scatter": "it communicates between devices of its own",
-}
-
 _SPLITTABLE_CALLS = frozenset(
     {
         "LayoutConstraint",
@@ -87,8 +70,8 @@ def check_supported(signature: Signature, location: Callable[[], str]) -> None:
     Raises:
         ShardingError: naming the op and its place.
     """
-    cause = _REFUSED.get(signature.name)
-    if cause is not None:
+    cause = facts_of(signature.name).refused
+    if cause:
         raise ShardingError(
             f"{signature.name} cannot be partitioned",
             op=signature.label,

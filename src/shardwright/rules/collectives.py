@@ -5,6 +5,7 @@ Dimensions that a collective communicates along are whole on both sides, with a 
 
 from __future__ import annotations
 
+from shardwright.ir.ops import DEVICE_OPS
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, RuleBuilder
 from shardwright.rules.facts import OpFacts, declare
@@ -14,22 +15,23 @@ from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []
 
-_COLLECTIVE = OpFacts(effects=True)
-declare(["stablehlo.collective_reduce"], _COLLECTIVE)
+_IDENTITIES = {"stablehlo.partition_id", "stablehlo.replica_id"}
+
+declare(DEVICE_OPS - _IDENTITIES, OpFacts(effects=True, refused="it communicates between devices of its own"))
+declare(_IDENTITIES, OpFacts(refused="its value differs from device to device, the unsharded program has one device"))
 
 
 @sharding_rule(
     "stablehlo.all_reduce",
     "stablehlo.collective_broadcast",
     "stablehlo.collective_permute",
-    facts=_COLLECTIVE,
+    "stablehlo.cross-replica-sum",
 )
-@sharding_rule("stablehlo.cross-replica-sum")
 def _elementwise(signature: Signature) -> ShardingRule | None:
     return pointwise_rule(signature) if _alike(signature) else None
 
 
-@sharding_rule("stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.reduce_scatter", facts=_COLLECTIVE)
+@sharding_rule("stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.reduce_scatter")
 def _resizing(signature: Signature) -> ShardingRule | None:
     """Whatever the op's communicated dimensions are called, they are those given by these attributes."""
     if not _alike(signature):

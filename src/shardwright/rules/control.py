@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from shardwright.ir.ops import RETURNS
-from shardwright.rules.facts import OpFacts, declare, names
+from shardwright.rules.facts import OpFacts, declare
 
 __all__: list[str] = []
 
 declare(["stablehlo.optimization_barrier"], OpFacts(moves=True))
 declare(RETURNS, OpFacts(effects=True))
-declare(names("stablehlo", "infeed outfeed recv send"), OpFacts(effects=True))
+declare(["stablehlo.infeed"], OpFacts(effects=True, host=True, refused="it reads from the host"))
+declare(["stablehlo.outfeed"], OpFacts(effects=True, host=True, refused="it writes to the host"))
+declare(
+    ["stablehlo.recv", "stablehlo.send"],
+    OpFacts(effects=True, host=True, refused="it talks to the host or another program"),
+)

@@ -50,6 +50,8 @@ class OpFacts:
         preserves_constants: Whether its result is a constant expression where its operands are. Elementwise ops
             without effects are so too.
         effects: Whether it does something besides computing its results, and so stays though nobody reads them.
+        host: Whether it talks to the host, or to another program.
+        refused: Why it has no meaning in a program that is written for one device; empty where it has one.
         flow: How willing it is to pass shardings on, where it is not as any other op.
     """
 
@@ -61,6 +63,8 @@ class OpFacts:
     literal: bool = False
     preserves_constants: bool = False
     effects: bool = False
+    host: bool = False
+    refused: str = ""
     flow: Flow | None = None
 
     def __or__(self, other: OpFacts) -> OpFacts:

@@ -10,7 +10,10 @@ from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []
 
-declare(["stablehlo.rng"], OpFacts(effects=True))
+declare(
+    ["stablehlo.rng"],
+    OpFacts(effects=True, refused="its random numbers cannot be reproduced: devices would disagree"),
+)
 
 
 @sharding_rule("stablehlo.rng_bit_generator")

@@ -10,23 +10,23 @@ import re
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
+from shardwright.rules.traits import facts_of
 
 __all__ = ["check_callbacks"]
 
 _TARGET = re.compile(r"\w*python\w*_callback")
 """`xla_ffi_python_cpu_callback`, `xla_python_gpu_callback`, … as `jax.pure_callback` and its relatives are lowered."""
 
-_ON_HOST = {"stablehlo.infeed": "it reads from the host", "stablehlo.outfeed": "it writes to the host"}
-
 
 def check_callbacks(graph: Graph) -> None:
     """Whether a program can be run from its module alone.
 
     Raises:
-        ShardingError: it calls back into Python, or reads from a host that feeds it nothing, at the line.
+        ShardingError: it calls back into Python, or talks to a host that does not answer, at the line.
     """
     for op in graph.walk():
-        reason = _ON_HOST.get(op.name, "")
+        facts = facts_of(op.name)
+        reason = facts.refused if facts.host else ""
         name = op.name
         if op.name == "stablehlo.custom_call":
             target = str(op.signature.get("call_target_name", ""))
