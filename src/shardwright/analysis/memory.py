@@ -24,22 +24,11 @@ from dataclasses import dataclass, replace
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import Location
 from shardwright.ir.types import TensorType
-from shardwright.rules.pointwise import CHLO_ELEMENTWISE, STABLEHLO_ELEMENTWISE
+from shardwright.rules.traits import facts_of
 
 __all__ = ["MemoryUse", "donated_arguments", "memory"]
 
 _DONATED = ("jax.buffer_donor", "tf.aliasing_output")
-_SHARED = frozenset({"stablehlo.reshape", "stablehlo.optimization_barrier"})
-_COMPUTED_WHERE_READ = frozenset({"stablehlo.iota", "stablehlo.broadcast_in_dim"})
-_IN_PLACE = frozenset(
-    {
-        *STABLEHLO_ELEMENTWISE,
-        *CHLO_ELEMENTWISE,
-        "stablehlo.dynamic_update_slice",
-        "stablehlo.scatter",
-        "stablehlo.all_reduce",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +171,8 @@ class _Alive:
 
     def _reusable(self, op: Op, number: int) -> list[int]:
         """The buffers that this op reads last and may write into."""
-        if op.name not in _IN_PLACE and op.name != "stablehlo.while":
+        facts = facts_of(op.name)
+        if not (facts.in_place or facts.elementwise or op.name == "stablehlo.while"):
             return []
         roots = dict.fromkeys(self.root[value] for value in op.operands if value in self.root)
         return [root for root in roots if root in self.size and root not in self.kept and self._end(root) <= number]
@@ -198,7 +188,7 @@ class _Alive:
 
 
 def _sharing(op: Op) -> Iterator[tuple[int, int]]:
-    if op.name in _SHARED:
+    if facts_of(op.name).shares_buffer:
         yield from zip(op.results, op.operands, strict=True)
 
 
@@ -206,7 +196,7 @@ def _is_computed_where_read(op: Op) -> bool:
     if op.name == "stablehlo.constant":
         text = op.signature.text("value") or ""
         return text.startswith("dense<") and not text.startswith(("dense<[", 'dense<"'))
-    return op.name in _COMPUTED_WHERE_READ
+    return facts_of(op.name).computed_where_read
 
 
 def _last_uses(block: Block) -> dict[int, int]:

@@ -18,6 +18,8 @@ __all__: list[str] = []
 _IDENTITIES = {"stablehlo.partition_id", "stablehlo.replica_id"}
 
 declare(DEVICE_OPS - _IDENTITIES, OpFacts(effects=True, refused="it communicates between devices of its own"))
+declare(["stablehlo.all_reduce"], OpFacts(sums=True, in_place=True))
+declare(["stablehlo.reduce_scatter"], OpFacts(sums=True))
 declare(_IDENTITIES, OpFacts(refused="its value differs from device to device, the unsharded program has one device"))
 
 

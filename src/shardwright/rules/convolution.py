@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import PERMUTATION, REDUCTION, RuleBuilder
+from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
@@ -39,7 +40,7 @@ def convolution_dims(text: str) -> ConvolutionDims:
     return ConvolutionDims(*places, spatial)
 
 
-@sharding_rule("stablehlo.convolution")
+@sharding_rule("stablehlo.convolution", facts=OpFacts(sums=True))
 def _convolution(signature: Signature) -> ShardingRule:
     dims = convolution_dims(signature.text("dimension_numbers") or "")
     rhs, out = signature.operands[1].dims, signature.results[0].dims

@@ -10,4 +10,6 @@ declare(
     [f"{dialect}.constant" for dialect in ("stablehlo", "sdy", "mhlo", "chlo", "arith", "complex", "func")],
     OpFacts(literal=True),
 )
+declare(["stablehlo.constant"], OpFacts(typed=True))
+declare(["stablehlo.iota"], OpFacts(computed_where_read=True))
 declare(["stablehlo.constant", "sdy.constant", "stablehlo.iota"], OpFacts(constant=True))

@@ -28,7 +28,7 @@ def known_targets() -> tuple[str, ...]:
     return tuple(_targets)
 
 
-@sharding_rule("stablehlo.custom_call")
+@sharding_rule("stablehlo.custom_call", facts=OpFacts(sums=True, typed=True))
 def _custom_call(signature: Signature) -> ShardingRule | None:
     """No rule either for a call whose operands and results are not those that its target has: nobody checks them."""
     rule = _targets.get(signature.get("call_target_name", ""))

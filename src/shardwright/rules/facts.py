@@ -45,6 +45,12 @@ class OpFacts:
         converts: Whether its result is its operand in another precision.
         linear: Sets of operands in which, all others fixed, it is linear. A product is so in either operand, a sum in
             both together; `ALL` are as many as there are.
+        exact: Whether it computes, if anything, what nothing rounds; what `moves`, and constants, are so too.
+        sums: Whether it adds up elements, in an order that is not its own to choose.
+        typed: Whether it is made for the types that it has, and would be another op on others.
+        in_place: Whether it may write into an operand's buffer. Elementwise ops may too.
+        shares_buffer: Whether its results lie in the buffers of its operands.
+        computed_where_read: Whether compilers compute it where it is read, and keep no buffer for it.
         constant: Whether it makes, of no operands, what any device can make any part of.
         literal: Whether its value stands in it: MLIR's trait `ConstantLike`.
         preserves_constants: Whether its result is a constant expression where its operands are. Elementwise ops
@@ -59,6 +65,12 @@ class OpFacts:
     moves: bool = False
     converts: bool = False
     linear: tuple[tuple[int, ...], ...] = ()
+    exact: bool = False
+    sums: bool = False
+    typed: bool = False
+    in_place: bool = False
+    shares_buffer: bool = False
+    computed_where_read: bool = False
     constant: bool = False
     literal: bool = False
     preserves_constants: bool = False

@@ -14,6 +14,7 @@ from typing import Any
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, REDUCTION, Kind, RuleBuilder
+from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
@@ -103,7 +104,7 @@ def scatter_factors(signature: Signature) -> Iterator[IndexFactor]:
     return index_factors(numbers, types[0].dims, types[len(signature.results)].dims, types[-1].dims)
 
 
-@sharding_rule("stablehlo.gather")
+@sharding_rule("stablehlo.gather", facts=OpFacts(exact=True))
 def _gather(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     for found in gather_factors(signature):
@@ -130,7 +131,7 @@ def _add_gather_factor(builder: RuleBuilder, found: IndexFactor) -> None:
     builder.factor(found.size, [found.input, found.indices], [found.slices], kind, blocked=blocked)
 
 
-@sharding_rule("stablehlo.scatter")
+@sharding_rule("stablehlo.scatter", facts=OpFacts(sums=True, in_place=True))
 def _scatter(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     position = _position_kind(signature)

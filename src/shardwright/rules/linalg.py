@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, RuleBuilder
+from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []
 
 
-@sharding_rule("stablehlo.sort")
+@sharding_rule("stablehlo.sort", facts=OpFacts(exact=True))
 def _sort(signature: Signature) -> ShardingRule:
     """Propagating along the sorted dimension serves only to move its axes to another, if there is one."""
     shape = signature.results[0].dims
@@ -25,7 +26,7 @@ def _sort(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.fft")
+@sharding_rule("stablehlo.fft", facts=OpFacts(sums=True))
 def _fft(signature: Signature) -> ShardingRule:
     """A real transform changes the size of the last dimension, which then also blocks propagation."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -36,7 +37,7 @@ def _fft(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.cholesky")
+@sharding_rule("stablehlo.cholesky", facts=OpFacts(sums=True))
 def _cholesky(signature: Signature) -> ShardingRule:
     shape = signature.results[0].dims
     batch = len(shape) - 2
@@ -44,7 +45,7 @@ def _cholesky(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 
-@sharding_rule("stablehlo.triangular_solve")
+@sharding_rule("stablehlo.triangular_solve", facts=OpFacts(sums=True))
 def _triangular_solve(signature: Signature) -> ShardingRule:
     """`op(a) @ x = b`, or `x @ op(a) = b`: a's rows and columns, and the columns or rows of b that stand apart."""
     a, b = (type.dims for type in signature.operands)
@@ -63,7 +64,7 @@ def _triangular_solve(signature: Signature) -> ShardingRule:
     return builder.factor(a[contracting], [contracting, None], [solved], NEED_REPLICATION).build()
 
 
-@sharding_rule("chlo.top_k", beyond_shardy=True)
+@sharding_rule("chlo.top_k", beyond_shardy=True, facts=OpFacts(exact=True))
 def _top_k(signature: Signature) -> ShardingRule:
     """Values and indices of the largest elements of the last dimension."""
     source, target = signature.operands[0].dims, signature.results[0].dims

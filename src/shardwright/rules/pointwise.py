@@ -40,7 +40,15 @@ _ELEMENTWISE = OpFacts(elementwise=True)
 
 declare(names("stablehlo", "divide imag negate real"), OpFacts(linear=((0,),)))
 declare(["stablehlo.convert"], OpFacts(linear=((0,),), converts=True))
-declare(["stablehlo.reduce_precision"], OpFacts(converts=True))
+declare(["stablehlo.reduce_precision"], OpFacts(converts=True, exact=True, typed=True))
+declare(
+    names(
+        "stablehlo",
+        "abs ceil clamp floor imag maximum minimum negate real round_nearest_afz round_nearest_even select sign",
+    ),
+    OpFacts(exact=True),
+)
+declare(names("chlo", "conj constant_like"), OpFacts(exact=True))
 declare(names("stablehlo", "add complex subtract"), OpFacts(linear=(ALL,)))
 declare(["stablehlo.multiply"], OpFacts(linear=((0,), (1,))))
 declare(["stablehlo.select"], OpFacts(linear=((1, 2),)))
@@ -61,13 +69,19 @@ def _pointwise(shape: tuple[int, ...], operands: int, has_dims: tuple[bool, ...]
     return ShardingRule(shape, mappings[:operands], mappings[operands:])
 
 
-@sharding_rule(*_WITHOUT_TRAIT, "stablehlo.map", beyond_shardy=True)
+@sharding_rule("stablehlo.map", beyond_shardy=True)
+@sharding_rule(*_WITHOUT_TRAIT, beyond_shardy=True, facts=OpFacts(in_place=True))
 @sharding_rule(*CHLO_ELEMENTWISE, beyond_shardy=True, facts=_ELEMENTWISE)
 def _pointwise_beyond(signature: Signature) -> ShardingRule:
     return pointwise_rule(signature)
 
 
-@sharding_rule("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize", beyond_shardy=True, facts=_ELEMENTWISE)
+@sharding_rule(
+    "stablehlo.uniform_quantize",
+    "stablehlo.uniform_dequantize",
+    beyond_shardy=True,
+    facts=_ELEMENTWISE | OpFacts(typed=True),
+)
 def _per_tensor_quantization(signature: Signature) -> ShardingRule | None:
     """Pointwise where one scale serves the whole tensor; scales per axis would have to be split along."""
     per_axis = any("{" in type.dtype for type in (*signature.operands, *signature.results))

@@ -12,11 +12,13 @@ __all__: list[str] = []
 
 declare(
     ["stablehlo.rng"],
-    OpFacts(effects=True, refused="its random numbers cannot be reproduced: devices would disagree"),
+    OpFacts(
+        exact=True, typed=True, effects=True, refused="its random numbers cannot be reproduced: devices would disagree"
+    ),
 )
 
 
-@sharding_rule("stablehlo.rng_bit_generator")
+@sharding_rule("stablehlo.rng_bit_generator", facts=OpFacts(exact=True, typed=True))
 def _rng_bit_generator(signature: Signature) -> ShardingRule:
     """State → new state, bits."""
     builder = RuleBuilder(signature)

@@ -10,13 +10,14 @@ from shardwright.rules.builder import (
     REDUCTION,
     RuleBuilder,
 )
+from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__: list[str] = []
 
 
-@sharding_rule("stablehlo.reduce")
+@sharding_rule("stablehlo.reduce", facts=OpFacts(sums=True))
 def _reduce(signature: Signature) -> ShardingRule:
     """Inputs first, then as many initial values, which are scalars."""
     count = len(signature.results)
@@ -47,7 +48,7 @@ def _window(signature: Signature, rank: int) -> list[bool]:
     return [one == (1, 1, (0, 0)) for one in every]
 
 
-@sharding_rule("stablehlo.reduce_window")
+@sharding_rule("stablehlo.reduce_window", facts=OpFacts(sums=True))
 def _reduce_window(signature: Signature) -> ShardingRule:
     """One shard of the result needs its windows: its own part of the input and the edges of its neighbours'."""
     shape = signature.results[0].dims
@@ -56,7 +57,7 @@ def _reduce_window(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 
-@sharding_rule("stablehlo.select_and_scatter")
+@sharding_rule("stablehlo.select_and_scatter", facts=OpFacts(sums=True))
 def _select_and_scatter(signature: Signature) -> ShardingRule:
     """Operand, source, initial value → result, shaped like the operand."""
     operand, source = signature.operands[0].dims, signature.operands[1].dims

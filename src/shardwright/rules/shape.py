@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, RuleBuilder
-from shardwright.rules.facts import MOVES, Flow, OpFacts
+from shardwright.rules.facts import MOVES, Flow, OpFacts, declare
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
 __all__ = ["reshape_factors"]
+
+declare(["stablehlo.dynamic_reshape"], OpFacts(exact=True))
 
 
 @sharding_rule("stablehlo.transpose", facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH))
@@ -22,7 +24,10 @@ def _transpose(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.broadcast_in_dim", facts=MOVES | OpFacts(flow=Flow.BROADCAST, preserves_constants=True))
+@sharding_rule(
+    "stablehlo.broadcast_in_dim",
+    facts=MOVES | OpFacts(flow=Flow.BROADCAST, computed_where_read=True, preserves_constants=True),
+)
 def _broadcast_in_dim(signature: Signature) -> ShardingRule:
     """A dimension of size 1 that is widened keeps a factor of its own, apart from that of the wide one."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -41,7 +46,7 @@ def _broadcast_in_dim(signature: Signature) -> ShardingRule:
     return ShardingRule(tuple(sizes), (tuple(operand),), (tuple(result),))
 
 
-@sharding_rule("stablehlo.broadcast", beyond_shardy=True)
+@sharding_rule("stablehlo.broadcast", beyond_shardy=True, facts=OpFacts(exact=True))
 def _broadcast(signature: Signature) -> ShardingRule:
     new = signature.results[0].rank - signature.operands[0].rank
     builder = RuleBuilder(signature)
@@ -50,7 +55,7 @@ def _broadcast(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.bitcast_convert")
+@sharding_rule("stablehlo.bitcast_convert", facts=OpFacts(exact=True, typed=True))
 def _bitcast_convert(signature: Signature) -> ShardingRule:
     """Elements of another width add or take away an innermost dimension, which stays whole."""
     (source,), (target,) = signature.operands, signature.results
@@ -63,7 +68,9 @@ def _bitcast_convert(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.reshape", facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH, preserves_constants=True))
+@sharding_rule(
+    "stablehlo.reshape", facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH, shares_buffer=True, preserves_constants=True)
+)
 def _reshape(signature: Signature) -> ShardingRule | None:
     """No rule for tensors without elements: nothing is won by splitting them."""
     (source,), (target,) = signature.operands, signature.results

@@ -21,7 +21,7 @@ def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]
     return tuple(dim for dim, sizes in enumerate(zip(before, after, strict=True)) if sizes[0] != sizes[1])
 
 
-@sharding_rule("stablehlo.pad")
+@sharding_rule("stablehlo.pad", facts=OpFacts(exact=True))
 @sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(preserves_constants=True))
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
@@ -36,7 +36,7 @@ def _reverse(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(reversed_dims, PERMUTATION)).build()
 
 
-@sharding_rule("stablehlo.concatenate", facts=OpFacts(linear=(ALL,)))
+@sharding_rule("stablehlo.concatenate", facts=OpFacts(linear=(ALL,), exact=True))
 def _concatenate(signature: Signature) -> ShardingRule:
     """The factor of the concatenated dimension has the size of the result's."""
     joined = (signature.get("dimension"),)
@@ -56,7 +56,7 @@ def _dynamic_slice(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.dynamic_update_slice", facts=OpFacts(flow=Flow.DYNAMIC_SLICE))
+@sharding_rule("stablehlo.dynamic_update_slice", facts=OpFacts(exact=True, in_place=True, flow=Flow.DYNAMIC_SLICE))
 def _dynamic_update_slice(signature: Signature) -> ShardingRule:
     """Where the update is smaller than the operand, it is whole; operand and result may be split alike."""
     operand, update = signature.operands[0].dims, signature.operands[1].dims

@@ -14,6 +14,7 @@ from __future__ import annotations
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.rules.traits import facts_of
 from shardwright.runtime.variant import Variant
 
 __all__ = ["SEED_TYPE", "perturbed"]
@@ -30,26 +31,6 @@ _FACTORS = {"ui16": 40503, "ui32": 2654435769, "ui64": 11400714819323198485}
 _MANY_SITES = 300
 """Beyond so many roundings only those of sums and of inputs are moved: the rest would double the time to compile."""
 
-_EXACT = frozenset(
-    f"stablehlo.{name}"
-    for line in (
-        "abs after_all bitcast_convert broadcast broadcast_in_dim case ceil clamp compare composite",
-        "concatenate constant convert create_token dynamic_reshape dynamic_slice dynamic_update_slice",
-        "floor gather get_tuple_element if imag iota is_finite maximum minimum negate",
-        "optimization_barrier outfeed pad partition_id real recv reduce_precision replica_id reshape",
-        "return reverse rng rng_bit_generator round_nearest_afz round_nearest_even select send sign",
-        "slice sort transpose tuple while",
-    )
-    for name in line.split()
-) | {"func.return", "chlo.top_k", "chlo.constant", "chlo.constant_like", "chlo.conj"}
-_SUMS = frozenset(
-    f"stablehlo.{name}"
-    for line in (
-        "all_reduce convolution cholesky custom_call dot dot_general fft reduce reduce_scatter",
-        "reduce_window scatter select_and_scatter triangular_solve",
-    )
-    for name in line.split()
-)
 _ROUNDING_CONVERSIONS = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
 
 
@@ -86,7 +67,7 @@ class _Perturber(Variant):
 
     def op(self, op: Op, into: list[Op]) -> None:
         super().op(op, into)
-        if not _rounds(op) or (self.sums_only and op.name not in _SUMS):
+        if not _rounds(op) or (self.sums_only and not facts_of(op.name).sums):
             return
         for result in op.results:
             self.values[result] = self.moved(self.values[result], into, op.location)
@@ -152,4 +133,6 @@ def _rounds(op: Op) -> bool:
         return source > target > 0
     if op.name in ("stablehlo.reduce", "stablehlo.reduce_window", "stablehlo.all_reduce"):
         return any(body.reduction not in ("max", "min") for body in signature.bodies)
-    return op.name not in _EXACT and op.name.startswith(("stablehlo.", "chlo."))
+    facts = facts_of(op.name)
+    is_exact = facts.exact or facts.moves or facts.constant or facts.literal
+    return not is_exact and op.name.startswith(("stablehlo.", "chlo."))

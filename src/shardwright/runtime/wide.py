@@ -10,19 +10,12 @@ from __future__ import annotations
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.ir.types import TensorType
+from shardwright.rules.traits import facts_of
 from shardwright.runtime.variant import Variant
 
 __all__ = ["is_wide", "widen"]
 
 _WIDE = {"f32": "f64", "bf16": "f64", "f16": "f64", "complex<f32>": "complex<f64>"}
-_KEPT = frozenset(
-    f"stablehlo.{name}"
-    for line in (
-        "bitcast_convert composite constant custom_call reduce_precision rng rng_bit_generator",
-        "uniform_dequantize uniform_quantize",
-    )
-    for name in line.split()
-)
 _DROPPED = {"algorithm": None, "precision_config": None}
 
 
@@ -92,7 +85,7 @@ def _wide(type: TensorType) -> TensorType:
 
 
 def _keeps_type(signature: Signature) -> bool:
-    return signature.name in _KEPT or not signature.name.startswith(("stablehlo.", "chlo.", "func.", "sdy."))
+    return facts_of(signature.name).typed or not signature.name.startswith(("stablehlo.", "chlo.", "func.", "sdy."))
 
 
 def _widened(signature: Signature) -> Signature:
@@ -113,7 +106,7 @@ def _widened_body(body: Body) -> Body:
     for op in body.ops:
         operands = tuple(numbers[number] for number in op.operands)
         results = tuple(map(_wide, op.results))
-        if op.name in _KEPT:
+        if facts_of(op.name).typed:
             ops.append(BodyOp(op.name, op.attributes, operands, op.results, op.bodies))
             if results != op.results:
                 ops.append(BodyOp("stablehlo.convert", (), (count,), results))
