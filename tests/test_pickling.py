@@ -83,6 +83,14 @@ def test_a_pickle_is_called_as_the_function_is() -> None:
     np.testing.assert_allclose(compiled(*given)[1], step(*given)[1], rtol=1e-5)
 
 
+def test_a_program_of_one_device_is_a_value_too() -> None:
+    program = sw.load(from_text().partition().module("local")).per_device()
+    assert again(program).module() == program.module()
+    assert again(program).traffic == program.traffic
+    with pytest.raises(FrozenInstanceError):
+        program.local = program.source.graph  # type: ignore[misc]
+
+
 def test_what_was_donated_since_is_not_in_the_pickle() -> None:
     x = jnp.ones(8)
     program = sw.from_jax(lambda x: x + 1, x)

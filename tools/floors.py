@@ -17,7 +17,7 @@ from pathlib import Path
 FLOORS = (  # ground first
     "words", "errors", "scanner", "lazy", "process", "memo", "clock", "stage", "mesh", "sharding", "ir", "notation",
     "rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard", "runtime",
-    "frontends", "passes", "per_device", "program", "report", "cli", "opt", "__init__", "__main__",
+    "frontends", "passes", "program", "report", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 

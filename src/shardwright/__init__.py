@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from shardwright.memo import Session
     from shardwright.mesh import Mesh
     from shardwright.notation.registry import parse_text as parse_sharding
-    from shardwright.per_device import PerDevice
-    from shardwright.program import Plan, Program, Spmd, from_jax, load
+    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, load
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
     from shardwright.sharding import TensorSharding
@@ -60,7 +59,7 @@ _HOMES = {
     "Diagnostic": "shardwright.errors:Diagnostic",
     "Mesh": "shardwright.mesh:Mesh",
     "P": "jax.sharding:PartitionSpec",
-    "PerDevice": "shardwright.per_device:PerDevice",
+    "PerDevice": "shardwright.program:PerDevice",
     "Plan": "shardwright.program:Plan",
     "Program": "shardwright.program:Program",
     "Session": "shardwright.memo:Session",

@@ -34,8 +34,7 @@ from shardwright.report.summary import (
 from shardwright.stage import STAGES
 
 if TYPE_CHECKING:
-    from shardwright.per_device import PerDevice
-    from shardwright.program import Spmd
+    from shardwright.program import PerDevice, Spmd
 
 
 @click.command(

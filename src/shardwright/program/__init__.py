@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
+    from shardwright.program.per_device import PerDevice
     from shardwright.program.plan import Plan
     from shardwright.program.program import Program, from_jax, load
     from shardwright.program.spmd import Spmd
 
 __all__ = [
+    "PerDevice",
     "Plan",
     "Program",
     "from_jax",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "PerDevice": "shardwright.program.per_device:PerDevice",
     "Plan": "shardwright.program.plan:Plan",
     "Program": "shardwright.program.program:Program",
     "from_jax": "shardwright.program.program:from_jax",

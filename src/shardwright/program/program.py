@@ -24,7 +24,7 @@ from shardwright.words import counted
 
 if TYPE_CHECKING:
     from shardwright.frontends.jax import Call
-    from shardwright.per_device import PerDevice
+    from shardwright.program.per_device import PerDevice
     from shardwright.program.plan import Plan
 
 __all__ = ["EXAMPLE", "MeshLike", "Program", "from_jax", "load"]
@@ -150,9 +150,10 @@ class Program:
                 location=self.name,
                 remedy="shard it: program.shard(mesh, args)",
             )
-        from shardwright.per_device import PerDevice
+        from shardwright.partition.processes import lower
+        from shardwright.program.per_device import PerDevice
 
-        return PerDevice(self.source)
+        return PerDevice(self.source, lower(self.source.graph, self.source.grids))
 
     def unsharded(self) -> str:
         """The program for one device as MLIR text: what results are held against."""

@@ -15,8 +15,7 @@ from shardwright.report.devices import describe_mesh
 if TYPE_CHECKING:
     from shardwright.frontends.load import Source
     from shardwright.ir.graph import Graph
-    from shardwright.per_device import PerDevice
-    from shardwright.program import Plan, Spmd
+    from shardwright.program import PerDevice, Plan, Spmd
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.compare import OutputDifference
     from shardwright.runtime.shards import ReplicaDifference

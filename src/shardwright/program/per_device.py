@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shardwright.analysis.memory import MemoryUse, memory
-from shardwright.analysis.traffic import TrafficSummary, collectives, summarize
 from shardwright.errors import ShardingError
 from shardwright.frontends.files import write_file
 from shardwright.frontends.load import Source
@@ -25,7 +22,8 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.partition.processes import lower, stacked
+from shardwright.partition.processes import stacked
+from shardwright.program.local import LocalValue
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.execute import DEFAULT_TIMEOUT, execute_local
@@ -35,45 +33,33 @@ from shardwright.sharding import TensorSharding
 __all__ = ["PerDevice"]
 
 
-class PerDevice:
+@dataclass(frozen=True, eq=False, repr=False)
+class PerDevice(LocalValue):
     """A per-device program, its grid's collectives and queries lowered to StableHLO.
 
     There is no unsharded program to hold its results against: what it computes is what it says.
 
     Attributes:
-        name: The file it came from.
+        source: The program as it was read.
         local: The program of one device, in StableHLO.
     """
 
-    def __init__(self, source: Source) -> None:
-        """Lower what a frontend read.
-
-        Raises:
-            ShardingError: a grid of unknown size, a reduction of kind `generic`, or another op that cannot be run, at
-                its line.
-        """
-        self.name = source.name
-        self.source = source
-        self.local: Graph = lower(source.graph, source.grids)
+    source: Source
+    local: Graph
 
     def __repr__(self) -> str:
         """`PerDevice(shifted.mlir, Mesh(axis_0=2, axis_1=4))`."""
         return f"PerDevice({self.name}, {self.mesh!r})"
 
     @property
+    def name(self) -> str:
+        """The file it came from."""
+        return self.source.name
+
+    @property
     def mesh(self) -> Mesh:
         """The grid."""
         return next(iter(self.local.meshes.values()), Mesh())
-
-    @cached_property
-    def traffic(self) -> TrafficSummary:
-        """Collectives by kind: how many, how often they run, and the bytes that a device sends."""
-        return summarize(collectives(self.local))
-
-    @cached_property
-    def memory(self) -> MemoryUse:
-        """Bytes of arguments and at the peak, per device."""
-        return memory(self.local)
 
     def module(self) -> str:
         """The program of one device as MLIR text."""
