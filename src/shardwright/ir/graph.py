@@ -63,12 +63,22 @@ class Block:
         """The last op, whose operands the block yields."""
         return self.ops[-1]
 
-    def walk(self) -> Iterator[Op]:
-        """Every op, an op before those in its regions."""
+    def walk(self, regions_first: bool = False) -> Iterator[Op]:
+        """Every op, an op before those in its regions, or after them."""
         for op in self.ops:
-            yield op
+            if not regions_first:
+                yield op
             for region in op.regions:
-                yield from region.walk()
+                yield from region.walk(regions_first)
+            if regions_first:
+                yield op
+
+    def blocks(self) -> Iterator[Block]:
+        """This block and all within it, a block before those in its ops, which may be replaced by then."""
+        yield self
+        for op in self.ops:
+            for region in op.regions:
+                yield from region.blocks()
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.locations import LocationTable
 from shardwright.propagation.derivation import Place, Spoken, Statement
-from shardwright.propagation.working import CONSTRAINT, Working, preorder
+from shardwright.propagation.working import CONSTRAINT, Working
 from shardwright.sharding import TensorSharding
 
 __all__ = ["RESHARD", "Annotations"]
@@ -51,12 +51,13 @@ class Annotations:
             if said is not None and _speaks(said):
                 self.uses[self._terminator, index] = _statement((self._terminator, index), said, "")
         self._read(working.block)
-        _drop_constraints(working.block)
+        for block in working.block.blocks():
+            block.ops = [op for op in block.ops if op.name != CONSTRAINT]
 
     def _read(self, block: Block) -> None:
         readers: _Readers = {}
         constraints: list[Op] = []
-        for op in preorder(block):
+        for op in block.walk():
             for index, value in enumerate(op.operands):
                 readers.setdefault(value, []).append((op, index))
             if op.name == CONSTRAINT:
@@ -132,10 +133,3 @@ def _is_required(sharding: TensorSharding) -> bool:
 
 def _speaks(sharding: TensorSharding) -> bool:
     return _is_required(sharding) or bool(sharding.used_axes or sharding.partial)
-
-
-def _drop_constraints(block: Block) -> None:
-    block.ops = [op for op in block.ops if op.name != CONSTRAINT]
-    for op in block.ops:
-        for region in op.regions:
-            _drop_constraints(region)

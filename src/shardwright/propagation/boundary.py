@@ -73,7 +73,9 @@ def leave(working: Working, meshes: Iterable[Mesh]) -> None:
     _set_boundaries(working)
     for value in working.block.arguments:
         working.shardings[value] = outermost(working.shardings[value], working.types[value])
-    _clean(working.block, {edge.value: edge.owner for edge in working.edges.values()})
+    owners = {edge.value: edge.owner for edge in working.edges.values()}
+    for block in working.block.blocks():
+        _clean(block, owners)
     _close(working, next((mesh for mesh in meshes if mesh.axes), None))
 
 
@@ -128,8 +130,6 @@ def _clean(block: Block, owners: dict[int, int]) -> None:
             continue
         if name == CONSTRAINT:
             op.signature = replace(op.signature, name="sdy.reshard")
-        for region in op.regions:
-            _clean(region, owners)
         if owners:
             op.operands = tuple([owners.get(value, value) for value in op.operands])
         ops.append(op)

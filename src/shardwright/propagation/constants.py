@@ -8,7 +8,7 @@ constants alone, in which nothing but constant expressions can stand, is one too
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
@@ -90,7 +90,8 @@ class _Splitter:
             self._rebuild(block, dead)
         if dead and self.groups:
             kept = [op for op in self.working.special[GROUP] if op not in dead]
-            self.working.special[GROUP] = kept + [op for ops in self.copies.values() for op in _groups(ops)]
+            copied = (op for ops in self.copies.values() for op in Block((), ops).walk())
+            self.working.special[GROUP] = kept + [op for op in copied if op.name == GROUP]
 
     def _visit(self, block: Block) -> None:
         constants, expansions, kinds = self.constants, self.expansions, self.kinds
@@ -206,15 +207,6 @@ def _preserves(block: Block) -> bool:
         _preserves(op.regions[0]) if op.signature.name == NAMED else op.name == GROUP or _kind(op.signature) != _PLAIN
         for op in block.ops[:-1]
     )
-
-
-def _groups(ops: Iterable[Op]) -> Iterator[Op]:
-    """The sharding groups among ops and within them."""
-    for op in ops:
-        if op.name == GROUP:
-            yield op
-        for region in op.regions:
-            yield from _groups(region.ops)
 
 
 def merge_constants(working: Working) -> None:

@@ -27,20 +27,15 @@ class _Applier:
         self.working = working
         self.producers: dict[int, Op] = {}
         self.blocks: dict[Op, Block] = {}
-        self._index(working.block)
+        for block in working.block.blocks():
+            for op in block.ops:
+                self.blocks[op] = block
+                self.producers.update(dict.fromkeys(op.results, op))
         self.entering = {
             (edge.parent, edge.parent.regions[0].arguments.index(edge.owner)): edge.boundary
             for edge in working.edges.values()
             if edge.inward
         }
-
-    def _index(self, block: Block) -> None:
-        for op in block.ops:
-            self.blocks[op] = block
-            for value in op.results:
-                self.producers[value] = op
-            for region in op.regions:
-                self._index(region)
 
     def walk(self, block: Block) -> None:
         for op in list(block.ops):

@@ -24,7 +24,7 @@ from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, AxisRef, Mesh
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.sharding import parse_shardings
-from shardwright.propagation.working import EDGE, MANUAL, Edge, Working, preorder
+from shardwright.propagation.working import EDGE, MANUAL, Edge, Working
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["add_edges", "find_edges", "manual_axes", "with_manual_axes", "with_replicated", "without_manual_axes"]
@@ -57,7 +57,7 @@ def find_edges(working: Working, meshes: dict[str, Mesh]) -> None:
     if EDGE not in working.special:
         return
     owners = {op.operands[0]: op for op in working.special[EDGE]}
-    for parent in preorder(working.block):
+    for parent in working.block.walk():
         name = parent.signature.name
         if name not in DATA_FLOW_OPS:
             continue

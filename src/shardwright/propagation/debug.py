@@ -32,7 +32,7 @@ from shardwright.notation.sdy.sharding import print_axis
 from shardwright.propagation.origins import Origins
 from shardwright.propagation.reasons import Recording, Step
 from shardwright.propagation.sources import Node, new_axes
-from shardwright.propagation.working import CONSTRAINT, EDGE, preorder
+from shardwright.propagation.working import CONSTRAINT, EDGE
 
 __all__ = ["Debug", "write_debug"]
 
@@ -125,7 +125,7 @@ class _Writer:
             if axes:
                 self.arguments[index][f"sdy.{_ORIGINS}"] = self._dictionary(axes, f"input: {index}")
         on_edges: dict[int, str] = {}
-        for op in preorder(self.working.block):
+        for op in self.working.block.walk():
             texts = [
                 self._dictionary(found.of_value[value], found.own(value)) if found.of_value.get(value) else "{}"
                 for value in op.results
@@ -187,7 +187,7 @@ class _Writer:
         if not self.sink:
             return
         holder = self.working.holder
-        for op in preorder(self.working.block):
+        for op in self.working.block.walk():
             if op.name not in DATA_FLOW_OPS:
                 continue
             inward = op.regions[0].arguments if op.name.startswith("sdy.") else ()

@@ -24,37 +24,25 @@ def is_pure(op: Op) -> bool:
 def remove_dead(block: Block, types: int) -> None:
     """Take out of `block`, and of the regions in it, what has no effect and no reader; there are `types` values."""
     counts = [0] * types
-    _count(block, counts)
-    _sweep(block, counts)
-
-
-def _count(block: Block, counts: list[int]) -> None:
-    for op in block.ops:
+    for op in block.walk():
         for value in op.operands:
             counts[value] += 1
-        for region in op.regions:
-            _count(region, counts)
+    _sweep(block, counts)
 
 
 def _sweep(block: Block, counts: list[int]) -> None:
     kept: list[Op] = []
     for op in reversed(block.ops):
         if op.results and not any(counts[value] for value in op.results) and is_pure(op):
-            _forget(op, counts)
+            for gone in (op, *(inner for region in op.regions for inner in region.walk())):
+                for value in gone.operands:
+                    counts[value] -= 1
             continue
         for region in op.regions:
             _sweep(region, counts)
         kept.append(op)
     kept.reverse()
     block.ops = kept
-
-
-def _forget(op: Op, counts: list[int]) -> None:
-    for value in op.operands:
-        counts[value] -= 1
-    for region in op.regions:
-        for inner in region.ops:
-            _forget(inner, counts)
 
 
 @memoize

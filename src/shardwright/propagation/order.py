@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from shardwright.ir.graph import Block, Op
 from shardwright.propagation.effects import is_pure
-from shardwright.propagation.working import Working, preorder, special_ops
+from shardwright.propagation.working import Working, special_ops
 
 __all__ = ["Places", "order_by_use", "restore"]
 
@@ -29,8 +29,9 @@ def order_by_use(working: Working) -> Places:
     Returns:
         The places that they had, for `restore`.
     """
-    places = dict(zip(preorder(working.block), itertools.count()))
-    _order(working.block)
+    places = dict(zip(working.block.walk(), itertools.count()))
+    for block in working.block.blocks():
+        _order(block)
     if working.special:
         working.special = special_ops(working.block)
     return places
@@ -38,11 +39,9 @@ def order_by_use(working: Working) -> Places:
 
 def restore(block: Block, places: Places) -> None:
     """Bring ops back to their places, those that came in between before what reads them first."""
-    written = sorted([op for op in block.ops if op in places], key=places.__getitem__)
-    block.ops = _each_after_what_it_reads(block.ops, [*written[:-1], *block.ops])
-    for op in block.ops:
-        for region in op.regions:
-            restore(region, places)
+    for one in block.blocks():
+        written = sorted([op for op in one.ops if op in places], key=places.__getitem__)
+        one.ops = _each_after_what_it_reads(one.ops, [*written[:-1], *one.ops])
 
 
 def _order(block: Block) -> None:
@@ -58,9 +57,6 @@ def _order(block: Block) -> None:
         unread.update(roots)
         ordered = _each_after_what_it_reads(block.ops, [op for op in block.ops if op in unread])
     block.ops = ordered
-    for op in block.ops:
-        for region in op.regions:
-            _order(region)
 
 
 def _each_after_what_it_reads(ops: Iterable[Op], roots: Iterable[Op]) -> list[Op]:

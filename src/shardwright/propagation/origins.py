@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from shardwright.ir.graph import Block, Op
+from shardwright.ir.graph import Op
 from shardwright.mesh import AxisRef
 from shardwright.propagation.reasons import Recording, Step
 from shardwright.propagation.sources import new_axes
@@ -61,7 +59,8 @@ class Origins:
 
     def _manual_computations(self) -> None:
         edges = {(edge.parent, edge.inward, edge.index): edge for edge in self.working.edges.values()}
-        for number, op in enumerate(_manual(self.working.block)):
+        inner_first = self.working.block.walk(regions_first=True)
+        for number, op in enumerate(op for op in inner_first if op.name == MANUAL):
             name = self.names[op] = f"mc_{number}"
             for index in range(len(op.operands)):
                 edge = edges.get((op, True, index))
@@ -121,12 +120,3 @@ class Origins:
         if axis in axes:
             return axes[axis]
         return next((name for other, name in axes.items() if other.contains(axis) or axis.contains(other)), None)
-
-
-def _manual(block: Block) -> Iterator[Op]:
-    """Manual computations, those within others first."""
-    for op in block.ops:
-        for region in op.regions:
-            yield from _manual(region)
-        if op.name == MANUAL:
-            yield op

@@ -15,7 +15,7 @@ from shardwright.propagation.engine import Numbers, StepTable, Worklist
 from shardwright.propagation.kind import Kind
 from shardwright.propagation.method import Method, Phase
 from shardwright.propagation.reasons import Recording, When
-from shardwright.propagation.working import EDGE, Working, preorder
+from shardwright.propagation.working import EDGE, Working
 from shardwright.rules.facts import Flow
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
@@ -51,7 +51,7 @@ class Propagator:
         self.method = method
         self.record = record
         self.numbers = Numbers()
-        self.ops = list(preorder(working.block))
+        self.ops = list(working.block.walk())
         self.positions = {op: number for number, op in enumerate(self.ops)}
         self.edges = {edge.op: edge for edge in working.edges.values()}
         self.producers = [-1] * len(working.types)
@@ -295,7 +295,7 @@ class Propagator:
         """Take an op out of the use lists; the ops to look at again."""
         op = self.ops[number]
         again: list[int] = []
-        for gone in (op, *(inner for region in op.regions for inner in preorder(region))):
+        for gone in (op, *(inner for region in op.regions for inner in region.walk())):
             self._buried.add(gone)
             position = self.positions[gone]
             self._class_of[position] = 0
@@ -333,8 +333,5 @@ class Propagator:
 
 
 def _remove(working: Working, buried: set[Op]) -> None:
-    blocks = [working.block]
-    while blocks:
-        block = blocks.pop()
+    for block in working.block.blocks():
         block.ops = [op for op in block.ops if op not in buried]
-        blocks += [region for op in block.ops for region in op.regions]

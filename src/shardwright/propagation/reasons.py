@@ -20,7 +20,7 @@ from shardwright.mesh import Axes
 from shardwright.propagation.derivation import Completion, Dropped
 from shardwright.propagation.engine import Changes, Key, Numbers, StepTable, Worklist
 from shardwright.propagation.method import Phase
-from shardwright.propagation.working import CONSTRAINT, Working, preorder
+from shardwright.propagation.working import CONSTRAINT, Working
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Event", "Recording", "Rewritten", "Step", "When"]
@@ -165,7 +165,7 @@ class Recording:
             ShardingError: the record holds another propagation already.
         """
         self.open(())
-        self.working, self.ops, self.completion = working, list(preorder(working.block)), completion
+        self.working, self.ops, self.completion = working, list(working.block.walk()), completion
         self.result_shardings, self.is_exported = list(results), True
 
     # While propagating

@@ -34,7 +34,7 @@ from shardwright.propagation.normalize import normalize
 from shardwright.propagation.option import OPTION, preset
 from shardwright.propagation.reasons import Recording
 from shardwright.propagation.statements import made_partial, option_of, shaped
-from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working, preorder
+from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import TensorSharding, replicated
@@ -98,7 +98,7 @@ class _Completer:
         self.carried: dict[tuple[Op, int], int] = {}  # uses that control flow ties to one of its results
 
     def run(self) -> Graph:
-        for op in preorder(self.block):
+        for op in self.block.walk():
             for index, value in enumerate(op.operands):
                 self.users.setdefault(self._of(value), []).append((op, index))
             self._tie(op)

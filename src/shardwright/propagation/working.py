@@ -6,7 +6,6 @@ value are looked at. MLIR keeps a value's uses in a list with the newest use in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardwright.ir.graph import Block, Graph, Op
@@ -23,7 +22,6 @@ __all__ = [
     "Edge",
     "Working",
     "place_after",
-    "preorder",
     "special_ops",
 ]
 
@@ -150,27 +148,13 @@ class Working:
             op.operands = tuple([new if value == old else value for value in op.operands])
 
 
-def preorder(block: Block) -> Iterator[Op]:
-    """Every op of a block, an op before those in its regions."""
-    for op in block.ops:
-        yield op
-        for region in op.regions:
-            yield from preorder(region)
-
-
 def special_ops(block: Block) -> dict[str, list[Op]]:
     """The ops of a block that import steps care about, by name, those in the regions of an op before it."""
     found: dict[str, list[Op]] = {}
-    _add_special(block, found)
-    return found
-
-
-def _add_special(block: Block, found: dict[str, list[Op]]) -> None:
-    for op in block.ops:
-        for region in op.regions:
-            _add_special(region, found)
+    for op in block.walk(regions_first=True):
         if op.signature.name in _SPECIAL:
             found.setdefault(op.signature.name, []).append(op)
+    return found
 
 
 def place_after(block: Block, value: int) -> tuple[Block, int]:
@@ -204,12 +188,6 @@ def _copy(block: Block) -> Block:
 
 
 def _add_uses(block: Block, uses: list[list[Op]], regions_first: bool) -> None:
-    for op in block.ops:
-        if regions_first:
-            for region in op.regions:
-                _add_uses(region, uses, True)
+    for op in block.walk(regions_first):
         for value in op.operands:
             uses[value].append(op)
-        if not regions_first:
-            for region in op.regions:
-                _add_uses(region, uses, False)
