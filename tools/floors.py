@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 FLOORS = (  # ground first
-    "words", "errors", "scanner", "lazy", "process", "memo", "clock", "stage", "mesh", "sharding", "ir", "notation",
-    "rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard", "runtime",
-    "frontends", "passes", "program", "report", "cli", "opt", "__init__", "__main__",
+    "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "mesh", "sharding", "ir",
+    "notation", "rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard",
+    "runtime", "frontends", "passes", "program", "report", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 

@@ -13,8 +13,9 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.jax import Call, lower
+from shardwright.frontends.jax import lower
 from shardwright.frontends.load import Source
+from shardwright.runtime.call import Call
 from tests.frontends.devices import eight_devices
 
 eight_devices()

@@ -17,7 +17,7 @@ import click
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import is_standard_output, write_file
+from shardwright.files import is_standard_output, write_file
 from shardwright.frontends.meshes import mesh_of
 from shardwright.frontends.specs import GRAMMAR, parse_argument_option
 from shardwright.notation.notation import Shape

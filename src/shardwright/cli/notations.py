@@ -11,7 +11,7 @@ import click
 
 from shardwright.cli.given import examples, parse_shape, print_json
 from shardwright.errors import Diagnostic, ShardingError
-from shardwright.frontends.files import is_standard_output, write_file
+from shardwright.files import is_standard_output, write_file
 from shardwright.frontends.meshes import mesh_of
 from shardwright.notation.module_notations import module_notation_names, notation_of
 from shardwright.notation.notation import Shape

@@ -21,7 +21,7 @@ from shardwright.cli.given import (
     program_options,
     progress,
 )
-from shardwright.frontends.files import make_folder, write_files
+from shardwright.files import make_folder, write_files
 from shardwright.report.devices import describe_mesh
 from shardwright.report.summary import (
     Summary,

@@ -1,8 +1,4 @@
-"""Programs from JAX functions, through JAX's public ahead-of-time interface.
-
-Arguments and results of the function are pytrees; the module has one argument a leaf. `Call` remembers how they belong
-together, so that a compiled program is called just as the function was.
-"""
+"""Programs from JAX functions, through JAX's public ahead-of-time interface."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,128 +16,14 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
-from shardwright.mesh import Mesh
+from shardwright.runtime.call import Call
 from shardwright.runtime.callbacks import check_callbacks
 from shardwright.words import counted, kind_of
 
-__all__ = ["Call", "lower"]
+__all__ = ["lower"]
 
 _PACKAGE = Path(__file__).parents[1]
 _OWN_LOCATION = re.compile(rf'loc\("{re.escape(str(_PACKAGE))}[^"]*":\d+:\d+(?: to (?:\d+)?:\d+)?\)')
-_KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """How a JAX function is called.
-
-    Attributes:
-        in_tree: Structure of `(args, kwargs)`, static arguments left out.
-        out_tree: Structure of the results.
-        in_leaves: Shape and element type of every argument leaf.
-        out_leaves: Shape and element type of every result leaf.
-        kept: The leaves that are arguments of the module, in order; JAX may drop unused ones.
-        names: The names of these, such as `params/w1`.
-        name: Name of the function.
-        values: What it was lowered with, by name, where that was more than a shape.
-        devices: The devices it was lowered for, in the order of its mesh; after pickling, which ends what belongs to a
-            process, the platform and number of each.
-    """
-
-    in_tree: Any
-    out_tree: Any
-    in_leaves: tuple[jax.ShapeDtypeStruct, ...]
-    out_leaves: tuple[jax.ShapeDtypeStruct, ...]
-    kept: tuple[int, ...]
-    names: tuple[str, ...]
-    name: str
-    values: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    devices: tuple[Any, ...] = ()
-
-    def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
-        """The devices of this process that `mesh` numbers; `None` for the first ones, where it was lowered for others.
-
-        A function without shardings is lowered for one device, whatever mesh it is planned on later.
-        """
-        if len(self.devices) != mesh.size:
-            return None
-        devices = tuple(map(_device, self.devices))
-        return None if None in devices else devices
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Devices by their numbers, and no values that were donated since."""
-        values = {name: value for name, value in self.values.items() if not _is_donated(value)}
-        numbers = tuple(said if isinstance(said, tuple) else (said.platform, said.id) for said in self.devices)
-        call = replace(self, values=values, devices=numbers)
-        return Call, tuple(getattr(call, field.name) for field in fields(call))
-
-    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The arguments of the module from those of the function.
-
-        Raises:
-            ShardingError: another structure, shape or element type than the function was lowered for.
-        """
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        if tree != self.in_tree:
-            raise ShardingError(
-                f"{self.name} is called with other arguments than it was lowered for",
-                cause=f"lowered for {self.in_tree}, called with {tree}",
-                remedy="give the same containers, static arguments left out",
-            )
-        return [self._leaf(leaves[number], number, name) for number, name in zip(self.kept, self.names, strict=True)]
-
-    def given(self) -> dict[str, Any]:
-        """What the function was lowered with as arrays of the module, by name; without what was donated since."""
-        found = {}
-        for number, name in zip(self.kept, self.names, strict=True):
-            value = self.values.get(name)
-            if value is None or _is_donated(value):
-                continue
-            found[name] = np.asarray(self._leaf(value, number, name))
-        return found
-
-    def unflatten(self, results: Sequence[Any]) -> Any:
-        """The results of the function from those of the module."""
-        leaves = [_wrapped(value, leaf) for value, leaf in zip(results, self.out_leaves, strict=True)]
-        return jax.tree.unflatten(self.out_tree, leaves)
-
-    def in_shardings(self, shardings: Sequence[Any]) -> tuple[Any, ...]:
-        """Shardings of the module's arguments in the structure of the function's; `None` for unused leaves.
-
-        Raises:
-            ShardingError: keyword arguments, for which `jax.jit` takes no shardings.
-        """
-        leaves: list[Any] = [None] * len(self.in_leaves)
-        for number, sharding in zip(self.kept, shardings, strict=True):
-            leaves[number] = _logical(sharding, self.in_leaves[number])
-        args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
-        if kwargs:
-            raise ShardingError(
-                f"{self.name} was lowered with keyword arguments: {', '.join(kwargs)}",
-                cause="jax.jit takes in_shardings for positional arguments only",
-                remedy="lower it with positional arguments, or use plan.arguments",
-            )
-        return tuple(args)
-
-    def out_shardings(self, shardings: Sequence[Any]) -> Any:
-        """Shardings of the module's results in the structure of the function's."""
-        leaves = [_logical(sharding, leaf) for sharding, leaf in zip(shardings, self.out_leaves, strict=True)]
-        return jax.tree.unflatten(self.out_tree, leaves)
-
-    def _leaf(self, value: Any, number: int, name: str) -> Any:
-        leaf = self.in_leaves[number]
-        if _is_key(leaf.dtype):
-            return jax.random.key_data(value)
-        array = value if isinstance(value, jax.Array) else np.asarray(value)
-        same_type = array.dtype == leaf.dtype or np.isscalar(value)
-        if array.shape != leaf.shape or not same_type:
-            raise ShardingError(
-                f"{self.name} is called with {array.dtype}{list(array.shape)} "
-                f"where it was lowered for {leaf.dtype}{list(leaf.shape)}",
-                op=f"argument {name}",
-                remedy="give the shape and element type of lowering, or lower anew",
-            )
-        return array if array.dtype == leaf.dtype else np.asarray(value, leaf.dtype)
 
 
 def lower(
@@ -182,21 +62,6 @@ def _devices(lowered: Any) -> tuple[Any, ...]:
     Modules do not name them, and JAX has no public word for them before compilation.
     """
     return tuple(getattr(getattr(lowered, "_lowering", None), "_device_list", None) or ())
-
-
-def _device(said: Any) -> Any:
-    """A device of this process, be it by its platform and number; `None` where there is no such device."""
-    if not isinstance(said, tuple):
-        return said
-    platform, number = said
-    try:
-        return next((device for device in jax.devices(platform) if device.id == number), None)
-    except RuntimeError:  # no devices of this kind
-        return None
-
-
-def _is_donated(value: Any) -> bool:
-    return isinstance(value, jax.Array) and value.is_deleted()
 
 
 def _values(
@@ -305,30 +170,3 @@ def _leaf_name(path: tuple[Any, ...], parameters: list[str]) -> str:
 
 def _struct(info: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(info.shape, info.dtype)
-
-
-def _is_key(dtype: Any) -> bool:
-    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
-
-
-def _logical(sharding: Any, leaf: jax.ShapeDtypeStruct) -> Any:
-    """The sharding of a leaf; random keys have one dimension more in the module than in JAX."""
-    if not _is_key(leaf.dtype):
-        return sharding
-    spec = jax.sharding.PartitionSpec(*tuple(sharding.spec)[: len(leaf.shape)])
-    return jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind)
-
-
-def _wrapped(value: Any, leaf: jax.ShapeDtypeStruct) -> Any:
-    """Random keys travel through a module as plain integers."""
-    if not _is_key(leaf.dtype):
-        return value
-    return jax.random.wrap_key_data(value, impl=_key_kind(leaf.dtype))
-
-
-def _key_kind(dtype: Any) -> str | None:
-    """The generator of random keys of this type, found by comparing, as the type does not tell in public."""
-    for kind in _KEY_KINDS:
-        if jax.eval_shape(partial(jax.random.key, impl=kind), 0).dtype == dtype:
-            return kind
-    return None

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.files import printable, read_file
 from shardwright.frontends.diagnose import argument_names, explain, mesh_position
-from shardwright.frontends.files import printable, read_file
 from shardwright.ir.context import as_text, context, ir, module_text
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import printable
+from shardwright.files import printable
 from shardwright.opt.diagnostics import Said, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments

@@ -7,7 +7,7 @@ import re
 import sys
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import is_standard_output, write_file
+from shardwright.files import is_standard_output, write_file
 from shardwright.ir.context import ir
 from shardwright.notation.module_notations import notation_of
 from shardwright.notation.notation import ModuleNotation

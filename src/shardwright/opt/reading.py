@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import standard_input
+from shardwright.files import standard_input
 from shardwright.ir.context import check_text, context, ir, load_module
 from shardwright.ir.walk import walk
 from shardwright.notation.conversion import as_generic

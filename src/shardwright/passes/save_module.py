@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import write_file
+from shardwright.files import write_file
 from shardwright.ir.context import ir, module_text
 from shardwright.passes.registry import Option, Options, register
 

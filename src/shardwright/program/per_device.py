@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import write_file
+from shardwright.files import write_file
 from shardwright.frontends.load import Source
 from shardwright.ir.context import module_text
 from shardwright.ir.graph import Graph

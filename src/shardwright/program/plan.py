@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import write_file
+from shardwright.files import write_file
 from shardwright.frontends.load import Source
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
@@ -28,11 +28,11 @@ from shardwright.words import kind_of
 if TYPE_CHECKING:
     from jax.sharding import NamedSharding
 
-    from shardwright.frontends.jax import Call
     from shardwright.partition import Note
     from shardwright.program.program import Program
     from shardwright.program.spmd import Spmd
     from shardwright.propagation import Dropped, Explanations, History, Recording
+    from shardwright.runtime.call import Call
 
 __all__ = ["Plan"]
 
@@ -274,7 +274,7 @@ class Plan(Value):
 
     def _named(self, shardings: list[TensorSharding], attributes: list[dict[str, str]]) -> list[NamedSharding]:
         # imports jax, which most commands do without
-        from shardwright.frontends.placement import in_memory, named_shardings
+        from shardwright.runtime.placement import in_memory, named_shardings
 
         among = self.call.on(self.mesh) if self.call else None
         return in_memory(named_shardings(shardings, among), attributes)

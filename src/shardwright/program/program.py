@@ -23,9 +23,9 @@ from shardwright.stage import Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
-    from shardwright.frontends.jax import Call
     from shardwright.program.per_device import PerDevice
     from shardwright.program.plan import Plan
+    from shardwright.runtime.call import Call
 
 __all__ = ["EXAMPLE", "MeshLike", "Program", "from_jax", "load"]
 

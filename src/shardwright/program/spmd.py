@@ -13,7 +13,7 @@ import numpy as np
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import write_file
+from shardwright.files import write_file
 from shardwright.frontends.load import Source
 from shardwright.frontends.reference import unsharded_text
 from shardwright.ir.graph import Graph
@@ -37,8 +37,8 @@ from shardwright.stage import STAGES
 from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
-    from shardwright.frontends.compiled import Compiled
-    from shardwright.frontends.jax import Call
+    from shardwright.runtime.call import Call
+    from shardwright.runtime.compiled import Compiled
 
 __all__ = ["Spmd"]
 
@@ -243,7 +243,7 @@ class Spmd(LocalValue):
                 Python, or one that ends the process on trial.
         """
         check_callbacks(self.local)
-        from shardwright.frontends.compiled import compile_program  # imports jax, which most commands do without
+        from shardwright.runtime.compiled import compile_program  # imports jax, which most commands do without
 
         graph = self.source.graph
         with self.clock.stage("compile"):

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.contributions import Stack, stack_of
-from shardwright.frontends.jax import Call
-from shardwright.frontends.placement import mesh_devices, named_shardings
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
+from shardwright.runtime.call import Call
+from shardwright.runtime.contributions import Stack, stack_of
 from shardwright.runtime.execute import try_first
+from shardwright.runtime.placement import mesh_devices, named_shardings
 from shardwright.runtime.xla import compile_local
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from shardwright.frontends.placement import named_shardings
 from shardwright.mesh import axes_size
+from shardwright.runtime.placement import named_shardings
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["Stack", "stack_of"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.files import make_folder, read_file, write_file, write_files
+from shardwright.files import make_folder, read_file, write_file, write_files
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

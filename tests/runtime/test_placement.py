@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.placement import named_shardings
 from shardwright.frontends.specs import parse_spec
 from shardwright.mesh import Mesh
+from shardwright.runtime.placement import named_shardings
 from shardwright.sharding import TensorSharding
 from tests.frontends.devices import eight_devices
 from tests.frontends.test_specs import shardings
