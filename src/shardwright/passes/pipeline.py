@@ -20,7 +20,7 @@ from shardwright.ir.context import ir
 from shardwright.passes.options import options_text, parse_options
 from shardwright.passes.registry import Options, Pass, pass_named, passes
 from shardwright.passes.upstream import is_upstream, run_native
-from shardwright.scanner import place_of
+from shardwright.scanner import Scanner, place_of
 
 __all__ = ["PARSER", "Step", "parse_pipeline", "pipeline_text", "run_step", "steps_of"]
 
@@ -30,7 +30,6 @@ PARSER = "MLIR Textual PassPipeline Parser"
 _ROOT = "builtin.module"
 _ANY = "any"
 _DEEPEST = 32
-_WORD = re.compile(r"[^\s(){},]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +107,21 @@ def pipeline_text(steps: Iterable[Step]) -> str:
     return f"{_ROOT}({''.join(parts)}{')' * len(inside)}"
 
 
-class _Reader:
-    """Reads a pipeline, and knows where it is."""
+class _Reader(Scanner):
+    """Reads a pipeline; what is wrong stands at a position of the text."""
+
+    TOKEN = re.compile(r"\s*([^\s(){},]+|[(){},])")
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
+        super().__init__(text)
         self.closed = 0
         self.steps: list[Step] = []
 
     def read(self) -> tuple[Step, ...]:
         """All of the text."""
-        start = self._blank()
+        start = self._start()
         root = self._word()
-        if not root or not self._accept("(") or not self.text.rstrip().endswith(")"):
+        if not root or not self.accept("(") or not self.text.rstrip().endswith(")"):
             self._refuse(
                 "expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'", start
             )
@@ -129,34 +129,35 @@ class _Reader:
             self._refuse(
                 f"can't run '{root}' pass manager on '{_ROOT}' op", start, remedy=f"nest it: {_ROOT}({root}(…))"
             )
-        if self.text[self.at :].rstrip() != ")":
+        if self.text[self._behind() :].rstrip() != ")":
             self._passes((root,))
-            if self._blank() < len(self.text):
+            if self.peek():
                 self._refuse(
-                    "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline", self.at - 1
+                    "encountered extra closing ')' creating unbalanced parentheses while parsing pipeline",
+                    self._start() - 1,
                 )
         return tuple(self.steps)
 
     def _passes(self, anchors: tuple[str, ...]) -> None:
         """A list of passes, up to and with the parenthesis that closes it."""
-        start = self.at
+        start = self._behind()
         while True:
             self._pass(anchors)
-            if self._accept(")"):
+            if self.accept(")"):
                 self.closed = start
                 return
-            if self._accept(","):
+            if self.accept(","):
                 continue
-            if self._blank() == len(self.text):  # the last parenthesis was to close the whole, not that list
+            if not self.peek():  # the last parenthesis was to close the whole, not that list
                 self._refuse("encountered unbalanced parentheses while parsing pipeline", self.closed)
-            self._refuse("expected ',' after parsing pipeline")
+            self._refuse("expected ',' after parsing pipeline", self._start())
 
     def _pass(self, anchors: tuple[str, ...]) -> None:
-        start = self._blank()
+        start = self._start()
         name = self._word()
-        if self._accept("("):
+        if self.accept("("):
             if len(anchors) == _DEEPEST:
-                self._refuse(f"pipelines are nested more than {_DEEPEST} deep")
+                self._refuse(f"pipelines are nested more than {_DEEPEST} deep", self._behind())
             self._passes((*anchors, name or _ANY))
             return
         options = self._braces()
@@ -165,8 +166,7 @@ class _Reader:
         try:
             found = steps_of(name, options, anchors)
         except ShardingError as error:
-            said = error.diagnostic
-            self._refuse(said.message, start, cause=said.cause, remedy=said.remedy)
+            raise error.replaced(op="", location=place_of(self.text, start, PARSER)) from None
         entry = pass_named(name)
         for step in found:
             is_nested_alone = isinstance(entry, Pass) and step.anchors != anchors
@@ -183,35 +183,29 @@ class _Reader:
 
     def _braces(self) -> str:
         """What stands between `{` and its `}`, if it is next."""
-        if not self._accept("{"):
+        start, depth = self._start(), 1
+        if not self.accept("{"):
             return ""
-        start, depth = self.at, 1
-        while depth and self.at < len(self.text):
-            depth += {"{": 1, "}": -1}.get(self.text[self.at], 0)
+        while depth:
+            depth += {"{": 1, "}": -1}.get(self.peek(), 0)
+            if not self.peek():
+                self._refuse("missing closing '}' while processing pass options", start)
             self.at += 1
-        if depth:
-            self._refuse("missing closing '}' while processing pass options", start - 1)
-        return self.text[start : self.at - 1]
-
-    def _blank(self) -> int:
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-        return self.at
+        return self.text[start + 1 : self._behind() - 1]
 
     def _word(self) -> str:
-        found = _WORD.match(self.text, self._blank())
-        self.at = found.end() if found else self.at
-        return found[0] if found else ""
+        return "" if self.peek() in "(){}," else self.take()
 
-    def _accept(self, char: str) -> bool:
-        if not self.text.startswith(char, self._blank()):
-            return False
-        self.at += 1
-        return True
+    def _start(self) -> int:
+        """The position of the next token."""
+        return self.column() - 1
 
-    def _refuse(self, message: str, at: int | None = None, *, cause: str = "", remedy: str = "") -> NoReturn:
-        where = place_of(self.text, self.at if at is None else at, PARSER)
-        raise ShardingError(message, location=where, cause=cause, remedy=remedy)
+    def _behind(self) -> int:
+        """The position behind the last token taken."""
+        return self.column(self.at - 1) - 1 + len(self.tokens[self.at - 1])
+
+    def _refuse(self, message: str, at: int, *, remedy: str = "") -> NoReturn:
+        raise ShardingError(message, location=place_of(self.text, at, PARSER), remedy=remedy)
 
 
 def _runs_on(entry: Pass, anchors: Sequence[str]) -> bool:
