@@ -46,11 +46,6 @@ class Parser(AxisScanner):
         if begin < 0:
             self.refuse(f"expected {start!r}")
 
-    def enclosed_end(self) -> None:
-        """Nothing but the bracket of an enclosing attribute may follow."""
-        self.accept(">")
-        self.end()
-
     def located(self, error: ShardingError, at: int) -> ShardingError:
         """What is wrong with the thing that begins at the token numbered `at`, with its column."""
         said = error.diagnostic

@@ -8,8 +8,9 @@ A mesh that a sharding spells out instead of naming it is a `Mesh` without a nam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session, memoize
@@ -39,6 +40,7 @@ __all__ = [
     "print_shardings",
 ]
 
+_T = TypeVar("_T")
 _NAMED = re.compile(rf"(?:#sdy\.sharding)?<[ \t\r\n]*({SYMBOL})")
 """The beginning of a sharding that refers to its mesh."""
 
@@ -84,50 +86,41 @@ def parse_shardings(text: str, meshes: Mapping[str, Mesh]) -> tuple[TensorShardi
 
 def parse_axes(text: str, mesh: Mesh) -> Axes:
     """`{"x", "y":(1)2}`, or `#sdy<manual_axes{"x"}>`, as a list of axes."""
-    parser = Parser(text, {}, "{")
-    axes = parser.axes(mesh)
-    parser.enclosed_end()
-    return axes
+    return _enclosed(text, "{", lambda parser: parser.axes(mesh))
 
 
 def parse_axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
     """`[{"x"}, {}]`, or `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`, as axes per dimension."""
-    parser = Parser(text, {}, "[")
-    lists = parser.listed("[", "]", lambda: parser.axes(mesh))
-    parser.enclosed_end()
-    return tuple(lists)
+    return tuple(_enclosed(text, "[", lambda parser: parser.listed("[", "]", lambda: parser.axes(mesh))))
 
 
 def parse_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]:
     """`[{"x"}: 0->1]`, or `#sdy<all_to_all_param_list[…]>`, as `(axes, source, target)` triples."""
-    parser = Parser(text, {}, "[")
-    moves = parser.listed("[", "]", lambda: parser.move(mesh))
-    parser.enclosed_end()
-    return tuple(moves)
+    return tuple(_enclosed(text, "[", lambda parser: parser.listed("[", "]", lambda: parser.move(mesh))))
 
 
 def parse_move(text: str, mesh: Mesh) -> tuple[Axes, int, int]:
     """`#sdy<all_to_all_param{"x"}: 0->1>`, or what is within, as `(axes, source, target)`."""
-    parser = Parser(text, {}, "{")
-    move = parser.move(mesh)
-    parser.enclosed_end()
-    return move
+    return _enclosed(text, "{", lambda parser: parser.move(mesh))
 
 
 def parse_axis(text: str, mesh: Mesh) -> AxisRef:
     """`#sdy<axis_ref"x":(1)2>`, or what is within."""
-    parser = Parser(text, {}, '"')
-    axis = parser.axis(mesh)
-    parser.enclosed_end()
-    return axis
+    return _enclosed(text, '"', lambda parser: parser.axis(mesh))
 
 
 def parse_dimension(text: str, mesh: Mesh) -> DimSharding:
     """`#sdy<dimension_sharding{"x", ?}p1>`, or what is within."""
-    parser = Parser(text, {}, "{")
-    dimension = parser.dimension(mesh)
-    parser.enclosed_end()
-    return dimension
+    return _enclosed(text, "{", lambda parser: parser.dimension(mesh))
+
+
+def _enclosed(text: str, start: str, read: Callable[[Parser], _T]) -> _T:
+    """What `read` takes from the first `start` on; nothing but the bracket of an enclosing attribute may follow."""
+    parser = Parser(text, {}, start)
+    found = read(parser)
+    parser.accept(">")
+    parser.end()
+    return found
 
 
 def print_axis(axis: AxisRef, mesh: Mesh) -> str:
