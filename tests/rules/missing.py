@@ -19,8 +19,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, load_module
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.rules.local import local_factors
-from shardwright.rules.registry import rule_for
+from shardwright.rules.registry import local_factors, rule_for
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from tests.rules.corpus import Instance, instances, program
 from tests.rules.parts import Split, Tensor, inputs_of

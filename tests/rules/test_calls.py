@@ -12,8 +12,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.rules.custom_call import known_targets
 from shardwright.rules.fit import check_fit
-from shardwright.rules.local import local_factors
-from shardwright.rules.registry import rule_for
+from shardwright.rules.registry import local_factors, rule_for
 from tests.rules.corpus import Instance, program
 from tests.rules.parts import Split, inputs_of
 from tests.rules.programs import ops_of

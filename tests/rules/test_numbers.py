@@ -10,8 +10,7 @@ import pytest
 
 import tests.rules.corpus_more  # noqa: F401  (registers makers)
 from shardwright.ir.signature import Signature
-from shardwright.rules.local import local_factors
-from shardwright.rules.registry import rule_for
+from shardwright.rules.registry import local_factors, rule_for
 from tests.rules.corpus import MAKERS, Instance, instances, program
 from tests.rules.parts import Split, inputs_of
 from tests.rules.programs import ops_of

@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from shardwright.ir.callees import called_by
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, RuleBuilder
 from shardwright.rules.facts import Flow, OpFacts, declare
-from shardwright.rules.registry import sharding_rule
-from shardwright.rules.rule import ShardingRule
+from shardwright.rules.registry import FactorsOf, sharding_rule
+from shardwright.rules.rule import ShardingRule, factors_in
 
-__all__ = ["known_targets"]
+__all__ = ["is_splittable_call", "known_targets"]
 
 declare(["stablehlo.custom_call @MoveToDevice", "stablehlo.custom_call @MoveToHost"], OpFacts(flow=Flow.PASS_THROUGH))
 
 TargetRule = Callable[[Signature], ShardingRule | None]
 
-_targets: dict[str, TargetRule] = {}
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What is known of the calls of a target.
+
+    Attributes:
+        rule: Their rule.
+        local: As of `sharding_rule`.
+        splittable: Whether their work on a shard is the same call on the shard.
+        compares: Whether that is so of a call of a function, too, because it compares two elements.
+    """
+
+    rule: TargetRule
+    local: FactorsOf | None
+    splittable: bool
+    compares: bool
+
+
+_targets: dict[str, _Target] = {}
 
 _MATRIX = 0
 _VECTOR = -1
@@ -28,19 +48,42 @@ def known_targets() -> tuple[str, ...]:
     return tuple(_targets)
 
 
-@sharding_rule("stablehlo.custom_call", facts=OpFacts(sums=True, typed=True))
+def is_splittable_call(signature: Signature) -> bool:
+    """Whether a custom call can be made on shards; one that calls functions on those that see single elements only."""
+    target = _targets.get(signature.get("call_target_name", ""))
+    return target is not None and (target.compares or (target.splittable and not called_by(signature)))
+
+
+def _local(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    local = _targets[signature.get("call_target_name")].local
+    return rule.pass_through if local is None else local(signature, rule)
+
+
+@sharding_rule("stablehlo.custom_call", facts=OpFacts(sums=True, typed=True), local=_local)
 def _custom_call(signature: Signature) -> ShardingRule | None:
     """No rule either for a call whose operands and results are not those that its target has: nobody checks them."""
-    rule = _targets.get(signature.get("call_target_name", ""))
-    return rule(signature) if rule else None
+    target = _targets.get(signature.get("call_target_name", ""))
+    return target.rule(signature) if target else None
 
 
-def _target(*names: str) -> Callable[[TargetRule], TargetRule]:
+def _target(
+    *names: str, local: FactorsOf | None = None, splittable: bool = False, compares: bool = False
+) -> Callable[[TargetRule], TargetRule]:
     def register(function: TargetRule) -> TargetRule:
-        _targets.update(dict.fromkeys(names, function))
+        _targets.update(dict.fromkeys(names, _Target(function, local, splittable, compares)))
         return function
 
     return register
+
+
+def _in_batch(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    return factors_in(rule.results[0][:-2])
+
+
+def _uncut(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """Of a selection along a dimension that only `backend_config` tells, unless it is the one that becomes smaller."""
+    source, target = signature.operands[0].dims, signature.results[0].dims
+    return factors_in(rule.results[0]) if source != target else frozenset()
 
 
 def _is_of(signature: Signature, operands: tuple[int, ...], results: tuple[int, ...]) -> bool:
@@ -50,26 +93,20 @@ def _is_of(signature: Signature, operands: tuple[int, ...], results: tuple[int, 
     return rank >= 2 and found == [list(operands), list(results)]
 
 
+_MOVING = ("MultiPad", "MultiRotate", "MultiSlice", "RotateRight", "Wrap")
+"""Calls that shift along the dimension that their `backend_config` tells."""
+
+
+@_target("InspectSharding", "X64Combine", "X64SplitHigh", "X64SplitLow")
+@_target(*(f"_SPMDInternalOp_{name}" for name in _MOVING), local=lambda signature, rule: frozenset())
 @_target(
     "Cholesky",
     "CompactWyHelper",
-    "InspectSharding",
     "InvertDiagBlocksLowerTriangular",
     "InvertDiagBlocksUpperTriangular",
-    "LayoutConstraint",
-    "MoveToDevice",
-    "MoveToHost",
-    "X64Combine",
-    "X64SplitHigh",
-    "X64SplitLow",
-    "_SPMDInternalOp_MultiPad",
-    "_SPMDInternalOp_MultiRotate",
-    "_SPMDInternalOp_MultiSlice",
-    "_SPMDInternalOp_RotateRight",
-    "_SPMDInternalOp_Wrap",
-    "annotate_device_placement",
-    "mhlo.erf",
+    local=_in_batch,
 )
+@_target("LayoutConstraint", "MoveToDevice", "MoveToHost", "annotate_device_placement", "mhlo.erf", splittable=True)
 def _same_shape(signature: Signature) -> ShardingRule | None:
     """One factor per dimension of the first result, in every tensor as far as it has dimensions."""
     if not signature.operands or not signature.results:
@@ -82,7 +119,7 @@ def _same_shape(signature: Signature) -> ShardingRule | None:
     return builder.build()
 
 
-@_target("Eigh")
+@_target("Eigh", local=_in_batch)
 def _eigh(signature: Signature) -> ShardingRule | None:
     """Matrices → eigenvectors, eigenvalues (one per column)."""
     if not _is_of(signature, (_MATRIX,), (_MATRIX, _VECTOR)):
@@ -141,7 +178,12 @@ def _is_selection(signature: Signature) -> bool:
     return {0, rank} >= {*sides[0]} and {rank} == {*sides[1]}
 
 
-@_target("mhlo.topk")
+def _unsorted(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """What is selected along the last dimension comes out in order, also where all of it is."""
+    return factors_in(rule.operands[0][:-1])
+
+
+@_target("mhlo.topk", local=_unsorted, splittable=True)
 def _top_k(signature: Signature) -> ShardingRule | None:
     """Where only some elements are kept, the dimension is whole."""
     if not _is_selection(signature):
@@ -154,7 +196,8 @@ def _top_k(signature: Signature) -> ShardingRule | None:
     return builder.build()
 
 
-@_target("ApproxTopK", "PartialReduce")
+@_target("PartialReduce", local=_uncut)
+@_target("ApproxTopK", local=_uncut, splittable=True, compares=True)
 def _approx_top_k(signature: Signature) -> ShardingRule | None:
     """Values, their positions, and scalars → kept values and positions. A cut dimension is not connected."""
     if not _is_selection(signature):

@@ -16,7 +16,7 @@ from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, REDUCTION, Kind, RuleBuilder
 from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
-from shardwright.rules.rule import ShardingRule
+from shardwright.rules.rule import ShardingRule, factors_in
 
 __all__ = ["IndexFactor", "IndexNumbers", "gather_factors", "index_factors", "scatter_factors"]
 
@@ -131,7 +131,11 @@ def _add_gather_factor(builder: RuleBuilder, found: IndexFactor) -> None:
     builder.factor(found.size, [found.input, found.indices], [found.slices], kind, blocked=blocked)
 
 
-@sharding_rule("stablehlo.scatter", facts=OpFacts(sums=True, in_place=True))
+@sharding_rule(
+    "stablehlo.scatter",
+    facts=OpFacts(sums=True, in_place=True),
+    local=lambda signature, rule: factors_in(rule.operands[-1]),
+)
 def _scatter(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     position = _position_kind(signature)

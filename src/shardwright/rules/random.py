@@ -18,7 +18,11 @@ declare(
 )
 
 
-@sharding_rule("stablehlo.rng_bit_generator", facts=OpFacts(exact=True, typed=True))
+@sharding_rule(
+    "stablehlo.rng_bit_generator",
+    facts=OpFacts(exact=True, typed=True),
+    local=lambda signature, rule: frozenset(),
+)
 def _rng_bit_generator(signature: Signature) -> ShardingRule:
     """State → new state, bits."""
     builder = RuleBuilder(signature)

@@ -25,9 +25,11 @@ from shardwright.rules.text import ATTRIBUTE, parse_rule
 
 __all__ = [
     "beyond_shardy",
+    "FactorsOf",
     "forget_rule",
     "is_given",
     "known_rule",
+    "local_factors",
     "registered_ops",
     "rule",
     "rule_for",
@@ -36,18 +38,21 @@ __all__ = [
 
 RuleFunction = Callable[[Signature], ShardingRule | None]
 UserFunction = Callable[[Signature], ShardingRule | str | None]
+FactorsOf = Callable[[Signature, ShardingRule], frozenset[int]]
+"""Some of the factors of an op's rule."""
 Function = TypeVar("Function", bound=RuleFunction)
 Given = TypeVar("Given", bound=UserFunction)
 
 _CUSTOM_CALL = "stablehlo.custom_call"
 
 _rules: dict[str, RuleFunction] = {}
+_local: dict[str, FactorsOf] = {}
 _given: dict[str, RuleFunction] = {}
 _beyond: set[str] = set()
 
 
 def sharding_rule(
-    *names: str, beyond_shardy: bool = False, facts: OpFacts | None = None
+    *names: str, beyond_shardy: bool = False, facts: OpFacts | None = None, local: FactorsOf | None = None
 ) -> Callable[[Function], Function]:
     """Register a function from signature to rule for the ops called `names`. It returns `None` where no rule holds.
 
@@ -55,11 +60,16 @@ def sharding_rule(
         names: The ops.
         beyond_shardy: Whether the C++ Shardy has no rule for them, so that comparisons leave them out.
         facts: What else they are.
+        local: The pass-through factors that the op can be split along without talking to other devices, where not all
+            are. Some rules let shardings pass along a dimension that the op cannot be computed in parts of: the part of
+            a `dynamic_update_slice` that lies in one shard depends on where the update goes.
     """
 
     def register(function: Function) -> Function:
         for name in names:
             _rules[name] = function
+            if local is not None:
+                _local[name] = local
         if beyond_shardy:
             _beyond.update(names)
         if facts is not None:
@@ -185,6 +195,20 @@ def rule_for(signature: Signature) -> ShardingRule | None:
 def known_rule(signature: Signature) -> ShardingRule | None:
     """The rule that an op has by its meaning, whatever the program or a user says."""
     return _rules.get(signature.name, interface_rule)(signature)
+
+
+@memoize
+def local_factors(signature: Signature) -> frozenset[int]:
+    """The factors of the op's known rule along which each shard of the results needs only that shard of the operands.
+
+    Empty for an op without such a rule. `tests/rules/test_numbers.py` checks this by computing. Rules that a user or
+    the program gives are not asked: see `given`.
+    """
+    rule = known_rule(signature)
+    if rule is None:
+        return frozenset()
+    local = _local.get(signature.name)
+    return rule.pass_through if local is None else rule.pass_through & local(signature, rule)
 
 
 def is_given(signature: Signature) -> bool:

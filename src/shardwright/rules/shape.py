@@ -9,7 +9,7 @@ from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, RuleBuilder
 from shardwright.rules.facts import MOVES, Flow, OpFacts, declare
 from shardwright.rules.registry import sharding_rule
-from shardwright.rules.rule import ShardingRule
+from shardwright.rules.rule import ShardingRule, factors_in
 
 __all__ = ["reshape_factors"]
 
@@ -69,7 +69,9 @@ def _bitcast_convert(signature: Signature) -> ShardingRule:
 
 
 @sharding_rule(
-    "stablehlo.reshape", facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH, shares_buffer=True, preserves_constants=True)
+    "stablehlo.reshape",
+    facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH, shares_buffer=True, preserves_constants=True),
+    local=lambda signature, rule: factors_in(rule.operands[0]) & factors_in(rule.results[0]),
 )
 def _reshape(signature: Signature) -> ShardingRule | None:
     """No rule for tensors without elements: nothing is won by splitting them."""

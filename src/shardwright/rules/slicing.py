@@ -8,7 +8,7 @@ from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, Kind, RuleBuilder
 from shardwright.rules.facts import ALL, MOVES, Flow, OpFacts
 from shardwright.rules.registry import sharding_rule
-from shardwright.rules.rule import ShardingRule
+from shardwright.rules.rule import ShardingRule, factors_in
 
 __all__: list[str] = []
 
@@ -21,7 +21,14 @@ def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]
     return tuple(dim for dim, sizes in enumerate(zip(before, after, strict=True)) if sizes[0] != sizes[1])
 
 
-@sharding_rule("stablehlo.pad", facts=OpFacts(exact=True))
+def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """A dimension padded here and cut there may keep its size and still shift."""
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    edges = zip(*(signature.get(name) for name in names), strict=True)
+    return factors_in(tuple(dim for dim, pads in zip(rule.operands[0], edges, strict=True) if not any(pads)))
+
+
+@sharding_rule("stablehlo.pad", facts=OpFacts(exact=True), local=_unpadded)
 @sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(preserves_constants=True))
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
@@ -56,7 +63,11 @@ def _dynamic_slice(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.dynamic_update_slice", facts=OpFacts(exact=True, in_place=True, flow=Flow.DYNAMIC_SLICE))
+@sharding_rule(
+    "stablehlo.dynamic_update_slice",
+    facts=OpFacts(exact=True, in_place=True, flow=Flow.DYNAMIC_SLICE),
+    local=lambda signature, rule: factors_in(rule.operands[1]),
+)
 def _dynamic_update_slice(signature: Signature) -> ShardingRule:
     """Where the update is smaller than the operand, it is whole; operand and result may be split alike."""
     operand, update = signature.operands[0].dims, signature.operands[1].dims

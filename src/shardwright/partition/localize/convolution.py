@@ -13,12 +13,28 @@ from shardwright.partition.localize.checks import is_split, require_partial
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.registry import Shardings, localizer, rebuild
+from shardwright.rules.convolution import convolution_dims
+from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
 
 
-@localizer("stablehlo.convolution")
+def _outside_windows(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
+    """Windows reach into neighbouring shards. With feature or batch groups only a plain batch stays split: the group
+    counts are attributes of the whole.
+    """
+    dims = convolution_dims(signature.text("dimension_numbers") or "")
+    if signature.get("batch_group_count", 1) > 1:
+        return frozenset()
+    batch = frozenset(rule.operands[0][dims.lhs_batch]) & frozenset(rule.results[0][dims.out_batch])
+    if signature.get("feature_group_count", 1) > 1:
+        return splittable & batch
+    inputs, outputs = rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature]
+    return splittable & (batch | set(inputs) | set(outputs))
+
+
+@localizer("stablehlo.convolution", covered=_outside_windows)
 def _convolution(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:

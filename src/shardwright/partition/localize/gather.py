@@ -20,12 +20,24 @@ from shardwright.partition.localize.indices import all_inside, index_space, requ
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
 
 
-@localizer("stablehlo.gather")
+def _single_rows(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
+    """A masked lookup fetches single rows: indexed operand dimensions with wider slices are not split."""
+    numbers = signature.get("dimension_numbers", {})
+    sizes = signature.get("slice_sizes", ())
+    wide: set[int] = set()
+    for dim in numbers.get("start_index_map", ()):
+        if sizes[dim] != 1 and sizes[dim] != signature.operands[0].dims[dim]:
+            wide |= set(rule.operands[0][dim])
+    return splittable - wide
+
+
+@localizer("stablehlo.gather", covered=_single_rows)
 def _gather(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:

@@ -15,10 +15,11 @@ from typing import TypeAlias
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.local import Local, local_type
+from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Localizer", "Shardings", "localize_op", "localizer", "rebuild", "local_signature"]
+__all__ = ["Localizer", "Shardings", "covered_factors", "localize_op", "localizer", "rebuild", "local_signature"]
 
 Shardings: TypeAlias = tuple[TensorSharding, ...]
 """A sharding per operand or result; a value that is not a tensor has one of no dimensions."""
@@ -26,18 +27,33 @@ Shardings: TypeAlias = tuple[TensorSharding, ...]
 Localizer: TypeAlias = Callable[[Local, Signature, Sequence[int], Shardings, Shardings], tuple[int, ...]]
 """`(builder, global signature, local operands, operand shardings, result shardings) -> local results`."""
 
+Covered: TypeAlias = Callable[[Signature, ShardingRule, frozenset[int]], frozenset[int]]
+"""`(global signature, its rule, factors that it can be split along) -> those that its local form covers`."""
+
 _LOCALIZERS: dict[str, Localizer] = {}
+_COVERED: dict[str, Covered] = {}
 
 
-def localizer(*names: str) -> Callable[[Localizer], Localizer]:
-    """Register a function as the localizer of the ops called `names`."""
+def localizer(*names: str, covered: Covered | None = None) -> Callable[[Localizer], Localizer]:
+    """Register a function as the localizer of the ops called `names`.
+
+    `covered` gives the factors along which it can write parts, where these are more or fewer than the op's own.
+    """
 
     def register(function: Localizer) -> Localizer:
         for name in names:
             _LOCALIZERS[name] = function
+            if covered is not None:
+                _COVERED[name] = covered
         return function
 
     return register
+
+
+def covered_factors(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
+    """The factors along which there is a local form of an op, which by itself can be split along some of its rule."""
+    covered = _COVERED.get(signature.name)
+    return splittable if covered is None else covered(signature, rule, splittable)
 
 
 @memoize

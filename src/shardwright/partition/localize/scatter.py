@@ -24,7 +24,8 @@ __all__: list[str] = []
 _Numbers = dict[str, tuple[int, ...]]
 
 
-@localizer("stablehlo.scatter")
+# It works out itself which part of an update falls into a shard.
+@localizer("stablehlo.scatter", covered=lambda signature, rule, splittable: splittable | rule.pass_through)
 def _scatter(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:

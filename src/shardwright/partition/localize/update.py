@@ -25,7 +25,8 @@ from shardwright.sharding import TensorSharding
 __all__: list[str] = []
 
 
-@localizer("stablehlo.dynamic_update_slice")
+# It works out itself which part of an update falls into a shard.
+@localizer("stablehlo.dynamic_update_slice", covered=lambda signature, rule, splittable: splittable | rule.pass_through)
 def _dynamic_update_slice(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
