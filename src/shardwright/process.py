@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import subprocess
 
 __all__ = [
+    "DEFAULT_TIMEOUT",
     "children",
     "finish_output",
     "forget",
@@ -33,6 +34,9 @@ __all__ = [
     "unfinished",
     "write_descriptor",
 ]
+
+DEFAULT_TIMEOUT = 600.0
+"""Seconds after which a process that runs a program for this one is given up."""
 
 children: set[int] = set()
 """The processes that work for this one, which end with it."""

@@ -12,8 +12,7 @@ import pytest
 
 import shardwright as sw
 from shardwright.notation.conversion import convert_module
-from shardwright.program import Program, from_jax, load
-from shardwright.program.spmd import Spmd
+from shardwright.program import Program, Spmd, from_jax, load
 from shardwright.rules.registry import forget_rule, rule
 
 X = jax.ShapeDtypeStruct((16, 256), jnp.float32)

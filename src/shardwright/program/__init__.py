@@ -17,9 +17,7 @@ from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
     from shardwright.program.per_device import PerDevice
-    from shardwright.program.plan import Plan
-    from shardwright.program.program import Program, from_jax, load
-    from shardwright.program.spmd import Spmd
+    from shardwright.program.program import Plan, Program, Spmd, from_jax, load
 
 __all__ = [
     "PerDevice",
@@ -32,11 +30,11 @@ __all__ = [
 
 _HOMES = {
     "PerDevice": "shardwright.program.per_device:PerDevice",
-    "Plan": "shardwright.program.plan:Plan",
+    "Plan": "shardwright.program.program:Plan",
     "Program": "shardwright.program.program:Program",
     "from_jax": "shardwright.program.program:from_jax",
     "load": "shardwright.program.program:load",
-    "Spmd": "shardwright.program.spmd:Spmd",
+    "Spmd": "shardwright.program.program:Spmd",
 }
 """Name → where it is defined: loaded when it is asked for."""
 

@@ -23,10 +23,11 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.partition.processes import stacked
+from shardwright.process import DEFAULT_TIMEOUT
 from shardwright.program.local import LocalValue
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
-from shardwright.runtime.execute import DEFAULT_TIMEOUT, execute_local
+from shardwright.runtime.execute import execute_local
 from shardwright.runtime.inputs import make_inputs
 from shardwright.sharding import TensorSharding
 

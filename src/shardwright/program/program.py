@@ -1,6 +1,8 @@
-"""A tensor program, and the ways to get one.
+"""A tensor program, the ways to get one, and the ways from it to its plan, on to its partitioned program, and back.
 
-What propagates and what comes next is loaded when asked for: to read a program takes neither.
+Each of the three knows the others, and so they are here together; what there is to know of a plan and of a partitioned
+program by themselves is below, in `planned` and `partitioned`. What propagates and what partitions is loaded when asked
+for: to read a program takes neither.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
@@ -18,16 +21,17 @@ from shardwright.frontends.meshes import mesh_of
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
+from shardwright.program.partitioned import Partitioned
+from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
 from shardwright.stage import Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
     from shardwright.program.per_device import PerDevice
-    from shardwright.program.plan import Plan
     from shardwright.runtime.call import Call
 
-__all__ = ["EXAMPLE", "MeshLike", "Program", "from_jax", "load"]
+__all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Spmd", "from_jax", "load"]
 
 MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
 """A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
@@ -104,7 +108,6 @@ class Program:
             >>> plan.shardings["result0"]
             [{data}, {model}]
         """
-        from shardwright.program.plan import Plan
         from shardwright.propagation import propagate
 
         self.check_shardable()
@@ -164,6 +167,81 @@ class Program:
     def plan(self, strategy: str = DEFAULT_STRATEGY, conservative: bool = False) -> Plan:
         """Complete the shardings of a program that brings its mesh and annotations with it. See `shard`."""
         return self.shard(strategy=strategy, conservative=conservative)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Planned):
+    """A program with a sharding for every tensor.
+
+    The record that `explain` makes is kept beside these; a pickle is without, and it is made anew (see `Value`).
+
+    Attributes:
+        source: The program as it was read.
+        call: How the function is called that it came from.
+        annotated: The program with the shardings that users gave, and no others.
+        graph: The program with all shardings.
+        clock: What its stages took.
+        strategy: How it was propagated.
+        conservative: Whether only whole axes flowed.
+    """
+
+    @cached_property
+    def program(self) -> Program:
+        """What it was made from."""
+        return Program(self.source, self.call, self.clock.before("propagate"))
+
+    def partition(self) -> Spmd:
+        """Make every communication explicit and write the program of one device.
+
+        Raises:
+            ShardingError: an op that has no meaning on several devices, at its source line.
+        """
+        from shardwright.partition import boundary_notes, localize, materialize
+
+        clock = self.clock.branch()
+        with clock.stage("materialize"):
+            explicit = materialize(self.graph)
+        with clock.stage("localize"):
+            local = localize(explicit.graph)
+        notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
+        return Spmd(
+            self.source,
+            self.call,
+            self.annotated,
+            self.graph,
+            explicit.graph,
+            local,
+            notes,
+            clock,
+            self.strategy,
+            self.conservative,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Spmd(Partitioned):
+    """A program that every device of a mesh runs on its own shards.
+
+    What is computed from these is kept beside them; a pickle is without (see `Value`).
+
+    Attributes:
+        source: The program as it was read.
+        call: How the function is called that it came from.
+        annotated: The program with the shardings that users gave, and no others.
+        propagated: The program with all shardings.
+        explicit: The program at global shapes with every communication written.
+        local: The program of one device.
+        notes: What a user may want to know of how ops were split, with their source lines.
+        clock: What its stages took.
+        strategy: How it was propagated.
+        conservative: Whether only whole axes flowed.
+    """
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What it was made from."""
+        clock = self.clock.before("materialize")
+        return Plan(self.source, self.call, self.annotated, self.propagated, clock, self.strategy, self.conservative)
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Program:

@@ -15,7 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.memo import current_session
 from shardwright.mesh import Mesh
-from shardwright.process import python_child, remove_folder, unfinished
+from shardwright.process import DEFAULT_TIMEOUT, python_child, remove_folder, unfinished
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
 from shardwright.sharding import TensorSharding
@@ -30,9 +30,6 @@ __all__ = [
     "try_first",
     "try_jobs",
 ]
-
-DEFAULT_TIMEOUT = 600.0
-"""Seconds after which a worker is given up."""
 
 _STDERR_LINES = 12
 _OTHER_FOLDER = "make room there, or set TMPDIR to a folder that exists, can be written and has room"

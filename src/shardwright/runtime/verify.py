@@ -17,9 +17,10 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
+from shardwright.process import DEFAULT_TIMEOUT
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.compare import OutputDifference, Tolerance, compare_output
-from shardwright.runtime.execute import DEFAULT_TIMEOUT, Execution, Job, try_jobs
+from shardwright.runtime.execute import Execution, Job, try_jobs
 from shardwright.runtime.reference import Reference
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.runtime.wide import widen

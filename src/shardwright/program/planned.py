@@ -1,6 +1,6 @@
-"""A program with a sharding for every tensor.
+"""What there is to know of a program with a sharding for every tensor.
 
-What explains and what comes next is loaded when asked for: to see where axes go takes neither.
+What explains is loaded when asked for: to see where axes go does without.
 """
 
 from __future__ import annotations
@@ -29,29 +29,15 @@ if TYPE_CHECKING:
     from jax.sharding import NamedSharding
 
     from shardwright.partition import Note
-    from shardwright.program.program import Program
-    from shardwright.program.spmd import Spmd
     from shardwright.propagation import Dropped, Explanations, History, Recording
     from shardwright.runtime.call import Call
 
-__all__ = ["Plan"]
+__all__ = ["Planned"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan(Value):
-    """A program with a sharding for every tensor.
-
-    The record that `explain` makes is kept beside these; a pickle is without, and it is made anew (see `Value`).
-
-    Attributes:
-        source: The program as it was read.
-        call: How the function is called that it came from.
-        annotated: The program with the shardings that users gave, and no others.
-        graph: The program with all shardings.
-        clock: What its stages took.
-        strategy: How it was propagated.
-        conservative: Whether only whole axes flowed.
-    """
+class Planned(Value):
+    """What a `Plan` is, but for the ways back to its program and on from it; see there for what it holds."""
 
     source: Source
     call: Call | None
@@ -64,13 +50,6 @@ class Plan(Value):
     def __repr__(self) -> str:
         """`Plan(step.mlir, Mesh(data=2, model=4))`."""
         return f"Plan({self.source.name}, {self.mesh!r})"
-
-    @cached_property
-    def program(self) -> Program:
-        """What it was made from."""
-        from shardwright.program.program import Program
-
-        return Program(self.source, self.call, self.clock.before("propagate"))
 
     @property
     def mesh(self) -> Mesh:
@@ -218,34 +197,6 @@ class Plan(Value):
         from shardwright.propagation import History
 
         return History(self._recording, self.graph)
-
-    def partition(self) -> Spmd:
-        """Make every communication explicit and write the program of one device.
-
-        Raises:
-            ShardingError: an op that has no meaning on several devices, at its source line.
-        """
-        from shardwright.partition import boundary_notes, localize, materialize
-        from shardwright.program.spmd import Spmd
-
-        clock = self.clock.branch()
-        with clock.stage("materialize"):
-            explicit = materialize(self.graph)
-        with clock.stage("localize"):
-            local = localize(explicit.graph)
-        notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
-        return Spmd(
-            self.source,
-            self.call,
-            self.annotated,
-            self.graph,
-            explicit.graph,
-            local,
-            notes,
-            clock,
-            self.strategy,
-            self.conservative,
-        )
 
     def module(self) -> str:
         """The program with all shardings, as MLIR text."""

@@ -1,11 +1,13 @@
-"""The program that every device of a mesh runs."""
+"""What there is to know and to do of the program that every device of a mesh runs.
+
+What analyses and what runs it is loaded when asked for.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,55 +17,33 @@ from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.files import write_file
 from shardwright.frontends.load import Source
-from shardwright.frontends.reference import unsharded_text
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.partition import Note
+from shardwright.process import DEFAULT_TIMEOUT
 from shardwright.program.local import LocalValue
-from shardwright.program.plan import Plan
 from shardwright.propagation import DEFAULT_STRATEGY
-from shardwright.runtime.annotated import annotated, needs_devices
-from shardwright.runtime.arrays import Array
-from shardwright.runtime.callbacks import check_callbacks
-from shardwright.runtime.compare import Tolerance
-from shardwright.runtime.domains import domains
-from shardwright.runtime.execute import DEFAULT_TIMEOUT
-from shardwright.runtime.inputs import RUNGS, make_inputs
-from shardwright.runtime.unsharded import unsharded
-from shardwright.runtime.verify import Verification, verify
 from shardwright.sharding import TensorSharding
 from shardwright.stage import STAGES
 from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
+    from shardwright.partition import Note
+    from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import Call
+    from shardwright.runtime.compare import Tolerance
     from shardwright.runtime.compiled import Compiled
+    from shardwright.runtime.verify import Verification
 
-__all__ = ["Spmd"]
+__all__ = ["Partitioned"]
 
 Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 """Arrays by argument name, or the positional arguments of the function."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Spmd(LocalValue):
-    """A program that every device of a mesh runs on its own shards.
-
-    What is computed from these is kept beside them; a pickle is without (see `Value`).
-
-    Attributes:
-        source: The program as it was read.
-        call: How the function is called that it came from.
-        annotated: The program with the shardings that users gave, and no others.
-        propagated: The program with all shardings.
-        explicit: The program at global shapes with every communication written.
-        local: The program of one device.
-        notes: What a user may want to know of how ops were split, with their source lines.
-        clock: What its stages took.
-        strategy: How it was propagated.
-        conservative: Whether only whole axes flowed.
-    """
+class Partitioned(LocalValue):
+    """What an `Spmd` program is, but for the way back to its plan; see there for what it holds."""
 
     source: Source
     call: Call | None
@@ -84,12 +64,6 @@ class Spmd(LocalValue):
     def mesh(self) -> Mesh:
         """The devices."""
         return self.propagated.mesh
-
-    @cached_property
-    def plan(self) -> Plan:
-        """What it was made from."""
-        clock = self.clock.before("materialize")
-        return Plan(self.source, self.call, self.annotated, self.propagated, clock, self.strategy, self.conservative)
 
     def module(self, stage: str = "local") -> str:
         """The module of a stage as MLIR text: `propagated`, `explicit` or `local`.
@@ -158,6 +132,9 @@ class Spmd(LocalValue):
         return {**{name: value for name, value in known.items() if numbers[name] not in own}, **own}
 
     def _inputs(self, given: Mapping[str, Any], seed: int, rung: int) -> list[Array]:
+        from shardwright.runtime.domains import domains
+        from shardwright.runtime.inputs import make_inputs
+
         graph = self.source.graph
         types, attributes = graph.arguments, graph.main.argument_attributes
         return make_inputs(
@@ -189,6 +166,10 @@ class Spmd(LocalValue):
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run or takes too long.
         """
+        from shardwright.runtime.callbacks import check_callbacks
+        from shardwright.runtime.compare import Tolerance
+        from shardwright.runtime.inputs import RUNGS
+
         check_callbacks(self.annotated)
         check_callbacks(self.local)
         given = self._given(inputs)
@@ -206,6 +187,11 @@ class Spmd(LocalValue):
         self, given: Mapping[str, Any], seed: int, rung: int, tolerance: Tolerance | None, timeout: float
     ) -> Verification:
         """Run and compare on the inputs of a rung of `RUNGS`."""
+        from shardwright.frontends.reference import unsharded_text
+        from shardwright.runtime.annotated import annotated, needs_devices
+        from shardwright.runtime.unsharded import unsharded
+        from shardwright.runtime.verify import verify
+
         with self.clock.stage("inputs"):
             arrays = self._inputs(given, seed, rung)
         source, ins, outs = self.source, self.in_shardings, self.out_shardings
@@ -242,9 +228,10 @@ class Spmd(LocalValue):
             ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls back into
                 Python, or one that ends the process on trial.
         """
-        check_callbacks(self.local)
+        from shardwright.runtime.callbacks import check_callbacks
         from shardwright.runtime.compiled import compile_program  # imports jax, which most commands do without
 
+        check_callbacks(self.local)
         graph = self.source.graph
         with self.clock.stage("compile"):
             return compile_program(
