@@ -1,9 +1,16 @@
 """Checks that imports only go downward, and that private jaxlib modules stay behind their doors.
 
 The package is a house of rooms (a module or a package directly under `src/shardwright`), one above the
-other. A room imports only from the rooms below it, wherever in a file the import stands: at the top, inside
-a function, under `TYPE_CHECKING`, or in a string `module:name`, which says where something is that is loaded
-when it is used. Run as `python tools/floors.py [PACKAGE_FOLDER]`.
+other. A room imports only from the rooms below it, and within rooms too no file needs itself: imports run
+in no circle, and where a room has an order of its own (`ORDERS`), they follow it.
+
+An import counts wherever in a file it stands: at the top, inside a function, under `TYPE_CHECKING`, or in a
+string `module:name`, which says where something is that is loaded when it is used. Each of them is a file
+that one has to know in order to understand, change or test this one; when it is loaded makes no difference.
+An import counts for the file it names, `b.py` or else `a/__init__.py` for `from a import b`. That Python runs
+`a/__init__.py` first for any file in `a` does not count: it is the roof of its folder, and may name all of it.
+
+Run as `python tools/floors.py [PACKAGE_FOLDER]`.
 """
 
 from __future__ import annotations
@@ -12,6 +19,8 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 FLOORS = (  # ground first
@@ -21,6 +30,32 @@ FLOORS = (  # ground first
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 
+# Within rooms, ground first: files, or folders for all of theirs. None of them leads to one that stands after it,
+# through whatever files of the room; of files that are not named nothing is asked but that they are in no circle.
+ORDERS = {
+    "ir": ("ops", "types", "signature", "context", "graph", "write", "read", "fragments_read"),
+    "notation": ("scan", "notation", "registry", "carriers", "module_notations", "conversion"),
+    "notation/forms": ("form", "kinds", "assembly", "read", "texts"),
+    "notation/hlo": ("tiles", "model", "text", "sharding", "mesh", "sites", "components", "importer", "modules"),
+    "notation/rfc": ("sharding", "layouts", "mesh", "reading", "writing", "exporter", "modules"),
+    "notation/sdy": ("names", "parser", "sharding", "verify", "modules"),
+    "notation/shard": ("sharding", "read", "importer", "exporter", "modules"),
+    "rules": ("rule", "builder", "registry", "families", "traits"),
+    "reshard": ("steps", "search", "problem", "plan"),
+    "propagation": ("working", "projection", "step", "engine", "propagator", "pipeline", "explain"),
+    "partition": ("localize", "splits", "assign", "materialize"),
+    "partition/localize": ("local", "registry", "indices", "program"),
+    "partition/processes": ("call", "registry", "program"),
+    "analysis": ("groups", "scalars", "loops", "traffic"),
+    "runtime": ("arrays", "jobs", "xla", "execute", "verify"),
+    "frontends": ("meshes", "specs", "load", "jax"),
+    "passes": ("registry", "options", "pipeline", "__init__", "all"),
+    "program": ("value", "local", "planned", "partitioned", "program"),
+    "report": ("layout", "grid", "show", "notebook"),
+    "cli": ("given", "programs", "command"),
+    "opt": ("flags", "reading", "driver", "command"),
+}
+
 # The files that may touch what jax and jaxlib do not promise to keep.
 DOORS = ("ir/context.py", "runtime/xla.py")
 PRIVATE = ("jaxlib", "jax._src", "jax.interpreters", "jax.lib", "jax.extend")
@@ -28,6 +63,7 @@ PRIVATE = ("jaxlib", "jax._src", "jax.interpreters", "jax.lib", "jax.extend")
 HOME = re.compile(r"[a-z_]\w*(?:\.\w+)+:\w+", re.ASCII)  # what `shardwright.lazy` loads
 
 Import = tuple[int, str]  # line, dotted name of what is imported
+Graph = dict[Path, dict[Path, int]]  # file → the files that it imports, each with the line of the first import
 
 
 def is_within(name: str, module: str) -> bool:
@@ -102,6 +138,85 @@ def check_file(path: Path, root: Path, rooms: set[str]) -> Iterator[str]:
             yield f"{path}:{line}: room '{own_room}' imports from room '{room}' above it"
 
 
+def file_of(name: str, root: Path) -> Path | None:
+    """The file below `root` that a dotted name of the package leads to, the innermost module in it, if it is there."""
+    parts = name.split(".")[1:]
+    for end in range(len(parts), 0, -1):
+        module = Path(*parts[:end])
+        for file in (module.with_suffix(".py"), module / "__init__.py"):
+            if (root / file).is_file():
+                return file
+    return None if parts and parts[0] in HEIGHT else Path("__init__.py")
+
+
+def graph_of(root: Path, files: Sequence[Path]) -> Graph:
+    """Which file of the package imports which others."""
+    graph: Graph = {}
+    for path in files:
+        inside = path.relative_to(root)
+        graph[inside] = {}
+        for line, name in sorted(set(imports_of(ast.parse(path.read_text()), [root.name, *inside.parts[:-1]]))):
+            file = file_of(name, root) if is_within(name, root.name) else None
+            if file not in (None, inside):
+                graph[inside].setdefault(file, line)
+    return graph
+
+
+def told(way: Sequence[Path], graph: Graph) -> str:
+    """Files of which each imports the next: `program/plan.py:30 → program/spmd.py`."""
+    steps = [f"{here.as_posix()}:{graph[here][there]}" for here, there in pairwise(way)]
+    return " → ".join([*steps, way[-1].as_posix()])
+
+
+def check_circles(graph: Graph, root: Path) -> Iterator[str]:
+    """Yields one message per circle of imports; each is then thought cut, until none is left."""
+    graph = {path: dict(imported) for path, imported in graph.items()}
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle: list[Path] = error.args[1][::-1]
+            yield f"{root / circle[0]}:{graph[circle[0]][circle[1]]}: imports run in a circle: {told(circle, graph)}"
+            del graph[circle[0]][circle[1]]
+        else:
+            return
+
+
+def place_of(path: Path, room: Path) -> int | None:
+    """Where a file stands in the order of its room, if it has a place there; the roof of the room comes last."""
+    order = (*ORDERS[room.as_posix()], "__init__")  # an earlier one counts
+    name = path.relative_to(room).parts[0].removesuffix(".py")
+    return order.index(name) if name in order else None
+
+
+def ways_from(start: Path, graph: Graph, room: Path) -> Iterator[list[Path]]:
+    """Shortest ways from a file to those files of its room that have a place, through such as have none."""
+    seen, ways = {start}, [[start]]
+    for way in ways:
+        for there in graph[way[-1]]:
+            if there in seen or not there.is_relative_to(room):
+                continue
+            seen.add(there)
+            if place_of(there, room) is None:
+                ways.append([*way, there])
+            else:
+                yield [*way, there]
+
+
+def check_orders(graph: Graph, root: Path) -> Iterator[str]:
+    """Yields one message per way upward in the order of a room."""
+    for room in map(Path, ORDERS):
+        for path in graph:
+            place = place_of(path, room) if path.is_relative_to(room) else None
+            if place is None:
+                continue
+            for way in ways_from(path, graph, room):
+                above = place_of(way[-1], room)
+                if above is not None and above > place:
+                    where = f"{root / path}:{graph[path][way[1]]}"
+                    yield f"{where}: leads upward in the order of '{room.as_posix()}': {told(way, graph)}"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Checks the package folder given (default `src/shardwright`); returns 1 after printing any findings."""
     root = Path(arguments[0]) if arguments else Path("src/shardwright")
@@ -110,7 +225,9 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     files = sorted(root.rglob("*.py"))
     rooms = {path.relative_to(root).parts[0].removesuffix(".py") for path in files}
+    graph = graph_of(root, files)
     findings = [finding for path in files for finding in check_file(path, root, rooms)]
+    findings += [*check_circles(graph, root), *check_orders(graph, root)]
     print("\n".join(findings) or f"floors: {len(files)} files, every import goes down")
     return 1 if findings else 0
 

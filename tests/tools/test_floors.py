@@ -91,6 +91,78 @@ def test_a_room_without_a_floor_fails(check: Check) -> None:
     ]
 
 
+CALLED = "def say():\n    from .b import name\n"
+TYPED = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .b import Name\n"
+LAZY = "\n\nHOMES = {'b': 'shardwright.report.b:name'}\n"
+
+
+@pytest.mark.parametrize(("source", "line"), [("from . import b\n", 1), (CALLED, 2), (TYPED, 3), (LAZY, 3)])
+def test_a_circle_within_a_room_fails_and_is_named(check: Check, source: str, line: int) -> None:
+    status, lines = check({"report/a.py": source, "report/b.py": "import shardwright.report.c\n", "report/c.py": ""})
+    assert (status, lines) == (0, ["floors: 4 files, every import goes down"])
+    status, lines = check({"report/c.py": "import os\nfrom .a import say\n"})
+    circle = [f"report/a.py:{line}", "report/b.py:1", "report/c.py:2"]
+    turns = [" → ".join([*circle[turn:], *circle[: turn + 1]]).rpartition(":")[0] for turn in range(3)]
+    assert status == 1
+    assert lines in [[f"{way.partition(' ')[0]}: imports run in a circle: {way}"] for way in turns]
+
+
+def test_every_circle_is_named(check: Check) -> None:
+    status, lines = check(
+        {
+            "ir/a.py": "from . import b\n",
+            "ir/b.py": "from . import a\n",
+            "cost/a.py": "from . import b\nfrom . import c\n",
+            "cost/b.py": "from . import a\n",
+            "cost/c.py": "from . import a\n",
+        }
+    )
+    assert (status, len(lines)) == (1, 3)
+
+
+def test_a_package_may_name_its_files_and_is_run_by_python_before_them(check: Check) -> None:
+    files = {"program/__init__.py": "from .plan import Plan\n", "program/plan.py": "from .value import Value\n"}
+    assert check({**files, "program/value.py": ""})[0] == 0
+    status, lines = check({"program/value.py": "from . import Plan\n"})
+    assert status == 1
+    assert "imports run in a circle" in lines[0]
+
+
+def test_a_way_upward_in_the_order_of_a_room_fails(check: Check) -> None:
+    files = {"reshard/steps.py": "", "reshard/search.py": "from . import steps\n", "reshard/plan.py": ""}
+    assert check({**files, "reshard/other.py": "from .plan import plan\n"})[0] == 0
+    status, lines = check({"reshard/steps.py": "from .other import name\nfrom . import plan\n"})
+    said = "leads upward in the order of 'reshard':"
+    assert (status, lines) == (
+        1,
+        [
+            f"reshard/steps.py:2: {said} reshard/steps.py:2 → reshard/plan.py",
+        ],
+    )
+    status, lines = check({"reshard/steps.py": "from .other import name\n"})
+    assert (status, lines) == (
+        1,
+        [f"reshard/steps.py:1: {said} reshard/steps.py:1 → reshard/other.py:1 → reshard/plan.py"],
+    )
+
+
+def test_all_files_of_a_folder_have_its_place(check: Check) -> None:
+    files = {"partition/localize/dot.py": "", "partition/materialize.py": "from .localize.dot import dot\n"}
+    assert check(files)[0] == 0
+    status, lines = check(
+        {**files, "partition/localize/dot.py": "", "partition/splits.py": "from .localize import dot\n"}
+    )
+    assert status == 1
+    assert lines[0].endswith("in the order of 'partition': partition/splits.py:1 → partition/localize/dot.py")
+
+
+def test_the_orders_name_files_that_there_are() -> None:
+    package = REPOSITORY / "src" / "shardwright"
+    for room, order in floors.ORDERS.items():
+        for name in order:
+            assert (package / room / f"{name}.py").is_file() or (package / room / name).is_dir(), f"{room}/{name}"
+
+
 @pytest.mark.parametrize(
     "source",
     [
