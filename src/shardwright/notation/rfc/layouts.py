@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shardwright.errors import ShardingError
-from shardwright.notation.rfc.sharding import PREFIX
-from shardwright.notation.scan import CallScanner
+from shardwright.notation.rfc.sharding import read_lists
 from shardwright.notation.sdy.names import symbol_name
 
 __all__ = ["ENCODED", "Layout", "Lists", "checked", "layout", "rank_of", "spelled_lists", "symbol_text", "trimmed"]
@@ -61,20 +60,8 @@ def layout(text: str, rank: int) -> Layout:
     Raises:
         ShardingError: malformed text, more than `rank + 1` lists, a negative axis or one that is there twice.
     """
-    scan = CallScanner(text)
-    symbol = None
-    wrapped = text.startswith(PREFIX)
-    if wrapped:
-        for token in ("#", "mesh.shard", "<"):
-            scan.take(token)
-        symbol = scan.symbol()
-        if symbol is not None:
-            scan.take(",")
-    lists = tuple(tuple(axes) for axes in scan.lists())
-    if wrapped:
-        scan.take(">")
-    scan.end()
-    return checked(symbol_name(symbol) if symbol else "", lists, rank)
+    symbol, lists = read_lists(text)
+    return checked(symbol_name(symbol) if symbol else "", tuple(map(tuple, lists)), rank)
 
 
 def checked(symbol: str, lists: Lists, rank: int) -> Layout:

@@ -17,23 +17,37 @@ from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.scan import CallScanner, axes_at, layout, named, positions, symbol_of
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
-__all__ = ["KEYWORD", "PREFIX"]
+__all__ = ["KEYWORD", "PREFIX", "read_lists"]
 
 PREFIX = "#mesh.shard<"
 KEYWORD = re.compile(r"\b(partial|split_axes|halo_sizes|sharded_dims_offsets)\s*=")
 """What sets upstream's attribute apart from the RFC's, which begins with the same `PREFIX`."""
 
 
-def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
+def read_lists(text: str) -> tuple[str | None, list[list[int]]]:
+    """The mesh that `#mesh.shard<@m, [[0], [], [1]]>` names, as `@m`, and its lists, which may also stand alone.
+
+    Raises:
+        ShardingError: malformed text, at its column.
+    """
     scan = CallScanner(text)
-    for token in ("#", "mesh.shard", "<"):
-        scan.take(token)
-    symbol = scan.symbol()
-    if symbol is not None:
-        scan.take(",")
+    symbol = None
+    wrapped = text.startswith(PREFIX)
+    if wrapped:
+        for token in ("#", "mesh.shard", "<"):
+            scan.take(token)
+        symbol = scan.symbol()
+        if symbol is not None:
+            scan.take(",")
     lists = scan.lists()
-    scan.take(">")
+    if wrapped:
+        scan.take(">")
     scan.end()
+    return symbol, lists
+
+
+def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
+    symbol, lists = read_lists(text)
     if shape is None:
         raise ShardingError(
             f"the rank of the tensor is not known to {text[:200]!r}",
