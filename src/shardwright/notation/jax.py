@@ -51,7 +51,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
         raise ShardingError(f"the mesh is not known to {text[:200]!r}", remedy="give the mesh")
     reader = _Reader(text, mesh)
     dims = reader.type(shape) if _TYPE.match(text) else reader.spec()
-    reader.scan.end()
+    reader.end()
     dims += missing_entries(len(dims), len(dims) if shape is None else len(shape), repr(text[:200]))
     awaiting = tuple(Partial(axis, reader.kind) for axis in reader.sets["unreduced"])
     sharding = TensorSharding(mesh, tuple(dims), reader.sets["reduced"], awaiting)
@@ -74,140 +74,140 @@ def missing_entries(count: int, rank: int, spec: str, cause: str = "") -> list[D
     return [DimSharding()] * (rank - count)
 
 
-class _Reader:
+class _Reader(CallScanner):
     """Recursive descent over a `PartitionSpec` or a type."""
 
     def __init__(self, text: str, mesh: Mesh) -> None:
-        self.scan = CallScanner(text)
+        super().__init__(text)
         self.mesh = mesh
         self.sets: dict[str, Axes] = {"unreduced": (), "reduced": ()}
         self.kind = "sum"
 
     def spec(self) -> list[DimSharding]:
-        head = self.scan.take()
+        head = self.take()
         if head.rpartition(".")[2] not in ("P", "PartitionSpec"):
-            self.scan.at = 0
-            self.scan.refuse("expected P( or PartitionSpec(")
-        self.scan.take("(")
+            self.at = 0
+            self.refuse("expected P( or PartitionSpec(")
+        self.take("(")
         dims: list[DimSharding] = []
         said: set[str] = set()
-        while not self.scan.accept(")"):
-            word = self.scan.peek()
+        while not self.accept(")"):
+            word = self.peek()
             if word in self.sets or word == _KIND:
                 if word in said:
-                    self.scan.refuse(f"{word} is given twice")
+                    self.refuse(f"{word} is given twice")
                 said.add(word)
-                self.scan.take()
+                self.take()
                 self.keyword(word)
             elif said:
-                self.scan.refuse("no entries may follow a keyword")
+                self.refuse("no entries may follow a keyword")
             else:
                 dims.append(self.entry())
-            if self.scan.peek() != ")":
-                self.scan.take(",")
+            if self.peek() != ")":
+                self.take(",")
         return dims
 
     def keyword(self, word: str) -> None:
-        self.scan.take("=")
+        self.take("=")
         if word != _KIND:
             self.sets[word] = self.axis_set()
             return
-        self.kind = self.known_kind(self.scan.peek().rpartition(".")[2])
-        self.scan.take()
+        self.kind = self.known_kind(self.peek().rpartition(".")[2])
+        self.take()
 
     def known_kind(self, kind: str) -> str:
         if kind not in _KINDS:
-            self.scan.refuse("expected a kind of reduction", f"one of {', '.join(_KINDS)}")
+            self.refuse("expected a kind of reduction", f"one of {', '.join(_KINDS)}")
         return kind
 
     def entry(self) -> DimSharding:
-        word = self.scan.peek()
-        if self.scan.accept("None"):
+        word = self.peek()
+        if self.accept("None"):
             return DimSharding()
         if word.rpartition(".")[2] == "UNCONSTRAINED":
-            self.scan.take()
+            self.take()
             return DimSharding(open=True)
-        if self.scan.accept("("):
+        if self.accept("("):
             return DimSharding(self.names(")"))
         return DimSharding((self.axis(),))
 
     def axis_set(self) -> Axes:
-        frozen = self.scan.accept("frozenset")
+        frozen = self.accept("frozenset")
         if frozen:
-            self.scan.take("(")
-        self.scan.take("{")
+            self.take("(")
+        self.take("{")
         axes = self.names("}")
         if frozen:
-            self.scan.take(")")
+            self.take(")")
         return tuple(sorted(axes, key=self.mesh.sort_key))
 
     def names(self, closing: str, *, quoted: bool = True) -> Axes:
-        return tuple(self.scan.separated(closing, partial(self.axis, quoted=quoted), trailing=True))
+        return tuple(self.separated(closing, partial(self.axis, quoted=quoted), trailing=True))
 
     def axis(self, *, quoted: bool = True) -> AxisRef:
-        word = self.scan.peek()
+        word = self.peek()
         if quoted and (len(word) < 2 or word[0] not in "\"'"):
-            self.scan.refuse("expected None, the name of an axis in quotes, a tuple of names or P.UNCONSTRAINED")
+            self.refuse("expected None, the name of an axis in quotes, a tuple of names or P.UNCONSTRAINED")
         if not quoted and not _NAME.fullmatch(word):
-            self.scan.refuse("expected the name of an axis")
+            self.refuse("expected the name of an axis")
         axis = self.known(word[1:-1] if quoted else word)
-        self.scan.take()
+        self.take()
         return axis
 
     def known(self, name: str) -> AxisRef:
         if name not in self.mesh.sizes:
             axes = ", ".join(map(repr, self.mesh.sizes)) or "none"
-            self.scan.refuse(f"unknown mesh axis {name[:40]!r}, the mesh has {axes}", "name one of them")
+            self.refuse(f"unknown mesh axis {name[:40]!r}, the mesh has {axes}", "name one of them")
         return self.mesh.axis(name)
 
     def type(self, shape: Shape | None) -> list[DimSharding]:
-        self.scan.take()
-        if self.scan.accept("<"):  # the memory that holds it
-            self.scan.take()
-            self.scan.take(">")
-        self.scan.take("[")
+        self.take()
+        if self.accept("<"):  # the memory that holds it
+            self.take()
+            self.take(">")
+        self.take("[")
         dims: list[DimSharding] = []
         sizes: list[int] = []
-        while not self.scan.accept("]"):
+        while not self.accept("]"):
             if sizes:
-                self.scan.take(",")
-            sizes.append(self.scan.integer())
+                self.take(",")
+            sizes.append(self.integer())
             dims.append(self.type_entry())
-        if self.scan.accept("{"):
+        if self.accept("{"):
             self.type_sets()
         if shape is not None and tuple(sizes) != shape:
             raise ShardingError(
-                f"{self.scan.text[:200]!r} has the shape {sizes}, the tensor {list(shape)}",
+                f"{self.text[:200]!r} has the shape {sizes}, the tensor {list(shape)}",
                 remedy="give the shape that the type says, or none",
             )
         return dims
 
     def type_entry(self) -> DimSharding:
-        word = self.scan.peek()
-        if self.scan.accept("@"):
-            self.scan.take("(")
+        word = self.peek()
+        if self.accept("@"):
+            self.take("(")
             return DimSharding(self.names(")", quoted=False))
         if word.startswith("@"):
             axis = self.known(word[1:])
-            self.scan.take()
+            self.take()
             return DimSharding((axis,))
         return DimSharding()
 
     def type_sets(self) -> None:
-        while not self.scan.accept("}"):
-            letter, _, kind = self.scan.peek().partition("_")
+        while not self.accept("}"):
+            letter, _, kind = self.peek().partition("_")
             what = {"U": "unreduced", "R": "reduced"}.get(letter)
             if what is None or self.sets[what]:
-                self.scan.refuse("expected U: or R:, once each (V: is a value inside a shard_map, not a sharding)")
+                self.refuse("expected U: or R:, once each (V: is a value inside a shard_map, not a sharding)")
             if kind:
                 self.kind = self.known_kind(kind)
-            self.scan.take()
-            self.scan.take(":")
-            several = self.scan.accept("(")
+            self.take()
+            self.take(":")
+            several = self.accept("(")
             axes = self.names(")", quoted=False) if several else (self.axis(quoted=False),)
             self.sets[what] = tuple(sorted(axes, key=self.mesh.sort_key))
-            if self.scan.peek() != "}":
-                self.scan.take(",")
+            if self.peek() != "}":
+                self.take(",")
 
 
 def print_sharding(sharding: TensorSharding, shape: Shape | None = None) -> str:
