@@ -147,13 +147,11 @@ def test_a_way_upward_in_the_order_of_a_room_fails(check: Check) -> None:
 
 
 def test_all_files_of_a_folder_have_its_place(check: Check) -> None:
-    files = {"partition/localize/dot.py": "", "partition/materialize.py": "from .localize.dot import dot\n"}
+    files = {"partition/localize/dot.py": "", "partition/splits.py": "from .localize.dot import dot\n"}
     assert check(files)[0] == 0
-    status, lines = check(
-        {**files, "partition/localize/dot.py": "", "partition/splits.py": "from .localize import dot\n"}
-    )
+    status, lines = check({"partition/splits.py": "", "partition/localize/dot.py": "from ..splits import splits\n"})
     assert status == 1
-    assert lines[0].endswith("in the order of 'partition': partition/splits.py:1 → partition/localize/dot.py")
+    assert lines[0].endswith("in the order of 'partition': partition/localize/dot.py:1 → partition/splits.py")
 
 
 def test_the_orders_name_files_that_there_are() -> None:
