@@ -104,5 +104,9 @@ def line_of(text: str, position: int) -> int:
 
 
 def place_of(text: str, position: int, name: str) -> str:
-    """`NAME:LINE:COLUMN` of the character at a position of the text `name`."""
+    r"""`NAME:LINE:COLUMN` of the character at a position of the text `name`.
+
+    >>> place_of("ab\ncde", 4, "module.mlir")
+    'module.mlir:2:2'
+    """
     return f"{name}:{line_of(text, position)}:{position - text.rfind(chr(10), 0, position)}"

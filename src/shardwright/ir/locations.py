@@ -151,7 +151,7 @@ class LocationTable:
         return self._read(self.handle(number))
 
     def where(self, handle: ir.Location) -> str:
-        """`FILE:LINE:COL` of an MLIR location, which needs no number."""
+        """`FILE:LINE` of an MLIR location, or the name given there, without a number for it."""
         return str(self._read(handle))
 
     def _read(self, handle: ir.Location) -> Location:
