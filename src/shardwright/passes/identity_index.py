@@ -12,6 +12,7 @@ from typing import Any
 
 from shardwright.ir.attributes import decode
 from shardwright.ir.context import ir
+from shardwright.rules.traits import facts_of
 
 __all__ = ["component_is_index"]
 
@@ -115,7 +116,7 @@ def _constant(value: Any) -> int | None:
     op = _maker(value)
     if op is not None and op.name == "stablehlo.broadcast_in_dim":
         op = _maker(op.operands[0])
-    if op is None or op.name not in ("stablehlo.constant", "sdy.constant"):
+    if op is None or not facts_of(op.name).literal:
         return None
     held = op.attributes["value"]
     if not isinstance(held, ir.DenseIntElementsAttr) or not held.is_splat:

@@ -32,13 +32,12 @@ from shardwright.passes.reshards_at_uses import Use, UseReshards
 from shardwright.passes.side_by_side import read_side_by_side
 from shardwright.propagation.dataflow import without_manual_axes
 from shardwright.rules.neighbours import rule_of
+from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
 
 __all__ = ["insert_minimal_reshards"]
 
 _CALL, _CONCATENATE, _RESHARD = "func.call", "stablehlo.concatenate", "sdy.reshard"
-_PRODUCTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
-_ALWAYS = _PRODUCTS | {_CALL, _CONCATENATE}
 """The ops that may need something though nothing awaits a sum."""
 
 Edge = tuple[TensorSharding | None, list[Use]]
@@ -80,7 +79,7 @@ class _Inserting:
         """Visit all ops of a function, those in regions first, and what it returns last."""
         self.reshards.read_arguments(function)
         for op in operations(function, inner_first=True)[:-1]:
-            if self.sums or op.name in _ALWAYS:
+            if self.sums or op.name in (_CALL, _CONCATENATE) or facts_of(op.name).product:
                 self._visit(op)
         if self.sums:
             self._return(function)
@@ -166,7 +165,7 @@ class _Inserting:
                 return
             for index in range(len(op.operands)):
                 self.reshards.reduce(Use(op, index), wanted, at)
-        is_product = op.name in _PRODUCTS and wanted is not None
+        is_product = facts_of(op.name).product and wanted is not None
         awaits = wanted is not None and bool(wanted.partial)
         if differ or is_product or awaits:
             self._factors(op, differ, is_product, awaits)

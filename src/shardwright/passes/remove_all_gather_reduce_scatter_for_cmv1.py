@@ -8,8 +8,7 @@ from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.passes.attached import SHARDING, Shardings, functions, operations, per_value
 from shardwright.passes.registry import Options, register
-
-_DOTS = frozenset({"stablehlo.dot", "stablehlo.dot_general"})
+from shardwright.rules.traits import facts_of
 
 
 @register(
@@ -32,13 +31,13 @@ def remove_all_gather_reduce_scatter_for_cmv1(module: ir.Module, options: Option
 
 def _is_for_a_dot(op: Any) -> bool:
     users = [use.owner.operation for use in op.results[0].uses]
-    return len(users) == 1 and users[0].name in _DOTS
+    return len(users) == 1 and facts_of(users[0].name).product
 
 
 def _scatters_a_dot(op: Any, shardings: Shardings) -> bool:
     """Whether the operand is a dot whose partial sums are not said to be kept."""
     value = op.operands[0]
-    if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in _DOTS:
+    if isinstance(value, ir.BlockArgument) or not facts_of(value.owner.operation.name).product:
         return False
     said = shardings.of(value)
     return said is None or not said.partial

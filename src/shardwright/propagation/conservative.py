@@ -14,14 +14,11 @@ from dataclasses import replace
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, Mesh
-from shardwright.rules.convolution import convolution_dims
+from shardwright.rules.registry import factors_apart
 from shardwright.rules.rule import ShardingRule, TensorMapping
+from shardwright.rules.traits import facts_of
 
 __all__ = ["conservative_rule", "whole_prefix"]
-
-_NEIGHBOURLY = frozenset(
-    {"stablehlo.slice", "stablehlo.pad", "stablehlo.reduce_window", "stablehlo.select_and_scatter"}
-)
 
 
 def whole_prefix(axes: Axes, mesh: Mesh) -> Axes:
@@ -37,17 +34,10 @@ def conservative_rule(signature: Signature, rule: ShardingRule) -> ShardingRule:
     """The rule of an op in conservative propagation; what a program gives itself stays as it is."""
     if rule.custom:
         return rule
-    if signature.name in _NEIGHBOURLY:
+    if facts_of(signature.name).windowed:
         return replace(rule, blocked=rule.blocked | rule.permutation | rule.need_replication)
-    if signature.name == "stablehlo.concatenate":
-        dim = signature.get("dimension")
-        return _without(rule, frozenset(rule.results[0][dim]))
-    if signature.name == "stablehlo.convolution":
-        lhs, rhs = rule.operands
-        (out,) = rule.results
-        spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
-        return _without(rule, frozenset(f for i, j, k in spatial for f in (*lhs[i], *rhs[j], *out[k])))
-    return rule
+    apart = factors_apart(signature, rule)
+    return rule if apart is None else _without(rule, apart)
 
 
 def _without(rule: ShardingRule, removed: frozenset[int]) -> ShardingRule:

@@ -40,7 +40,14 @@ def convolution_dims(text: str) -> ConvolutionDims:
     return ConvolutionDims(*places, spatial)
 
 
-@sharding_rule("stablehlo.convolution", facts=OpFacts(sums=True))
+def _along_windows(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    lhs, rhs = rule.operands
+    (out,) = rule.results
+    spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
+    return frozenset(factor for i, j, k in spatial for factor in (*lhs[i], *rhs[j], *out[k]))
+
+
+@sharding_rule("stablehlo.convolution", facts=OpFacts(sums=True), apart=_along_windows)
 def _convolution(signature: Signature) -> ShardingRule:
     dims = convolution_dims(signature.text("dimension_numbers") or "")
     rhs, out = signature.operands[1].dims, signature.results[0].dims

@@ -43,6 +43,8 @@ class OpFacts:
         moves: Whether its result is its first operand with elements moved, repeated or left out, and none computed. Of
             several results each is so of the operand of its number.
         converts: Whether its result is its operand in another precision.
+        product: Whether it is a product of matrices.
+        windowed: Whether it takes a part of its operand, extends it, or slides windows along it.
         linear: Sets of operands in which, all others fixed, it is linear. A product is so in either operand, a sum in
             both together; `ALL` are as many as there are.
         exact: Whether it computes, if anything, what nothing rounds; what `moves`, and constants, are so too.
@@ -64,6 +66,8 @@ class OpFacts:
     elementwise: bool = False
     moves: bool = False
     converts: bool = False
+    product: bool = False
+    windowed: bool = False
     linear: tuple[tuple[int, ...], ...] = ()
     exact: bool = False
     sums: bool = False

@@ -48,7 +48,7 @@ def _window(signature: Signature, rank: int) -> list[bool]:
     return [one == (1, 1, (0, 0)) for one in every]
 
 
-@sharding_rule("stablehlo.reduce_window", facts=OpFacts(sums=True))
+@sharding_rule("stablehlo.reduce_window", facts=OpFacts(windowed=True, sums=True))
 def _reduce_window(signature: Signature) -> ShardingRule:
     """One shard of the result needs its windows: its own part of the input and the edges of its neighbours'."""
     shape = signature.results[0].dims
@@ -57,7 +57,7 @@ def _reduce_window(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 
-@sharding_rule("stablehlo.select_and_scatter", facts=OpFacts(sums=True))
+@sharding_rule("stablehlo.select_and_scatter", facts=OpFacts(windowed=True, sums=True))
 def _select_and_scatter(signature: Signature) -> ShardingRule:
     """Operand, source, initial value → result, shaped like the operand."""
     operand, source = signature.operands[0].dims, signature.operands[1].dims

@@ -26,6 +26,7 @@ from shardwright.rules.text import ATTRIBUTE, parse_rule
 __all__ = [
     "beyond_shardy",
     "FactorsOf",
+    "factors_apart",
     "forget_rule",
     "is_given",
     "known_rule",
@@ -47,12 +48,17 @@ _CUSTOM_CALL = "stablehlo.custom_call"
 
 _rules: dict[str, RuleFunction] = {}
 _local: dict[str, FactorsOf] = {}
+_apart: dict[str, FactorsOf] = {}
 _given: dict[str, RuleFunction] = {}
 _beyond: set[str] = set()
 
 
 def sharding_rule(
-    *names: str, beyond_shardy: bool = False, facts: OpFacts | None = None, local: FactorsOf | None = None
+    *names: str,
+    beyond_shardy: bool = False,
+    facts: OpFacts | None = None,
+    local: FactorsOf | None = None,
+    apart: FactorsOf | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function from signature to rule for the ops called `names`. It returns `None` where no rule holds.
 
@@ -63,6 +69,8 @@ def sharding_rule(
         local: The pass-through factors that the op can be split along without talking to other devices, where not all
             are. Some rules let shardings pass along a dimension that the op cannot be computed in parts of: the part of
             a `dynamic_update_slice` that lies in one shard depends on where the update goes.
+        apart: The factors of dimensions that have nothing in common across the op's tensors, if one is strict: those
+            that concatenate joins, and those that a convolution slides its window along.
     """
 
     def register(function: Function) -> Function:
@@ -70,6 +78,8 @@ def sharding_rule(
             _rules[name] = function
             if local is not None:
                 _local[name] = local
+            if apart is not None:
+                _apart[name] = apart
         if beyond_shardy:
             _beyond.update(names)
         if facts is not None:
@@ -195,6 +205,12 @@ def rule_for(signature: Signature) -> ShardingRule | None:
 def known_rule(signature: Signature) -> ShardingRule | None:
     """The rule that an op has by its meaning, whatever the program or a user says."""
     return _rules.get(signature.name, interface_rule)(signature)
+
+
+def factors_apart(signature: Signature, rule: ShardingRule) -> frozenset[int] | None:
+    """The factors of an op's rule whose dimensions have nothing in common, or `None` for an op that has none such."""
+    apart = _apart.get(signature.name)
+    return None if apart is None else apart(signature, rule)
 
 
 @memoize

@@ -28,8 +28,8 @@ def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return factors_in(tuple(dim for dim, pads in zip(rule.operands[0], edges, strict=True) if not any(pads)))
 
 
-@sharding_rule("stablehlo.pad", facts=OpFacts(exact=True), local=_unpadded)
-@sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(preserves_constants=True))
+@sharding_rule("stablehlo.pad", facts=OpFacts(windowed=True, exact=True), local=_unpadded)
+@sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(windowed=True, preserves_constants=True))
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -43,7 +43,11 @@ def _reverse(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(reversed_dims, PERMUTATION)).build()
 
 
-@sharding_rule("stablehlo.concatenate", facts=OpFacts(linear=(ALL,), exact=True))
+@sharding_rule(
+    "stablehlo.concatenate",
+    facts=OpFacts(linear=(ALL,), exact=True),
+    apart=lambda signature, rule: frozenset(rule.results[0][signature.get("dimension")]),
+)
 def _concatenate(signature: Signature) -> ShardingRule:
     """The factor of the concatenated dimension has the size of the result's."""
     joined = (signature.get("dimension"),)
