@@ -35,7 +35,7 @@ class Scanner:
     __slots__ = ("_columns", "at", "text", "tokens")
 
     TOKEN: ClassVar[re.Pattern[str]]
-    WHAT: ClassVar[str] = "sharding"
+    WHAT: ClassVar[str] = "text"
 
     def __init__(self, text: str) -> None:
         """Cut `text` into tokens."""

@@ -19,6 +19,8 @@ class AxisScanner(Scanner):
 
     __slots__ = ()
 
+    WHAT = "sharding"
+
     def integer(self) -> int:
         """The next token as a number."""
         raise NotImplementedError
@@ -33,7 +35,7 @@ class AxisScanner(Scanner):
         return pre, self.integer()
 
 
-class CallScanner(Scanner):
+class CallScanner(AxisScanner):
     """The tokens of one sharding's text, among them numbers and lists of them, quoted names and symbols."""
 
     __slots__ = ()
