@@ -20,3 +20,9 @@ def test_the_blocks_print_what_the_walkthrough_says() -> None:
 def test_a_link_leads_to_what_it_names(name: str, path: str) -> None:
     source = (WALKTHROUGH.parent / path).resolve().read_text()
     assert re.search(rf"^(?:async )?(?:def|class) {name}\b|^{name} = ", source, re.MULTILINE)
+
+
+def test_every_link_leads_somewhere() -> None:
+    paths = re.findall(r"\]\(([^)#]+)\)", WALKTHROUGH.read_text())
+    assert len(paths) > len(LINKS)
+    assert not [path for path in paths if not (WALKTHROUGH.parent / path).exists()]
