@@ -12,7 +12,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-__all__ = ["ALL", "MOVES", "Flow", "OpFacts", "declare", "facts_of", "names"]
+__all__ = ["ALL", "MOVES", "Flow", "OpFacts", "declare", "facts_of", "known_ops", "names"]
 
 
 ALL: tuple[int, ...] = ()
@@ -105,6 +105,11 @@ def declare(ops: Iterable[str], facts: OpFacts) -> None:
 def facts_of(name: str) -> OpFacts:
     """The facts of an op by its name, of a custom call by its label; `traits` gives it with all families imported."""
     return _facts.get(name, _NONE)
+
+
+def known_ops() -> tuple[str, ...]:
+    """The names, and labels of custom calls, of which something has been declared."""
+    return tuple(_facts)
 
 
 def names(dialect: str, *lines: str) -> tuple[str, ...]:
