@@ -187,9 +187,8 @@ class Partitioned(LocalValue):
         self, given: Mapping[str, Any], seed: int, rung: int, tolerance: Tolerance | None, timeout: float
     ) -> Verification:
         """Run and compare on the inputs of a rung of `RUNGS`."""
-        from shardwright.frontends.reference import unsharded_text
         from shardwright.runtime.annotated import annotated, needs_devices
-        from shardwright.runtime.unsharded import unsharded
+        from shardwright.runtime.unsharded import unsharded, unsharded_text
         from shardwright.runtime.verify import verify
 
         with self.clock.stage("inputs"):
@@ -199,7 +198,7 @@ class Partitioned(LocalValue):
         graph = annotated(self.annotated, ins, outs) if partitioned else unsharded(source.graph)
         with self.clock.stage("verify"):
             return verify(
-                modules.text_of(graph) if partitioned else unsharded_text(source),
+                modules.text_of(graph) if partitioned else unsharded_text(source.graph, source.content, source.name),
                 self.module("local"),
                 self.mesh,
                 ins,

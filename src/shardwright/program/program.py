@@ -160,9 +160,9 @@ class Program:
 
     def unsharded(self) -> str:
         """The program for one device as MLIR text: what results are held against."""
-        from shardwright.frontends.reference import unsharded_text
+        from shardwright.runtime.unsharded import unsharded_text
 
-        return unsharded_text(self.source)
+        return unsharded_text(self.source.graph, self.source.content, self.source.name)
 
     def plan(self, strategy: str = DEFAULT_STRATEGY, conservative: bool = False) -> Plan:
         """Complete the shardings of a program that brings its mesh and annotations with it. See `shard`."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from shardwright.errors import ShardingError
+from shardwright.ir.carriers import CARRIED_CONSTRAINT
+from shardwright.ir.context import load_module, module_text
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
+from shardwright.notation import modules
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
 from shardwright.stage import Stage
 
-__all__ = ["unsharded"]
+__all__ = ["unsharded", "unsharded_text"]
 
 _NO_RESULT = frozenset({"sdy.sharding_group"})
+_RUNS_AS_IT_IS = frozenset({"sdy.sharding_constraint", "sdy.sharding_group"})
 
 
 def unsharded(graph: Graph) -> Graph:
@@ -23,6 +27,25 @@ def unsharded(graph: Graph) -> Graph:
         ShardingError: a manual computation, which is written for many devices and has no meaning on one.
     """
     return _Unsharded(graph, graph.skeleton(Stage.ANNOTATED)).run()
+
+
+def unsharded_text(graph: Graph, content: str | bytes, name: str = "-") -> str:
+    """The program as it was given, untouched wherever XLA can run that on one device: what results are held against.
+
+    A module of a later stage holds resharding, which one device has no use for: it is written anew without.
+
+    Arguments:
+        graph: The program.
+        content: Text or bytecode that it was read from.
+        name: What diagnostics call that.
+
+    Raises:
+        ShardingError: a manual computation, which has no meaning on one device.
+    """
+    carries = isinstance(content, str) and CARRIED_CONSTRAINT in content
+    if not carries and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy.")):
+        return content if isinstance(content, str) else module_text(load_module(content, name))
+    return module_text(modules.write(unsharded(graph), shardings=False))
 
 
 class _Unsharded(Copier):
