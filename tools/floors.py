@@ -9,6 +9,7 @@ string `module:name`, which says where something is that is loaded when it is us
 that one has to know in order to understand, change or test this one; when it is loaded makes no difference.
 An import counts for the file it names, `b.py` or else `a/__init__.py` for `from a import b`. That Python runs
 `a/__init__.py` first for any file in `a` does not count: it is the roof of its folder, and may name all of it.
+Neither does the name of a module that another process runs: that is a program of its own.
 
 Run as `python tools/floors.py [PACKAGE_FOLDER]`.
 """
