@@ -35,12 +35,13 @@ HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 # through whatever files of the room; of files that are not named nothing is asked but that they are in no circle.
 ORDERS = {
     "ir": ("ops", "types", "signature", "context", "graph", "write", "read", "fragments_read"),
-    "notation": ("scan", "notation", "registry", "carriers", "module_notations", "conversion"),
+    "notation": ("forms", "scan", "notation", "registry", "carriers", "module_notations", "conversion"),
     "notation/forms": ("form", "kinds", "assembly", "read", "texts"),
     "notation/hlo": ("tiles", "model", "text", "sharding", "mesh", "sites", "components", "importer", "modules"),
     "notation/rfc": ("sharding", "layouts", "mesh", "reading", "writing", "exporter", "modules"),
     "notation/sdy": ("names", "parser", "sharding", "verify", "modules"),
-    "notation/shard": ("sharding", "read", "importer", "exporter", "modules"),
+    "notation/shard": ("dialect", "sharding", "read", "importer", "exporter", "modules"),
+    "notation/shard/dialect": ("checks", "collectives", "earlier", "tables"),
     "rules": ("rule", "builder", "registry", "families", "traits"),
     "reshard": ("steps", "search", "problem", "plan"),
     "propagation": ("working", "projection", "step", "engine", "propagator", "pipeline", "explain"),

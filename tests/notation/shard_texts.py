@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shardwright.ir.context import load_module, module_text
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom, to_generic
+from shardwright.notation.shard.dialect.tables import SHARD
 from shardwright.notation.shard.modules import export_module, import_module
 
 __all__ = ["ANNOTATED", "STRUCTURED", "exported", "imported", "in_module"]

@@ -12,13 +12,13 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, load_module
 from shardwright.mesh import Mesh
 from shardwright.notation import hlo, shard  # noqa: F401  # makes them known
-from shardwright.notation.forms.rfc_dialect import RFC
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, to_generic
 from shardwright.notation.registry import parse_text
+from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.modules import import_module, looks_like
 from shardwright.notation.rfc.options import Loops, loops_of
 from shardwright.notation.rfc.reading import ops_of
+from shardwright.notation.shard.dialect.tables import SHARD
 from tests.notation.snippets import Snippet
 from tests.notation.snippets_forum import FORUM
 from tests.notation.snippets_slides import SLIDES

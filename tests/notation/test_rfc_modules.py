@@ -14,8 +14,8 @@ import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation import modules
-from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.texts import to_custom, to_generic
+from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.modules import export_module, import_module, looks_like
 from shardwright.partition.materialize import materialize
 from shardwright.propagation import propagate

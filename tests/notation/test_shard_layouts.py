@@ -22,9 +22,9 @@ from shardwright.ir.graph import Block, Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.notation.carriers import carrier_text, needs_carrier
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, to_custom, to_generic
 from shardwright.notation.sdy import sharding as sdy
+from shardwright.notation.shard.dialect.tables import SHARD
 from shardwright.notation.shard.modules import export_module, import_module
 from shardwright.sharding import TensorSharding
 from tests.notation.shard_texts import ANNOTATED, STRUCTURED, exported, imported

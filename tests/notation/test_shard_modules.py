@@ -6,8 +6,8 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom
+from shardwright.notation.shard.dialect.tables import SHARD
 from shardwright.notation.shard.modules import export_module
 from tests.notation.shard_texts import ANNOTATED, STRUCTURED, exported, imported, in_module
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardwright.notation.forms.rfc_dialect import RFC
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, to_custom, to_generic
 from shardwright.notation.notation import mentions
+from shardwright.notation.rfc.dialect import RFC
+from shardwright.notation.shard.dialect.tables import SHARD
 
 TYPE = "tensor<4xf32>"
 LINES = (

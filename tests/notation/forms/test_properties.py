@@ -12,9 +12,9 @@ from shardwright.errors import ShardingError
 from shardwright.notation.forms import kinds
 from shardwright.notation.forms.assembly import index_lists
 from shardwright.notation.forms.form import Kind, OpText
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, respell, to_custom, to_generic
 from shardwright.notation.forms.write import custom, generic
+from shardwright.notation.shard.dialect.tables import SHARD
 from tests.notation.forms.programs import OPS, module
 
 FORMS = [form for form in SHARD.forms.values() if not form.renamed] + [SHARD.forms["mesh.sharding"]]

@@ -7,8 +7,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.notation.forms.form import Attribute, Dialect, Operand, OpForm
 from shardwright.notation.forms.kinds import BOOL, I64_LISTS, STRING
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, to_custom, to_generic
+from shardwright.notation.shard.dialect.tables import SHARD
 
 GRID = '"shard.grid"() {shape = array<i64: 2>, sym_name = "g"} : () -> ()'
 

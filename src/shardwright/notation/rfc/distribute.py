@@ -15,8 +15,8 @@ from shardwright.ir.context import ir, parse_attribute, parse_type
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import read_location
 from shardwright.mesh import Axes, Mesh
-from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.rfc.collectives import Collective, Move, spelled
+from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.options import EXPLICIT, LISTS

@@ -11,8 +11,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.mesh import axes_size
-from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.rfc.collectives import Collective, Move, check, moves
+from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.options import LISTS

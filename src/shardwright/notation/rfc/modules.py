@@ -1,6 +1,6 @@
 """Modules in the form of the mesh RFC ↔ the same modules in the sdy dialect, both in place.
 
-    from shardwright.notation.forms.rfc_dialect import RFC
+    from shardwright.notation.rfc.dialect import RFC
     from shardwright.notation.forms.texts import to_custom, to_generic
 
     module = load_module(to_generic(text, [RFC], name), name)
@@ -19,9 +19,9 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, mhlo, passmanager
 from shardwright.ir.locations import read_location
 from shardwright.notation.forms.bytecode import verify_bytecode
-from shardwright.notation.forms.rfc_dialect import RFC
 from shardwright.notation.forms.texts import to_custom, to_generic
 from shardwright.notation.notation import ModuleNotation, mentions
+from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.exporter import export_shardings
 from shardwright.notation.rfc.importer import import_shardings, is_per_device
 from shardwright.notation.rfc.mesh import line_of

@@ -21,10 +21,10 @@ from functools import partial
 
 from shardwright.ir.context import ir
 from shardwright.notation.forms.bytecode import verify_bytecode
-from shardwright.notation.forms.canonical import canonicalize
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom, to_generic
 from shardwright.notation.notation import ModuleNotation, mentions
+from shardwright.notation.shard.canonical import canonicalize
+from shardwright.notation.shard.dialect.tables import SHARD
 from shardwright.notation.shard.exporter import export_module
 from shardwright.notation.shard.importer import import_module
 

@@ -5,9 +5,9 @@ Source: MLIR's `shard` dialect page.
 
 from __future__ import annotations
 
-from shardwright.notation.forms.checks import axes_in_grid, axes_of, grid_of, index_results, refuse, shape_of
 from shardwright.notation.forms.form import Attribute, Operand, OpForm, OpText, Symbols
 from shardwright.notation.forms.kinds import DIMS, DYNAMIC, I16_ARRAY, STRING, SYMBOL, SYMBOL_NAME
+from shardwright.notation.shard.dialect.checks import axes_in_grid, axes_of, grid_of, index_results, refuse, shape_of
 
 __all__ = ["GRID_FORMS"]
 

@@ -23,9 +23,9 @@ from shardwright.notation.forms.kinds import (
     UNIT,
     spell_symbol,
 )
-from shardwright.notation.forms.shard_collectives import COLLECTIVE_FORMS
-from shardwright.notation.forms.shard_grid import GRID_FORMS
-from shardwright.notation.forms.shard_sharding import SHARDING, SHARDING_FORMS, verify_sharding
+from shardwright.notation.shard.dialect.collectives import COLLECTIVE_FORMS
+from shardwright.notation.shard.dialect.grid import GRID_FORMS
+from shardwright.notation.shard.dialect.sharding import SHARDING, SHARDING_FORMS, verify_sharding
 
 __all__ = ["EARLIER_FORMS"]
 

@@ -1,8 +1,8 @@
 import pytest
 
 from shardwright.errors import ShardingError
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_generic
+from shardwright.notation.shard.dialect.tables import SHARD
 
 GRIDS = "shard.grid @g(shape = 2x4)\nshard.grid @d(shape = 3x?)\nshard.grid @three(shape = 3)\n"
 

@@ -10,10 +10,10 @@ Source: MLIR's `shard` dialect page (LLVM 21 and later) and its `mesh` dialect p
 from __future__ import annotations
 
 from shardwright.notation.forms.form import Dialect
-from shardwright.notation.forms.shard_collectives import COLLECTIVE_FORMS
-from shardwright.notation.forms.shard_earlier import EARLIER_FORMS
-from shardwright.notation.forms.shard_grid import GRID_FORMS
-from shardwright.notation.forms.shard_sharding import SHARDING, SHARDING_FORMS
+from shardwright.notation.shard.dialect.collectives import COLLECTIVE_FORMS
+from shardwright.notation.shard.dialect.earlier import EARLIER_FORMS
+from shardwright.notation.shard.dialect.grid import GRID_FORMS
+from shardwright.notation.shard.dialect.sharding import SHARDING, SHARDING_FORMS
 
 __all__ = ["SHARD"]
 

@@ -5,7 +5,9 @@ Source: the verifiers of MLIR's `shard` dialect (ShardOps.cpp) and the traits th
 
 from __future__ import annotations
 
-from shardwright.notation.forms.checks import (
+from shardwright.notation.forms.form import OpText, Symbols
+from shardwright.notation.forms.kinds import DYNAMIC
+from shardwright.notation.shard.dialect.checks import (
     Check,
     Tensor,
     axes_of,
@@ -16,8 +18,6 @@ from shardwright.notation.forms.checks import (
     shape_of,
     tensor_at,
 )
-from shardwright.notation.forms.form import OpText, Symbols
-from shardwright.notation.forms.kinds import DYNAMIC
 
 __all__ = [
     "axes_known",

@@ -7,8 +7,10 @@ Source: MLIR's `shard` dialect page.
 
 from __future__ import annotations
 
-from shardwright.notation.forms.checks import Check, all_of
-from shardwright.notation.forms.collective_checks import (
+from shardwright.notation.forms.form import Attribute, Operand, OpForm
+from shardwright.notation.forms.kinds import I16_ARRAY, I64, I64_ARRAY, INDEX, REDUCTION, SYMBOL, UNIT
+from shardwright.notation.shard.dialect.checks import Check, all_of
+from shardwright.notation.shard.dialect.collective_checks import (
     axes_known,
     in_group,
     same_element,
@@ -20,8 +22,6 @@ from shardwright.notation.forms.collective_checks import (
     verify_scatter,
     verify_shift,
 )
-from shardwright.notation.forms.form import Attribute, Operand, OpForm
-from shardwright.notation.forms.kinds import I16_ARRAY, I64, I64_ARRAY, INDEX, REDUCTION, SYMBOL, UNIT
 
 __all__ = ["COLLECTIVE_FORMS"]
 

@@ -1,9 +1,9 @@
 import pytest
 
 from shardwright.ir.context import load_module, module_text
-from shardwright.notation.forms.canonical import canonicalize
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import to_custom, to_generic
+from shardwright.notation.shard.canonical import canonicalize
+from shardwright.notation.shard.dialect.tables import SHARD
 
 ARGUMENTS = "%arg0: tensor<4xf32>, %arg1: i64, %arg2: tensor<8x8xf32>, %arg3: i1"
 

@@ -2,8 +2,8 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import respell, to_custom, to_generic
+from shardwright.notation.shard.dialect.tables import SHARD
 
 HEAD = "module {\n  shard.grid @g(shape = 2x4)\n  func.func @f(%arg0: tensor<4x8xf32>, %arg1: tensor<8xi8>, %arg2: index) {\n"
 TAIL = "    return\n  }\n}\n"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 
-from shardwright.notation.forms.checks import (
+from shardwright.notation.forms.form import Attribute, Operand, OpForm, OpText, Symbols
+from shardwright.notation.forms.kinds import AXES, DYNAMIC, I64_ARRAY, SYMBOL, UNIT
+from shardwright.notation.shard.dialect.checks import (
     all_of,
     axes_in_grid,
     grid_of,
@@ -17,8 +19,6 @@ from shardwright.notation.forms.checks import (
     shape_of,
     tensor_at,
 )
-from shardwright.notation.forms.form import Attribute, Operand, OpForm, OpText, Symbols
-from shardwright.notation.forms.kinds import AXES, DYNAMIC, I64_ARRAY, SYMBOL, UNIT
 
 __all__ = ["SHARDING", "SHARDING_FORMS", "verify_sharding"]
 

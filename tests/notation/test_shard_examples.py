@@ -1,8 +1,8 @@
 import pytest
 
 from shardwright.ir.context import load_module, module_text
-from shardwright.notation.forms.shard_dialect import SHARD
 from shardwright.notation.forms.texts import ops, respell, to_custom, to_generic
+from shardwright.notation.shard.dialect.tables import SHARD
 from tests.notation.forms.programs import OPS, module
 
 

@@ -22,7 +22,7 @@ from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.walk import walk
 from shardwright.notation.forms.kinds import AXES, DYNAMIC, I64_ARRAY
-from shardwright.notation.forms.shard_collectives import COLLECTIVE_FORMS
+from shardwright.notation.shard.dialect.collectives import COLLECTIVE_FORMS
 
 __all__ = ["canonicalize"]
 
