@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
+from shardwright.ir.callees import called_by
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.registry import covered_factors
@@ -73,7 +74,7 @@ def splits_of(signature: Signature) -> Splits | None:
 
 def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     """How an op may be split by the rule that it has by its meaning."""
-    if signature.name == "stablehlo.custom_call" and not is_splittable_call(signature):
+    if signature.name == "stablehlo.custom_call" and not is_splittable_call(signature, bool(called_by(signature))):
         return None
     kind = _reduction_kind(signature)
     splittable = local_factors(signature)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shardwright.ir.callees import called_by
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, RuleBuilder
 from shardwright.rules.facts import Flow, OpFacts, declare
@@ -48,10 +47,10 @@ def known_targets() -> tuple[str, ...]:
     return tuple(_targets)
 
 
-def is_splittable_call(signature: Signature) -> bool:
-    """Whether a custom call can be made on shards; one that calls functions on those that see single elements only."""
+def is_splittable_call(signature: Signature, calls: bool) -> bool:
+    """Whether a custom call can be made on shards; one that `calls` functions if these see single elements only."""
     target = _targets.get(signature.get("call_target_name", ""))
-    return target is not None and (target.compares or (target.splittable and not called_by(signature)))
+    return target is not None and (target.compares or (target.splittable and not calls))
 
 
 def _local(signature: Signature, rule: ShardingRule) -> frozenset[int]:
