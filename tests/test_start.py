@@ -141,6 +141,14 @@ def test_a_sharding_alone_can_be_written_and_drawn() -> None:
     assert "shardwright.report.svg" in imported(f"{code}; assert s._repr_html_().startswith('<svg')")
 
 
+def test_a_rule_of_ones_own_is_given_without_mlir() -> None:
+    assert heavy(imported("import shardwright as sw; sw.rule('my.op', 'i -> i')")) == [
+        "shardwright.ir",
+        "shardwright.rules",
+    ]
+    assert "jaxlib" not in heavy(imported("import shardwright.rules.families"))
+
+
 def test_a_stage_loads_what_it_needs() -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n return %x : tensor<4xf32>\n}"
     steps = {

@@ -12,8 +12,7 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Graph, Op
 from shardwright.notation.modules import read, write
 from shardwright.propagation import propagate
-from shardwright.rules.neighbours import rule_of
-from shardwright.rules.registry import beyond_shardy
+from shardwright.rules.registry import beyond_shardy, rule_of
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE, format_rule
 from tests.oracles.shardy import ShardyFailure, run_batch

@@ -6,7 +6,7 @@ import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Op
 from shardwright.notation.modules import read
-from shardwright.rules.neighbours import rule_of
+from shardwright.rules.registry import rule_of
 from shardwright.rules.text import ATTRIBUTE, format_rule
 
 __all__ = ["ops_of", "rule_text", "rule_texts", "without_rule"]

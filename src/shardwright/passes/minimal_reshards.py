@@ -31,7 +31,7 @@ from shardwright.passes.function_shardings import all_shardings, unsaid
 from shardwright.passes.reshards_at_uses import Use, UseReshards
 from shardwright.passes.side_by_side import read_side_by_side
 from shardwright.propagation.dataflow import without_manual_axes
-from shardwright.rules.neighbours import rule_of
+from shardwright.rules.registry import rule_of
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
 

@@ -13,8 +13,7 @@ from shardwright.ir.signature import Body, Signature
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.side_by_side import SideBySide, read_side_by_side
 from shardwright.propagation.conservative import conservative_rule
-from shardwright.rules.neighbours import rule_of
-from shardwright.rules.registry import rule_for
+from shardwright.rules.registry import rule_for, rule_of
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE, format_rule
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
@@ -23,9 +23,13 @@ from shardwright.rules.interface import interface_rule
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE, parse_rule
 
+if TYPE_CHECKING:  # graphs load MLIR
+    from shardwright.ir.graph import Op
+
 __all__ = [
-    "beyond_shardy",
+    "Definition",
     "FactorsOf",
+    "beyond_shardy",
     "factors_apart",
     "forget_rule",
     "is_given",
@@ -34,11 +38,16 @@ __all__ = [
     "registered_ops",
     "rule",
     "rule_for",
+    "rule_of",
     "sharding_rule",
 ]
 
 RuleFunction = Callable[[Signature], ShardingRule | None]
 UserFunction = Callable[[Signature], ShardingRule | str | None]
+Definition = Callable[[int], "Op | None"]
+"""From a value to the op that makes it; `None` for arguments."""
+Refinement = Callable[["Op", ShardingRule, Definition], ShardingRule]
+"""An op's rule in its program, from the one that its signature tells."""
 FactorsOf = Callable[[Signature, ShardingRule], frozenset[int]]
 """Some of the factors of an op's rule."""
 Function = TypeVar("Function", bound=RuleFunction)
@@ -49,6 +58,7 @@ _CUSTOM_CALL = "stablehlo.custom_call"
 _rules: dict[str, RuleFunction] = {}
 _local: dict[str, FactorsOf] = {}
 _apart: dict[str, FactorsOf] = {}
+_refined: dict[str, Refinement] = {}
 _given: dict[str, RuleFunction] = {}
 _beyond: set[str] = set()
 
@@ -59,6 +69,7 @@ def sharding_rule(
     facts: OpFacts | None = None,
     local: FactorsOf | None = None,
     apart: FactorsOf | None = None,
+    refined: Refinement | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function from signature to rule for the ops called `names`. It returns `None` where no rule holds.
 
@@ -71,6 +82,7 @@ def sharding_rule(
             a `dynamic_update_slice` that lies in one shard depends on where the update goes.
         apart: The factors of dimensions that have nothing in common across the op's tensors, if one is strict: those
             that concatenate joins, and those that a convolution slides its window along.
+        refined: Gives the rule where it depends on how the op's operands are made, too.
     """
 
     def register(function: Function) -> Function:
@@ -80,6 +92,8 @@ def sharding_rule(
                 _local[name] = local
             if apart is not None:
                 _apart[name] = apart
+            if refined is not None:
+                _refined[name] = refined
         if beyond_shardy:
             _beyond.update(names)
         if facts is not None:
@@ -225,6 +239,15 @@ def local_factors(signature: Signature) -> frozenset[int]:
         return frozenset()
     local = _local.get(signature.name)
     return rule.pass_through if local is None else rule.pass_through & local(signature, rule)
+
+
+def rule_of(op: Op, definition: Definition) -> ShardingRule | None:
+    """The sharding rule of an op in its program; `definition` gives the op that makes a value."""
+    rule = rule_for(op.signature)
+    refined = _refined.get(op.signature.name)
+    if refined is None or rule is None or rule.custom:
+        return rule
+    return refined(op, rule, definition)
 
 
 def is_given(signature: Signature) -> bool:

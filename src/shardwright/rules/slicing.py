@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, Kind, RuleBuilder
-from shardwright.rules.facts import ALL, MOVES, Flow, OpFacts
-from shardwright.rules.registry import sharding_rule
+from shardwright.rules.facts import ALL, MOVES, Flow, OpFacts, facts_of
+from shardwright.rules.registry import Definition, sharding_rule
 from shardwright.rules.rule import ShardingRule, factors_in
+
+if TYPE_CHECKING:  # graphs load MLIR
+    from shardwright.ir.graph import Op
 
 __all__: list[str] = []
 
@@ -43,10 +49,34 @@ def _reverse(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(reversed_dims, PERMUTATION)).build()
 
 
+def _rotating(op: Op, rule: ShardingRule, definition: Definition) -> ShardingRule:
+    """Slices joined (a rotation, a halo) move data between neighbours; anything else is gathered."""
+    return _permuting(rule) if _is_rotation(op, definition) else rule
+
+
+def _is_rotation(op: Op, definition: Definition) -> bool:
+    """Whether all operands are slices, or all of them one value and slices of it."""
+    wholes: set[int] = set()
+    sliced: set[int] = set()
+    for value in op.operands:
+        made = definition(value)
+        if made is not None and made.signature.name == "stablehlo.slice":
+            sliced.add(made.operands[0])
+        else:
+            wholes.add(value)
+    return bool(sliced) and (not wholes or (len(wholes) == 1 and sliced == wholes))
+
+
+@memoize
+def _permuting(rule: ShardingRule) -> ShardingRule:
+    return replace(rule, need_replication=frozenset(), permutation=rule.need_replication)
+
+
 @sharding_rule(
     "stablehlo.concatenate",
     facts=OpFacts(linear=(ALL,), exact=True),
     apart=lambda signature, rule: frozenset(rule.results[0][signature.get("dimension")]),
+    refined=_rotating,
 )
 def _concatenate(signature: Signature) -> ShardingRule:
     """The factor of the concatenated dimension has the size of the result's."""
@@ -67,10 +97,22 @@ def _dynamic_slice(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
+def _at_constants(op: Op, rule: ShardingRule, definition: Definition) -> ShardingRule:
+    """An update at constant indices need not be whole."""
+    made = (definition(value) for value in op.operands[2:])
+    return _free(rule) if all(index is not None and facts_of(index.name).literal for index in made) else rule
+
+
+@memoize
+def _free(rule: ShardingRule) -> ShardingRule:
+    return replace(rule, need_replication=frozenset())
+
+
 @sharding_rule(
     "stablehlo.dynamic_update_slice",
     facts=OpFacts(exact=True, in_place=True, flow=Flow.DYNAMIC_SLICE),
     local=lambda signature, rule: factors_in(rule.operands[1]),
+    refined=_at_constants,
 )
 def _dynamic_update_slice(signature: Signature) -> ShardingRule:
     """Where the update is smaller than the operand, it is whole; operand and result may be split alike."""
