@@ -73,7 +73,9 @@ REDUCTIONS = {
     "or": "stablehlo.or",
     "xor": "stablehlo.xor",
 }
-"""Kinds of reductions, and the op that combines two elements by each."""
+"""Kinds of reductions, and the op that combines two elements by each. They have identities: one device can contribute a
+value, and the others nothing.
+"""
 
 COLLECTIVES = {
     "sdy.all_gather": "gathering_axes",

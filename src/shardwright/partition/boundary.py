@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import REDUCTIONS
 from shardwright.notation.sdy.sharding import parse_shardings
-from shardwright.partition.values import CONTRIBUTED
 from shardwright.sharding import TensorSharding
 
 __all__ = ["alone", "check_boundary"]
@@ -27,7 +27,7 @@ def check_boundary(graph: Graph) -> None:
             raise _refused(f"argument {name!r} is partial by another kind than sum", sharding, graph.locations.source)
     for name, sharding in zip(main.result_names, main.result_shardings, strict=True):
         kinds = {p.kind for p in sharding.partial} if sharding is not None else set()
-        if len(kinds) > 1 or not kinds <= {*CONTRIBUTED}:
+        if len(kinds) > 1 or not kinds <= REDUCTIONS.keys():
             what = f"result {name!r} is partial by {' and '.join(sorted(kinds))}"
             raise _refused(what, sharding, graph.locations.source)
     said = {*graph.shardings, *main.result_shardings}

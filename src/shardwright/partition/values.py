@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
+from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.partition.assign import Source, usable
 from shardwright.partition.emit import collective, emit_steps
@@ -13,10 +14,7 @@ from shardwright.reshard.plan import plan, reshard_cost
 from shardwright.reshard.steps import ToUnreduced
 from shardwright.sharding import TensorSharding
 
-__all__ = ["CONTRIBUTED", "Value", "Values"]
-
-CONTRIBUTED = ("sum", "max", "min", "product", "and", "or", "xor")
-"""Kinds of reduction that have an identity, so that one device can contribute a value and the others nothing."""
+__all__ = ["Value", "Values"]
 
 
 class Value:
@@ -125,10 +123,10 @@ class Values:
             ShardingError: they are to combine by several kinds, or by one that has no identity.
         """
         (kind, *others) = dict.fromkeys(p.kind for p in needed.partial)
-        if others or kind not in CONTRIBUTED:
+        if others or kind not in REDUCTIONS:
             raise ShardingError(
                 f"a complete value cannot be made {needed!r}",
-                cause=f"contributions are made for one kind of reduction: {', '.join(CONTRIBUTED)}",
+                cause=f"contributions are made for one kind of reduction: {', '.join(REDUCTIONS)}",
                 remedy="leave the value complete there",
             )
         before = needed.with_axes(needed.axes)

@@ -11,5 +11,5 @@ declare(
     OpFacts(literal=True),
 )
 declare(["stablehlo.constant"], OpFacts(typed=True))
-declare(["stablehlo.iota"], OpFacts(computed_where_read=True))
+declare(["stablehlo.iota"], OpFacts(computed_where_read=True, nonnegative=True))
 declare(["stablehlo.constant", "sdy.constant", "stablehlo.iota"], OpFacts(constant=True))

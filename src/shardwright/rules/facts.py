@@ -48,6 +48,10 @@ class OpFacts:
         linear: Sets of operands in which, all others fixed, it is linear. A product is so in either operand, a sum in
             both together; `ALL` are as many as there are.
         exact: Whether it computes, if anything, what nothing rounds; what `moves`, and constants, are so too.
+        of_nonnegative: Whether its first operand must not be negative.
+        nonnegative: Whether its result is never negative.
+        joins: Whether each element of its result is an element of an operand, or a sum of some: of what is not negative
+            it makes nothing that is.
         sums: Whether it adds up elements, in an order that is not its own to choose.
         typed: Whether it is made for the types that it has, and would be another op on others.
         in_place: Whether it may write into an operand's buffer. Elementwise ops may too.
@@ -70,6 +74,9 @@ class OpFacts:
     windowed: bool = False
     linear: tuple[tuple[int, ...], ...] = ()
     exact: bool = False
+    of_nonnegative: bool = False
+    nonnegative: bool = False
+    joins: bool = False
     sums: bool = False
     typed: bool = False
     in_place: bool = False

@@ -49,6 +49,9 @@ declare(
     OpFacts(exact=True),
 )
 declare(names("chlo", "conj constant_like"), OpFacts(exact=True))
+declare((*names("stablehlo", "log power rsqrt sqrt"), "chlo.lgamma"), OpFacts(of_nonnegative=True))
+declare((*names("stablehlo", "abs exponential logistic sqrt"), "chlo.square"), OpFacts(nonnegative=True))
+declare(names("stablehlo", "add maximum minimum"), OpFacts(joins=True))
 declare(names("stablehlo", "add complex subtract"), OpFacts(linear=(ALL,)))
 declare(["stablehlo.multiply"], OpFacts(linear=((0,), (1,))))
 declare(["stablehlo.select"], OpFacts(linear=((1, 2),)))

@@ -74,7 +74,7 @@ def _permuting(rule: ShardingRule) -> ShardingRule:
 
 @sharding_rule(
     "stablehlo.concatenate",
-    facts=OpFacts(linear=(ALL,), exact=True),
+    facts=OpFacts(linear=(ALL,), exact=True, joins=True),
     apart=lambda signature, rule: frozenset(rule.results[0][signature.get("dimension")]),
     refined=_rotating,
 )

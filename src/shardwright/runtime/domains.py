@@ -41,14 +41,6 @@ def domains(graph: Graph) -> list[Domain]:
     return [Domain(value in nonnegative, flow.indexed_size(value)) for value in graph.main.block.arguments]
 
 
-_ROOTS = frozenset({"stablehlo.sqrt", "stablehlo.rsqrt", "stablehlo.log", "stablehlo.power", "chlo.lgamma"})
-_JOINS = frozenset({"stablehlo.add", "stablehlo.concatenate", "stablehlo.maximum", "stablehlo.minimum"})
-_NEVER_NEGATIVE = frozenset(
-    {"stablehlo.abs", "stablehlo.exponential", "stablehlo.iota", "stablehlo.logistic", "stablehlo.sqrt", "chlo.square"}
-)
-_INDEX_KEEPING = _JOINS | {"stablehlo.clamp", "stablehlo.select"}
-
-
 class _Flow:
     """Where values come from and go to, block arguments and results of loops included."""
 
@@ -67,7 +59,7 @@ class _Flow:
     def nonnegative(self) -> set[int]:
         """The values that must not be negative."""
         needed: set[int] = set()
-        work = [op.operands[0] for op in self.graph.walk() if op.name in _ROOTS]
+        work = [op.operands[0] for op in self.graph.walk() if facts_of(op.name).of_nonnegative]
         while work:
             value = work.pop()
             if value in needed:
@@ -87,7 +79,7 @@ class _Flow:
             return op.operands[1:]
         if op.name == "stablehlo.maximum" and any(map(self._is_positive, op.operands)):
             return ()
-        if op.name in _JOINS:
+        if facts_of(op.name).joins:
             return op.operands
         if op.name in ("stablehlo.multiply", "stablehlo.divide"):
             factors = Counter(self._product(op))
@@ -111,7 +103,7 @@ class _Flow:
             op = self.makers.get(value)
         if op is None:
             return False
-        if op.name in _NEVER_NEGATIVE or (op.name == "stablehlo.multiply" and op.operands[0] == op.operands[1]):
+        if facts_of(op.name).nonnegative or (op.name == "stablehlo.multiply" and op.operands[0] == op.operands[1]):
             return True
         return op.name == "stablehlo.constant" and "-" not in (op.signature.text("value") or "-").split(":")[0].replace(
             "e-", "e"
@@ -131,7 +123,7 @@ class _Flow:
             work += self.targets.get(value, ())
             for op, number in self.uses[value]:
                 sizes += self._indexed(op, number)
-                is_kept = op.name in _INDEX_KEEPING or (number == 0 and _is_moved(op))
+                is_kept = _is_joined(op) or (number == 0 and _is_moved(op))
                 if is_kept and self.graph.types[op.results[0]].dtype.startswith(("i", "ui")):
                     work += op.results
         sizes = [size for size in sizes if size > 0]
@@ -166,6 +158,11 @@ def _is_moved(op: Op) -> bool:
     """Whether an op's result is its first operand, moved."""
     facts = facts_of(op.name)
     return facts.moves or facts.converts
+
+
+def _is_joined(op: Op) -> bool:
+    """Whether an op's result indexes what its operands index."""
+    return facts_of(op.name).joins or op.name in ("stablehlo.clamp", "stablehlo.select")
 
 
 def _carried(block: Block) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.builder import reduction_body
+from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, Mesh, axes_size, merge_axes
@@ -35,7 +36,6 @@ __all__ = [
     "replica_groups",
 ]
 
-_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
 _NATIVE = ("sum", "max", "min", "product")
 _BOOLEAN = {"sum": "or", "max": "or", "product": "and", "min": "and"}
 
@@ -193,8 +193,10 @@ def _grouped(ctx: Local, axes: Axes, mesh: Mesh | None) -> dict[str, str]:
 
 def _reduction(kind: str, dtype: str) -> tuple[str, bool]:
     """The kind as XLA knows it for this element type, and whether its collectives do."""
-    if kind not in _KINDS:
-        raise ShardingError(f"devices cannot combine contributions by {kind!r}", remedy=f"one of {', '.join(_KINDS)}")
+    if kind not in REDUCTIONS:
+        raise ShardingError(
+            f"devices cannot combine contributions by {kind!r}", remedy=f"one of {', '.join(REDUCTIONS)}"
+        )
     if dtype == "i1":
         kind = _BOOLEAN.get(kind, kind)
         return kind, kind != "xor"
