@@ -11,10 +11,9 @@ from shardwright.rules.facts import ALL, OpFacts, declare, names
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
-__all__ = ["CHLO_ELEMENTWISE", "STABLEHLO_ELEMENTWISE", "pointwise_rule"]
+__all__ = ["pointwise_rule"]
 
-
-STABLEHLO_ELEMENTWISE = names(
+_STABLEHLO = names(
     "stablehlo",
     # one operand
     "abs cbrt ceil convert cosine count_leading_zeros exponential exponential_minus_one floor imag is_finite log",
@@ -27,13 +26,13 @@ STABLEHLO_ELEMENTWISE = names(
     "clamp select",
 )
 
-CHLO_ELEMENTWISE = names(
+_CHLO = names(
     "chlo",
     "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv",
     "erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan",
 )
 
-_WITHOUT_TRAIT = names("chlo", "mulhi next_after polygamma zeta")
+_CHLO_WITHOUT_TRAIT = names("chlo", "mulhi next_after polygamma zeta")
 """Ops that work element by element as well, but do not carry the trait."""
 
 _ELEMENTWISE = OpFacts(elementwise=True)
@@ -58,7 +57,7 @@ declare(["stablehlo.select"], OpFacts(linear=((1, 2),)))
 
 
 @sharding_rule("sdy.sharding_constraint")
-@sharding_rule(*STABLEHLO_ELEMENTWISE, facts=_ELEMENTWISE)
+@sharding_rule(*_STABLEHLO, facts=_ELEMENTWISE)
 def pointwise_rule(signature: Signature) -> ShardingRule:
     """One factor per dimension of the result, in every tensor that is not a scalar."""
     tensors = (*signature.operands, *signature.results)
@@ -73,8 +72,8 @@ def _pointwise(shape: tuple[int, ...], operands: int, has_dims: tuple[bool, ...]
 
 
 @sharding_rule("stablehlo.map", beyond_shardy=True)
-@sharding_rule(*_WITHOUT_TRAIT, beyond_shardy=True, facts=OpFacts(in_place=True))
-@sharding_rule(*CHLO_ELEMENTWISE, beyond_shardy=True, facts=_ELEMENTWISE)
+@sharding_rule(*_CHLO_WITHOUT_TRAIT, beyond_shardy=True, facts=OpFacts(in_place=True))
+@sharding_rule(*_CHLO, beyond_shardy=True, facts=_ELEMENTWISE)
 def _pointwise_beyond(signature: Signature) -> ShardingRule:
     return pointwise_rule(signature)
 
