@@ -8,7 +8,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.propagation import priorities
 from shardwright.propagation.conservative import conservative_rule
-from shardwright.propagation.dataflow import manual_axes, with_manual_axes, without_manual_axes
+from shardwright.propagation.dataflow import manual_axes, with_manual_axes, with_replicated, without_manual_axes
 from shardwright.propagation.engine import Numbers, StepTable
 from shardwright.propagation.kind import Kind
 from shardwright.propagation.method import Method, Phase
@@ -80,7 +80,7 @@ class Classes:
 
         def outside(sharding: TensorSharding) -> TensorSharding:
             # Replicated inside are also the axes of dimensions whose priority has not come yet: nobody may take them.
-            return with_manual_axes(boundary, sharding, manual)
+            return with_replicated(with_manual_axes(boundary, sharding, manual), sharding.replicated)
 
         before, after = (outside, inside) if edge.inward else (inside, outside)
         return self._of_kind(kind._replace(before=before, after=after))

@@ -21,7 +21,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.signature import Signature
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.propagation.working import EDGE, MANUAL, Edge, Working
@@ -179,15 +179,18 @@ def without_manual_axes(sharding: TensorSharding, manual: tuple[str, ...]) -> Te
 
 
 def with_manual_axes(boundary: TensorSharding, inside: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
-    """What is seen outside: the manual axes of `boundary`, and of each kind then the free axes of `inside`."""
+    """What is seen outside: the manual axes of `boundary`, then the free axes of `inside`.
+
+    The boundary says what is replicated and unreduced, but for axes that `inside` splits dimensions by.
+    """
     dims = tuple(
         DimSharding(at.axes[: _manual_count(at.axes, manual)] + free.axes, free.open, free.priority)
         for at, free in zip(boundary.dims, inside.dims, strict=True)
     )
-    replicated = tuple(axis for axis in boundary.replicated if _is_manual(axis, manual))
-    partial = tuple(p for p in boundary.partial if _is_manual(p.axis, manual)) + inside.partial
-    ordered = tuple(sorted(partial, key=lambda p: inside.mesh.sort_key(p.axis)))
-    return with_replicated(TensorSharding(inside.mesh, dims, replicated, ordered), inside.replicated)
+    taken = inside.used_axes
+    replicated = tuple(axis for axis in boundary.replicated if not overlaps_any(axis, taken))
+    partial = tuple(p for p in boundary.partial if not overlaps_any(p.axis, taken))
+    return TensorSharding(inside.mesh, dims, replicated, partial)
 
 
 def with_replicated(sharding: TensorSharding, axes: Axes) -> TensorSharding:

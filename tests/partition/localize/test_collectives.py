@@ -6,8 +6,10 @@ import itertools
 
 import pytest
 
+import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
+from shardwright.ir.opaque import dense_array
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import AxisRef, Mesh
@@ -306,3 +308,26 @@ def test_channel_handles_are_unique() -> None:
     handles = [op.signature.text("channel_handle") for op in graph.walk() if op.signature.text("channel_handle")]
     assert len(handles) == len(set(handles)) == 2
     assert TensorType((8, 8), "i32") in graph.types
+
+
+def test_large_groups_of_device_ids_become_groups_of_positions() -> None:
+    ids = ", ".join(map(str, reversed(range(128))))
+    pairs = ", ".join(f"[{device}, {device + 1}]" for device in range(0, 128, 2))
+    split = '<@m, [{"x"}, {}]>'
+    text = f"""sdy.mesh @m = <["x"=128], device_ids=[{ids}]>
+    func.func @main(%a: tensor<128x4xf32>) -> tensor<128x4xf32> {{
+      %0 = sdy.manual_computation(%a) in_shardings=[{split}] out_shardings=[{split}] manual_axes={{"x"}} (%b: tensor<1x4xf32>) {{
+        %1 = "stablehlo.all_reduce"(%b) <{{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+          replica_groups = dense<[{pairs}]> : tensor<64x2xi64>, use_global_device_ids}}> ({{
+        ^bb0(%c: tensor<f32>, %d: tensor<f32>):
+          %2 = stablehlo.add %c, %d : tensor<f32>
+          stablehlo.return %2 : tensor<f32>
+        }}) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+        sdy.return %1 : tensor<1x4xf32>
+      }} : (tensor<128x4xf32>) -> tensor<128x4xf32>
+      return %0 : tensor<128x4xf32>
+    }}"""
+    graph = sw.load(text).plan().partition().local
+    (reduce,) = (op for op in graph.walk() if op.name == "stablehlo.all_reduce")
+    groups = dense_array(reduce.signature.text("replica_groups") or "").tolist()
+    assert groups == [[127 - device, 126 - device] for device in range(0, 128, 2)]

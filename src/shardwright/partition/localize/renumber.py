@@ -47,7 +47,7 @@ def _over_partitions(signature: Signature) -> bool:
 
 
 def _groups(text: str, source: Graph, partitions: Mesh) -> str:
-    if text.startswith("dense"):
+    if text.startswith(("dense", "#opaque")):
         rows = dense_array(text).tolist()
         return _renumbered(rows if any(rows) else [list(range(partitions.listed))], partitions)
     match = _COMPACT_MESH.search(text)
