@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import shardwright as sw
+from shardwright.runtime.contributions import contributed
 from shardwright.sharding import TensorSharding
 from tests.frontends.devices import eight_devices
 
@@ -102,7 +103,7 @@ def test_verify_combines_contributions() -> None:
 def test_compiled_programs_take_contributions_and_make_them() -> None:
     step = partition(THROUGH).compile()
     (sharding,) = step.in_shardings
-    given = jax.device_put(X, sharding)
+    given = contributed(X, sharding)
     for value in (X, jax.numpy.asarray(X), given):
         np.testing.assert_allclose(step(value)[1], np.abs(X))
 

@@ -14,6 +14,7 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.notation.modules import read, write
 from shardwright.propagation import propagate
+from shardwright.propagation.effects import is_pure
 from tests.propagation.programs import random_program
 from tests.propagation.programs_wide import wide_program
 
@@ -86,12 +87,15 @@ def _is_constant(op: Op, ops: Sequence[Op]) -> bool:
 
 
 def _shuffled(ops: Sequence[Op], chance: random.Random) -> list[Op]:
-    """The ops in another order in which each comes after what it reads; those whose results nobody reads stay so."""
+    """The ops in another order in which each comes after what it reads; what nobody reads, or has effects, stays so.
+
+    Of ops with effects, the order is part of the program.
+    """
     makers = {value: index for index, op in enumerate(ops) for value in op.results}
     reads = [{makers[value] for value in _reads(op) if value in makers} for op in ops]
     read = set().union(*reads)
-    unread = [index for index in range(len(ops)) if index not in read]
-    for before, after in itertools.pairwise(unread):
+    fixed = [index for index, op in enumerate(ops) if index not in read or not is_pure(op)]
+    for before, after in itertools.pairwise(fixed):
         reads[after].add(before)
     order: list[int] = []
     left = set(range(len(ops)))

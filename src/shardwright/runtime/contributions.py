@@ -1,4 +1,4 @@
-"""Contributions that JAX has no sharding for: it knows arrays that await a sum, and no other kind of reduction."""
+"""Contributions: arrays that await a sum, made of complete ones; and other kinds, for which JAX has no sharding."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from shardwright.mesh import axes_size
 from shardwright.runtime.placement import named_shardings
 from shardwright.sharding import DimSharding, TensorSharding
 
-__all__ = ["Stack", "stack_of"]
+__all__ = ["Stack", "contributed", "stack_of"]
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "max": jnp.maximum,
@@ -59,3 +60,27 @@ def stack_of(sharding: TensorSharding, devices: Sequence[Any] | None) -> Stack |
     rows = TensorSharding(sharding.mesh, (DimSharding(sharding.partial_axes), *sharding.dims))
     (named,) = named_shardings([rows], devices)
     return Stack(axes_size(sharding.partial_axes), named, _COMBINE[kind])
+
+
+def contributed(value: Any, sharding: jax.sharding.NamedSharding) -> Any:
+    """An array laid out so: where it shall await a sum, the first device along the axes has its part, the others zeros.
+
+    `jax.device_put` does the same, but in JAX 0.12 it fails on what it has made.
+    """
+    unreduced = sharding.spec.unreduced
+    given = getattr(value, "sharding", None)
+    if not unreduced or (isinstance(given, jax.sharding.NamedSharding) and given.spec.unreduced):
+        return jax.device_put(value, sharding)
+    spec = jax.sharding.PartitionSpec(*sharding.spec.partitions)
+    whole = jax.device_put(value, jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind))
+    axes = [number for number, name in enumerate(sharding.mesh.axis_names) if name in unreduced]
+    others = {
+        device for place, device in np.ndenumerate(sharding.mesh.devices) if any(place[number] for number in axes)
+    }
+    parts = [
+        jax.device_put(np.zeros(shard.data.shape, shard.data.dtype), shard.data.sharding)
+        if shard.device in others
+        else shard.data
+        for shard in whole.addressable_shards
+    ]
+    return jax.make_array_from_single_device_arrays(whole.shape, sharding, parts)

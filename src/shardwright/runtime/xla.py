@@ -25,6 +25,7 @@ from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, numpy_dtype
+from shardwright.runtime.contributions import contributed
 from shardwright.runtime.copies import furthest_copies
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.shards import ReplicaDifference, assemble, cut
@@ -71,7 +72,7 @@ class Executable:
 
     def placed(self, number: int, value: Any, sharding: Any) -> Any:
         """`value` as `call` takes argument `number`: laid out as `sharding`, its shards in the order of partitions."""
-        placed = jax.device_put(value, sharding)
+        placed = contributed(value, sharding)
         if placed.format.layout != self.layouts[number]:
             placed = jax.device_put(placed, Format(self.layouts[number], sharding))
         if list(sharding.mesh.devices.flat) == self.devices:
