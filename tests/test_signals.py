@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PARENT = "from shardwright.cli import main; main()"
 
 
+def _hear(ignored: frozenset[int]) -> None:
+    """What starts the tests in the background may have them ignore signals, and children inherit that."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+
 class Command:
     """A command in a session of its own, in a folder with a program that does not end."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, ignored: frozenset[int] = frozenset()) -> None:
         self.folder = folder
         self.temporary = folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
@@ -47,6 +54,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=partial(_hear, ignored),
         )
 
     def group(self) -> list[str]:
@@ -121,11 +129,7 @@ def test_a_signal_at_any_moment(tmp_path: Path, seed: int) -> None:
 
 def test_what_is_ignored_stays_ignored(tmp_path: Path) -> None:
     """As `nohup` and shells ask for."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        command = Command(tmp_path, "verify", "endless.mlir")
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    command = Command(tmp_path, "verify", "endless.mlir", ignored=frozenset({signal.SIGHUP}))
     command.wait_for_worker()
     command.send(signal.SIGHUP, to_all=False)
     time.sleep(0.3)
