@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -32,10 +32,17 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PARENT = "from shardwright.cli import main; main()"
 
 
-def _hear(ignored: frozenset[int]) -> None:
-    """What starts the tests in the background may have them ignore signals, and children inherit that."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+@contextmanager
+def _heard(ignored: frozenset[int]) -> Iterator[None]:
+    """Children inherit what is ignored, and what starts the tests in the background may ignore more than is meant."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL) for number in SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Command:
@@ -47,15 +54,15 @@ class Command:
         self.temporary.mkdir(exist_ok=True)
         (folder / "endless.mlir").write_text(ENDLESS)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(self.temporary)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PARENT, *arguments],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=partial(_hear, ignored),
-        )
+        with _heard(ignored):
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PARENT, *arguments],
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
 
     def group(self) -> list[str]:
         """The processes of the session that have not ended."""
