@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import shardwright as sw
+from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.notation.conversion import convert_module, open_module
 from shardwright.notation.module_notations import module_notation_names, notation_of
@@ -126,3 +127,14 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     assert "barrier" in f"{said.message} {said.op}"
     assert said.location == "-:5" or said.location.startswith("-:5:")
     assert said.remedy
+
+
+def test_what_could_not_be_read_again_is_refused_at_its_line() -> None:
+    text = """func.func @main(%a: tensor<8x8xindex>) {
+  sdy.sharding_group %a group_id=3 : tensor<8x8xindex>
+  return
+}"""
+    with pytest.raises(ShardingError, match="the module cannot be written so") as raised:
+        convert_module(text, "mhlo", "step.mlir")
+    assert raised.value.diagnostic.location == "step.mlir:2:3"
+    assert "stablehlo.custom_call" in raised.value.diagnostic.cause

@@ -164,3 +164,14 @@ def test_axes_of_a_mesh_that_each_sharding_spells_out_are_noted() -> None:
 }"""
     made = propagate_only(read(load_module(text)), debug_propagation_edge_sharding=True)
     assert any('"x":(1)2' in note for note in _notes(made).values())
+
+
+def test_axes_of_several_meshes_are_noted() -> None:
+    text = """sdy.mesh @mesh = <["a"=2, "b"=4]>
+func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<mesh<["z"=8]>, [{"z"}]>}, %y: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = stablehlo.tanh %x : tensor<8xf32>
+  %1 = stablehlo.tanh %y : tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}"""
+    made = propagate_only(read(load_module(text)), debug_sharding_origins=True)
+    assert {'{z = "input: 0"}', '{a = "input: 1"}'} <= {note.strip("[]") for note in _notes(made).values()}

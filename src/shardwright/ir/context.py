@@ -35,6 +35,7 @@ __all__ = [
     "passmanager",
     "reduction_kinds",
     "stablehlo",
+    "valid_text",
 ]
 
 _BYTECODE = b"ML\xefR"
@@ -198,9 +199,35 @@ def _parse_error(error: Exception, name: str) -> ShardingError:
     )
 
 
+_GENERIC = '"builtin.module"('
+"""How the generic form of a module begins."""
+
+
 def module_text(module: ir.Module, locations: bool = False) -> str:
     """A module as text, with source locations where asked for."""
     return str(module.operation.get_asm(enable_debug_info=locations))
+
+
+def valid_text(module: ir.Module, name: str = "-", locations: bool = False) -> str:
+    """The same of a module that was changed, of which diagnostics say `name`.
+
+    Raises:
+        ShardingError: what MLIR's verifier refuses, which could not be read again; at its place.
+    """
+    text = module_text(module, locations)
+    if not text.startswith(_GENERIC) and f"\n{_GENERIC}" not in text:  # so MLIR prints what is not valid
+        return text
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        first = error.error_diagnostics[0]
+        raise ShardingError(
+            "the module cannot be written so",
+            location=_position(first.location, name),
+            cause=first.message[:1000],
+            remedy="change the op that this names, or its types",
+        ) from None
+    return text
 
 
 def module_bytecode(module: ir.Module) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardwright.ir.context import as_text, ir, load_module, module_text
+from shardwright.ir.context import as_text, ir, load_module, valid_text
 from shardwright.memo import uncollected
 from shardwright.notation.module_notations import module_notation, notation_of
 from shardwright.notation.notation import ModuleNotation
@@ -69,4 +69,4 @@ def convert_module(content: str | bytes, to: str, name: str = "-") -> str:
     found = open_module(content, name)
     target.write(found.module)
     has_locations = isinstance(found.generic, bytes) or "loc(" in found.generic
-    return target.spell(module_text(found.module, locations=has_locations))
+    return target.spell(valid_text(found.module, name, has_locations))

@@ -87,7 +87,10 @@ class _Writer:
         self.makers = {op.results[0]: op for op in record.ops if op.name in (EDGE, CONSTRAINT)}
         shardings = (sharding for sharding in self.working.shardings if sharding is not None)
         meshes = (*graph.meshes.values(), *(sharding.mesh for sharding in shardings))  # or spelt out in each sharding
-        self.mesh = next((mesh for mesh in meshes if mesh.axes), Mesh())
+        self.mesh_of: dict[str, Mesh] = {}
+        for mesh in dict.fromkeys(meshes):
+            for axis in mesh.sizes:
+                self.mesh_of.setdefault(axis, mesh)
 
     def finish(self) -> None:
         self.main.argument_attributes = self.arguments
@@ -149,7 +152,8 @@ class _Writer:
     def _dictionary(self, axes: Mapping[AxisRef, str], own: str) -> str:
         """`{x = "self", "y:(1)2" = "input: 0"}`."""
         names = {
-            print_axis(axis, self.mesh).replace('"', ""): "self" if name == own else name for axis, name in axes.items()
+            print_axis(axis, self.mesh_of[axis.name]).replace('"', ""): "self" if name == own else name
+            for axis, name in axes.items()
         }
         return "{" + ", ".join(f"{json.dumps(axis)} = {json.dumps(name)}" for axis, name in names.items()) + "}"
 
@@ -174,12 +178,12 @@ class _Writer:
             if not flows:
                 continue
             op = self.record.ops[position]
-            text = _flows(flows, self.mesh)
+            text = _flows(flows, self.mesh_of)
             self._set(op, f"sdy.{_EDGES}", text)
             if op.name == EDGE:
                 on_edges[op.results[0]] = text
         if of_results:
-            self.results[0][f"sdy.{_EDGES}"] = _flows(of_results, self.mesh)
+            self.results[0][f"sdy.{_EDGES}"] = _flows(of_results, self.mesh_of)
         self._sink(_EDGES, on_edges)
 
     def _sink(self, name: str, on_edges: Mapping[int, str]) -> None:
@@ -199,7 +203,7 @@ class _Writer:
         self.attributes.setdefault(op, {})[name] = text
 
 
-def _flows(flows: Flows, mesh: Mesh) -> str:
+def _flows(flows: Flows, meshes: Mapping[str, Mesh]) -> str:
     """The attribute: steps in order, axes by name, operands before results."""
     steps = []
     for number in sorted(flows):
@@ -207,6 +211,6 @@ def _flows(flows: Flows, mesh: Mesh) -> str:
         for axis in sorted(flows[number]):
             source, targets = next(iter(flows[number][axis].items()))
             names = ", ".join(map(str, sorted(targets)))
-            axes.append(f"{{{print_axis(axis, mesh)} = {source} -> [{names}]}}")
+            axes.append(f"{{{print_axis(axis, meshes[axis.name])} = {source} -> [{names}]}}")
         steps.append(f"{{step-{number} = [{', '.join(axes)}]}}")
     return f"#sdy.propagation_edges<[{', '.join(steps)}]>"
