@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from shardwright.errors import Diagnostic, ShardingError
+from shardwright.frontends.names import NAMED_ARGUMENT, text_in
 from shardwright.frontends.verifier_words import reason_of
 from shardwright.ir.context import load_module
 from shardwright.mesh import Mesh
@@ -21,7 +22,7 @@ from shardwright.notation.sdy.text import Unclosed, closing
 from shardwright.scanner import line_of, place_of
 from shardwright.words import counted
 
-__all__ = ["argument_names", "close_names", "explain", "mesh_position"]
+__all__ = ["close_names", "explain", "mesh_position"]
 
 _PREFIX = "not valid MLIR: "
 _VERIFIER = re.compile(
@@ -59,7 +60,7 @@ def explain(said: Diagnostic, content: str | bytes, name: str) -> Diagnostic:
     """
     if not said.message.startswith(_PREFIX):
         return said
-    text = _text(content)
+    text = text_in(content)
     message = said.message.removeprefix(_PREFIX)
     match = _VERIFIER.match(message)
     if match is None:
@@ -80,20 +81,10 @@ def _parsing(said: Diagnostic, message: str) -> Diagnostic:
     return replace(said, cause=cause, remedy=remedy or said.remedy)
 
 
-def argument_names(content: str | bytes, function: str, count: int) -> list[str]:
-    """The names that the text gives to the `count` arguments of a function, numbers replaced by `argN`."""
-    text = _text(content)
-    start = re.search(rf'func\.func\s[^@]*@"?{re.escape(function)}"?\s*\(', text)
-    if start is None:
-        return []
-    found = itertools.islice(_NAMED_ARGUMENT.finditer(text, start.end()), count)
-    return [match[1] if match[1][0].isalpha() else f"arg{number}" for number, match in enumerate(found)]
-
-
 def mesh_position(content: str | bytes, name: str) -> str:
     """`FILE:LINE` of the second mesh, the one that does not agree with the first; empty where none is found."""
-    found = list(_MESH.finditer(_text(content)))
-    return f"{name}:{line_of(_text(content), found[1].start())}" if len(found) > 1 else ""
+    found = list(_MESH.finditer(text_in(content)))
+    return f"{name}:{line_of(text_in(content), found[1].start())}" if len(found) > 1 else ""
 
 
 def close_names(name: str, known: list[str], limit: int = 8) -> str:
@@ -200,7 +191,6 @@ def _closing(text: str, start: int) -> int:
 
 
 _ARROW = re.compile(r"\s*->\s*\(")
-_NAMED_ARGUMENT = re.compile(r"%([\w.$-]+)\s*:")
 
 
 def _position(finding: _Finding, location: str, text: str, name: str) -> str:
@@ -218,7 +208,7 @@ def _position(finding: _Finding, location: str, text: str, name: str) -> str:
 
 
 def _arguments(text: str, function: int) -> Iterator[int]:
-    return (match.start() for match in _NAMED_ARGUMENT.finditer(text, function))
+    return (match.start() for match in NAMED_ARGUMENT.finditer(text, function))
 
 
 def _results(text: str, function: int) -> Iterator[int]:
@@ -251,12 +241,6 @@ def _meshes(text: str) -> dict[str, Mesh]:
         except ShardingError:
             continue  # the mesh itself may be what is wrong
     return meshes
-
-
-def _text(content: str | bytes) -> str:
-    if isinstance(content, str):
-        return content
-    return "" if content.startswith(b"ML\xefR") else content.decode(errors="replace")
 
 
 def _one_line(text: str) -> str:

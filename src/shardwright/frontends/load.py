@@ -15,7 +15,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.files import printable, read_file
-from shardwright.frontends.diagnose import argument_names, explain, mesh_position
+from shardwright.frontends.names import argument_names
 from shardwright.ir.context import as_text, context, ir, module_text
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
@@ -165,6 +165,8 @@ def _with_names(graph: Graph, content: str | bytes) -> Graph:
 
 
 def _with_position(error: ShardingError, content: str | bytes, name: str) -> ShardingError:
+    from shardwright.frontends.diagnose import explain, mesh_position  # loaded where something went wrong
+
     said = explain(error.diagnostic, content, name)
     if said.location.startswith("-:"):  # text without locations, which MLIR calls `-`
         said = replace(said, location=name + said.location[1:])

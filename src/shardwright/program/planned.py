@@ -20,7 +20,7 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.program.value import Value
-from shardwright.propagation import DEFAULT_STRATEGY, find_value
+from shardwright.propagation import DEFAULT_STRATEGY
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 from shardwright.words import kind_of
@@ -146,6 +146,8 @@ class Planned(Value):
                 cause=f"it is {kind_of(value)}",
                 remedy=f'give a name such as {next(iter(self.shardings), "x")!r}, FILE:LINE, or a printed number "%12"',
             )
+        from shardwright.propagation import explain_values, find_value
+
         try:
             found = find_value(self.graph, value)
         except ShardingError:
@@ -157,14 +159,14 @@ class Planned(Value):
                     remedy="ask for a value that is in `shardwright propagate`'s output, or return this one",
                 ) from None
             raise
-        from shardwright.propagation import explain_values
-
         return explain_values(self._history, found)
 
     def _is_left_out(self, value: str) -> bool:
         """Whether the program had a value that is gone; not for one by number, as numbers change."""
         if value.startswith("%"):
             return False
+        from shardwright.propagation import find_value
+
         try:
             before = find_value(self.annotated, value)
         except ShardingError:

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
-from shardwright.frontends.annotate import annotate
 from shardwright.frontends.load import Source, load_source
-from shardwright.frontends.meshes import mesh_of
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
@@ -108,6 +106,8 @@ class Program:
             >>> plan.shardings["result0"]
             [{data}, {model}]
         """
+        from shardwright.frontends.annotate import annotate
+        from shardwright.frontends.meshes import mesh_of
         from shardwright.propagation import propagate
 
         self.check_shardable()
