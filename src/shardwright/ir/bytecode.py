@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
 import subprocess
 
 from shardwright.errors import ShardingError
@@ -16,9 +17,12 @@ from shardwright.process import python_child
 
 __all__ = ["check_bytecode"]
 
-_SECONDS = 60
+_SECONDS = 8
+"""Processor time; importing MLIR takes a fraction of one. Of damaged bytecode the reader may never be done."""
+
 _SECONDS_PER_BYTE = 1e-6
 _GOOD = 0
+_OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGKILL)
 
 
 def check_bytecode(data: bytes, name: str = "-") -> None:
@@ -40,6 +44,8 @@ def check_bytecode(data: bytes, name: str = "-") -> None:
             said, _ = reader.communicate(data, timeout=4 * seconds)
         except subprocess.TimeoutExpired:
             raise _unreadable(name, f"MLIR's reader was not done after {4 * seconds} seconds") from None
+    if reader.returncode in _OUT_OF_TIME:
+        raise _unreadable(name, f"MLIR's reader was not done after {seconds} seconds")
     if reader.returncode != _GOOD:
         raise _unreadable(name, f"MLIR's reader ends the process that reads it (status {reader.returncode})")
     if said:
