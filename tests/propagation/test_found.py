@@ -222,6 +222,20 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
     assert str(load_module(written)) == written
 
 
+def test_an_edge_behind_a_manual_computation_leaves_it_its_manual_axes() -> None:
+    text = """sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+    sdy.return %b : tensor<4xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = sdy.data_flow_edge %0 sharding=<@mesh, [{"y":(1)2}]> : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}"""
+    written = str(write(propagate(read(load_module(text)))))
+    assert 'out_shardings=[<@mesh, [{"x", "y":(1)2}]>]' in written
+    assert str(load_module(written)) == written
+
+
 def test_an_edge_along_which_no_data_flows_is_refused() -> None:
     text = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %a : tensor<8xf32>

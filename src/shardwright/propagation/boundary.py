@@ -15,7 +15,7 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.sdy.sharding import print_shardings
-from shardwright.propagation.dataflow import manual_axes, with_manual_axes
+from shardwright.propagation.dataflow import manual_axes, with_manual_axes, without_manual_axes
 from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, Edge, Working
 from shardwright.sharding import TensorSharding, replicated
 
@@ -85,8 +85,8 @@ def _set_boundaries(working: Working) -> None:
     for edge in working.edges.values():
         if edge.parent.name.startswith("sdy."):
             sharding = working.shardings[edge.owner]
-            if sharding is None and not edge.inward:
-                sharding = working.shardings[edge.owner] = edge.boundary
+            if not edge.inward:
+                sharding = _of_result(edge, sharding)
             if sharding is not None:
                 working.shardings[edge.owner] = divisible(sharding, working.types[edge.owner])
             if edge.inward:
@@ -95,6 +95,15 @@ def _set_boundaries(working: Working) -> None:
         _set(working, op, "in_shardings", [_at_boundary(working, edge) for edge in edges])
     for op in {edge.parent: None for edge in working.edges.values() if edge.parent.name.startswith("sdy.")}:
         _set(working, op, "out_shardings", [working.shardings[value] for value in op.results])
+
+
+def _of_result(edge: Edge, sharding: TensorSharding | None) -> TensorSharding | None:
+    """The sharding of a computation's result; an edge that was given may have none, or one without manual axes."""
+    if edge.boundary is None or edge.parent.name != MANUAL or sharding is None:
+        return edge.boundary if sharding is None else sharding
+    manual = manual_axes(edge.parent.signature)
+    outside = with_manual_axes(edge.boundary, without_manual_axes(sharding, manual), manual)
+    return sharding if outside.axes == sharding.axes else outside
 
 
 def _at_boundary(working: Working, edge: Edge) -> TensorSharding | None:
