@@ -8,9 +8,19 @@
 
 from __future__ import annotations
 
-__all__ = ["counted", "kind_of"]
+__all__ = ["bytes_text", "counted", "kind_of"]
 
 _PLURALS = {"axis": "axes", "entry": "entries", "index": "indices", "leaf": "leaves", "copy": "copies"}
+
+
+def bytes_text(count: float) -> str:
+    """A size in bytes as people read it: `bytes_text(1536)` is `1.5 KiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
 
 
 def counted(number: int, noun: str, grouping: str = "") -> str:

@@ -10,11 +10,15 @@ import faulthandler
 import gc
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import TextIO
 
 __all__ = ["main"]
+
+MEMORY = 2 << 30
+"""What the machine of a case is said to have, in bytes."""
 
 
 def main(answers: int) -> None:
@@ -28,6 +32,7 @@ def main(answers: int) -> None:
     gc.collect()
     gc.freeze()  # what is there by now stays
     asked: TextIO = os.fdopen(os.dup(0), "r")
+    resource.setrlimit(resource.RLIMIT_RSS, (MEMORY, MEMORY))  # commands refuse to run what takes more
     os.environ["TMPDIR"] = str(Path("tmp").absolute())
     with os.fdopen(answers, "w", buffering=1) as answer:
         answer.write("ready\n")

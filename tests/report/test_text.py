@@ -7,7 +7,8 @@ import copy
 import pytest
 
 from shardwright.report.summary import Summary
-from shardwright.report.text import bytes_text, difference_text, seconds_text, summary_page
+from shardwright.report.text import difference_text, seconds_text, summary_page
+from shardwright.words import bytes_text
 
 NOTE = {
     "op": "stablehlo.reshape",

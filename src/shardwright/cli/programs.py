@@ -69,7 +69,8 @@ def run(
             answer(given, _run_per_device(given, program.per_device(), arrays, seed, timeout, folder))
             return 0
         spmd = given.shard(program, VIRTUAL_DEVICES).partition()
-        _check_before_writing(spmd, arrays, seed)
+        spmd.check_can_run()
+        spmd.inputs(arrays, seed=seed)  # what they raise comes before anything is written
         written = _write_stages(spmd, folder)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {
@@ -177,14 +178,6 @@ def _given_inputs(file: str | None) -> Mapping[str, Any] | None:
     from shardwright.runtime.inputs import load_inputs
 
     return load_inputs(file)
-
-
-def _check_before_writing(spmd: Spmd, arrays: Mapping[str, Any] | None, seed: int) -> None:
-    from shardwright.runtime.callbacks import check_callbacks
-
-    check_callbacks(spmd.annotated)  # what nobody reads is run too, unsharded
-    check_callbacks(spmd.local)
-    spmd.inputs(arrays, seed=seed)
 
 
 def _stem(file: str) -> str:

@@ -141,6 +141,20 @@ class Partitioned(LocalValue):
             list(types.values()), list(types), attributes, seed=seed, given=given, domains=domains(graph), rung=rung
         )
 
+    def check_can_run(self) -> None:
+        """Check that `verify` can run this here: no calls back into Python, and no more than the memory holds.
+
+        Raises:
+            ShardingError: it cannot.
+        """
+        from shardwright.runtime.callbacks import check_callbacks
+        from shardwright.runtime.limits import check_run
+
+        check_callbacks(self.annotated)  # what nobody reads is run too, unsharded
+        check_callbacks(self.local)
+        graph = self.source.graph
+        check_run([*graph.arguments.values(), *graph.results.values()], self.local, self.mesh.size)
+
     def verify(
         self,
         inputs: Inputs = None,
@@ -166,12 +180,10 @@ class Partitioned(LocalValue):
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run or takes too long.
         """
-        from shardwright.runtime.callbacks import check_callbacks
         from shardwright.runtime.compare import Tolerance
         from shardwright.runtime.inputs import RUNGS
 
-        check_callbacks(self.annotated)
-        check_callbacks(self.local)
+        self.check_can_run()
         given = self._given(inputs)
         tolerance = Tolerance.given(rtol, atol)
         best = self._verify(given, seed, 0, tolerance, timeout)

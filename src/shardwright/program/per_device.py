@@ -29,6 +29,7 @@ from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.execute import execute_local
 from shardwright.runtime.inputs import make_inputs
+from shardwright.runtime.limits import check_run
 from shardwright.sharding import TensorSharding
 
 __all__ = ["PerDevice"]
@@ -106,9 +107,10 @@ class PerDevice(LocalValue):
             ShardingError: an input that fits no argument, or a program that cannot be run.
         """
         check_callbacks(self.local)
-        arrays = self.inputs(inputs, seed=seed)
         main = self.local.main
         types = self._rows(main.block.terminator.operands)
+        check_run([*self._rows(main.block.arguments), *types], self.local, self.mesh.size)
+        arrays = self.inputs(inputs, seed=seed)
         text = module_text(modules.write(stacked(self.local), shardings=False))
         found = execute_local(
             text,

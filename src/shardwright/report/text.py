@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from shardwright.report.devices import mesh_line
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
-from shardwright.words import counted
+from shardwright.words import bytes_text, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["bytes_text", "difference_text", "print_summary", "seconds_text", "summary_page"]
+__all__ = ["difference_text", "print_summary", "seconds_text", "summary_page"]
 
 _MAX_NOTES = 12
 
@@ -30,16 +30,6 @@ def summary_page(summary: Summary, width: int | None = None) -> Page:
         if part in summary:
             show(page, summary)
     return page
-
-
-def bytes_text(count: float) -> str:
-    """A size in bytes as people read it: `bytes_text(1536)` is `1.5 KiB`."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def seconds_text(seconds: float) -> str:

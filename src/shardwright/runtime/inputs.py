@@ -22,6 +22,7 @@ from shardwright.ir.attributes import decode
 from shardwright.ir.types import TensorType
 from shardwright.runtime.arrays import Array, check_array, numpy_dtype
 from shardwright.runtime.domains import Domain
+from shardwright.runtime.limits import check_drawn
 
 __all__ = ["INPUT_ATTRIBUTE", "RUNGS", "load_inputs", "make_inputs"]
 
@@ -57,10 +58,13 @@ def make_inputs(
         rung: How those of arguments that say nothing are drawn: a number of `RUNGS`.
 
     Raises:
-        ShardingError: a description that is not understood, or a given array that fits no argument.
+        ShardingError: a description that is not understood, a given array that fits no argument, or more than this
+            machine can hold.
     """
     given = dict(given or {})
     seed = _checked_seed(seed)
+    made = (type for number, type in enumerate(types) if names[number] not in given and str(number) not in given)
+    check_drawn(types, made)
     arrays = []
     for number, (type, name) in enumerate(zip(types, names, strict=True)):
         found = given.pop(name, None)
