@@ -25,8 +25,8 @@ from itertools import pairwise
 from pathlib import Path
 
 FLOORS = (  # ground first
-    "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "mesh", "sharding", "ir",
-    "notation", "rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard",
+    "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "mesh", "sharding", "steps",
+    "ir", "notation", "rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard",
     "runtime", "frontends", "passes", "program", "report", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
@@ -43,7 +43,7 @@ ORDERS = {
     "notation/shard": ("dialect", "sharding", "read", "importer", "exporter", "modules"),
     "notation/shard/dialect": ("checks", "collectives", "earlier", "tables"),
     "rules": ("rule", "builder", "registry", "families", "traits"),
-    "reshard": ("steps", "search", "problem", "plan"),
+    "reshard": ("search", "problem", "plan"),
     "propagation": ("working", "projection", "step", "engine", "propagator", "pipeline", "explain"),
     "partition": ("localize", "splits", "assign", "materialize"),
     "partition/localize": ("local", "registry", "indices", "program"),

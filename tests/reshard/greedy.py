@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from shardwright.cost.price import bytes_sent
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, axes_size, decompose
-from shardwright.reshard.steps import AllGather, AllSlice, AllToAll, CollectivePermute, Step, local_bytes
 from shardwright.sharding import TensorSharding
+from shardwright.steps import AllGather, AllSlice, AllToAll, CollectivePermute, Step, local_bytes
 
 
 class _Chain:
@@ -17,7 +18,7 @@ class _Chain:
         after = step.apply(self.layout)
         if not after.divides(self.shape):
             raise ShardingError("does not divide")
-        sent = step.bytes_sent(self.layout, local_bytes(self.shape, 1, self.layout))
+        sent = bytes_sent(step, self.layout, local_bytes(self.shape, 1, self.layout))
         self.sent, self.collectives = self.sent + sent, self.collectives + (sent > 0)
         self.layout = after
 

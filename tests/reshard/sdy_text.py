@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.reshard.steps import (
+from shardwright.sharding import TensorSharding
+from shardwright.steps import (
     AllGather,
     AllReduce,
     AllSlice,
@@ -15,7 +16,6 @@ from shardwright.reshard.steps import (
     Step,
     ToUnreduced,
 )
-from shardwright.sharding import TensorSharding
 
 
 def module(shape: Sequence[int], source: TensorSharding, steps: Iterable[Step]) -> str:

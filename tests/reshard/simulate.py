@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, decompose
-from shardwright.reshard.steps import (
+from shardwright.sharding import TensorSharding
+from shardwright.steps import (
     AllGather,
     AllReduce,
     AllSlice,
@@ -19,7 +20,6 @@ from shardwright.reshard.steps import (
     ReduceScatter,
     Step,
 )
-from shardwright.sharding import TensorSharding
 
 Array = NDArray[np.int64]
 Shards = dict[int, Array]  # by device id

@@ -8,8 +8,8 @@ import pytest
 
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.reshard.plan import plan
-from shardwright.reshard.steps import local_bytes
 from shardwright.sharding import TensorSharding
+from shardwright.steps import local_bytes
 from tests.reshard.exhaustive import Exhaustive, Layout
 
 ELEMENT = 1 << 26  # so large that the idle axes are worth their launches

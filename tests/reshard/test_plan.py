@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from shardwright.cost.collectives import LAUNCH_BYTES, all_gather_bytes, all_reduce_bytes
+from shardwright.cost.price import bytes_sent
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.mesh import AxisRef, Mesh, axes_size, subtract_axes
 from shardwright.reshard.plan import Plan, plan, reshard_cost
-from shardwright.reshard.steps import CollectivePermute, local_bytes
 from shardwright.sharding import Partial, TensorSharding, replicated
+from shardwright.steps import CollectivePermute, local_bytes
 from tests.reshard.greedy import greedy
 from tests.reshard.simulate import Scene, run
 from tests.reshard.strategies import reshards
@@ -96,7 +97,7 @@ def test_at_most_one_permute_sends_anything(reshard: Reshard) -> None:
     permutes = [
         step
         for step, layout in zip(found.steps, layouts, strict=False)
-        if isinstance(step, CollectivePermute) and step.bytes_sent(layout, 1)
+        if isinstance(step, CollectivePermute) and bytes_sent(step, layout, 1)
     ]
     assert len(permutes) <= 1
 

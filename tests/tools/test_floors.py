@@ -129,20 +129,20 @@ def test_a_package_may_name_its_files_and_is_run_by_python_before_them(check: Ch
 
 
 def test_a_way_upward_in_the_order_of_a_room_fails(check: Check) -> None:
-    files = {"reshard/steps.py": "", "reshard/search.py": "from . import steps\n", "reshard/plan.py": ""}
+    files = {"reshard/search.py": "", "reshard/problem.py": "from . import search\n", "reshard/plan.py": ""}
     assert check({**files, "reshard/other.py": "from .plan import plan\n"})[0] == 0
-    status, lines = check({"reshard/steps.py": "from .other import name\nfrom . import plan\n"})
+    status, lines = check({"reshard/search.py": "from .other import name\nfrom . import plan\n"})
     said = "leads upward in the order of 'reshard':"
     assert (status, lines) == (
         1,
         [
-            f"reshard/steps.py:2: {said} reshard/steps.py:2 → reshard/plan.py",
+            f"reshard/search.py:2: {said} reshard/search.py:2 → reshard/plan.py",
         ],
     )
-    status, lines = check({"reshard/steps.py": "from .other import name\n"})
+    status, lines = check({"reshard/search.py": "from .other import name\n"})
     assert (status, lines) == (
         1,
-        [f"reshard/steps.py:1: {said} reshard/steps.py:1 → reshard/other.py:1 → reshard/plan.py"],
+        [f"reshard/search.py:1: {said} reshard/search.py:1 → reshard/other.py:1 → reshard/plan.py"],
     )
 
 

@@ -18,7 +18,8 @@ from shardwright.notation.sdy.sharding import (
     print_axes,
     print_axis_lists,
 )
-from shardwright.reshard.steps import (
+from shardwright.sharding import TensorSharding
+from shardwright.steps import (
     AllGather,
     AllReduce,
     AllSlice,
@@ -28,7 +29,6 @@ from shardwright.reshard.steps import (
     Step,
     ToUnreduced,
 )
-from shardwright.sharding import TensorSharding
 
 __all__ = ["collective", "emit_steps", "step_of"]
 

@@ -23,8 +23,8 @@ from shardwright.partition.localize import (
     localize_op,
 )
 from shardwright.reshard.plan import plan
-from shardwright.reshard.steps import AllReduce, ReduceScatter, Step
 from shardwright.sharding import TensorSharding
+from shardwright.steps import AllReduce, ReduceScatter, Step
 
 __all__ = ["emit_reduced"]
 

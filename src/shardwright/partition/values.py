@@ -11,8 +11,8 @@ from shardwright.ir.types import TensorType
 from shardwright.partition.assign import Source, usable
 from shardwright.partition.emit import collective, emit_steps
 from shardwright.reshard.plan import plan, reshard_cost
-from shardwright.reshard.steps import ToUnreduced
 from shardwright.sharding import TensorSharding
+from shardwright.steps import ToUnreduced
 
 __all__ = ["Value", "Values"]
 

@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from shardwright.cost.collectives import weighed
+from shardwright.cost.price import bytes_sent
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, merge_axes
 from shardwright.reshard.problem import Frame, pose
 from shardwright.reshard.search import GATHER, SCATTER, SLICE, Chain, Node, search
-from shardwright.reshard.steps import (
+from shardwright.sharding import TensorSharding
+from shardwright.steps import (
     AllGather,
     AllReduce,
     AllSlice,
@@ -34,7 +36,6 @@ from shardwright.reshard.steps import (
     same_grid,
     same_placement,
 )
-from shardwright.sharding import TensorSharding
 
 __all__ = ["Plan", "plan", "reshard_cost"]
 
@@ -158,7 +159,7 @@ def _weigh(shape: Sequence[int], element_bytes: int, source: TensorSharding, ste
     layout, held = source, local_bytes(shape, element_bytes, source)
     total, collectives, peak = 0.0, 0, held
     for step in steps:
-        sent = step.bytes_sent(layout, held)
+        sent = bytes_sent(step, layout, held)
         layout = step.apply(layout)
         held = local_bytes(shape, element_bytes, layout)
         total, collectives, peak = total + sent, collectives + (sent > 0), max(peak, held)

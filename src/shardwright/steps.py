@@ -1,14 +1,14 @@
-"""The algebra of redistribution: what each collective does to a layout, and what it sends.
+"""The algebra of redistribution: what each collective does to a layout.
 
-A step is a frozen value. `apply` gives the layout after it or says why it cannot be taken; `bytes_sent` gives its
-cost. Layouts are closed shardings with neighbouring sub-axes merged, so that there is one way to write each.
+A step is a frozen value. `apply` gives the layout after it or says why it cannot be taken; what it costs, `cost.price`
+tells. Layouts are closed shardings with neighbouring sub-axes merged, so that there is one way to write each.
 
     >>> from shardwright.mesh import Mesh
     >>> mesh = Mesh(x=2, y=4)
     >>> before = TensorSharding.of(mesh, [["x", "y"], []])
     >>> step = AllToAll(((((mesh.axis("y"),)), 0, 1),))
-    >>> step.apply(before), step.bytes_sent(before, local_bytes=1024)
-    ([{x}, {y}], 768.0)
+    >>> step.apply(before)
+    [{x}, {y}]
 
 Conditions are those of the `sdy` dialect's collective ops, which also checks what we emit. Where a tensor is partial
 with several reduction kinds, the minor-most axis is reduced first: `max{x} sum{y}` is the max over x of sums over y.
@@ -20,7 +20,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from shardwright.cost import collectives
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, overlaps_any, subtract_axes
 from shardwright.sharding import Partial, TensorSharding
@@ -51,10 +50,6 @@ class AllSlice:
         after = [held + new for held, new in zip(before.axes, _per_dim(self, before), strict=True)]
         return _layout(self, before, after, before.partial)
 
-    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
-        """0: no device needs anything of another."""
-        return collectives.all_slice_bytes()
-
 
 @dataclass(frozen=True, slots=True)
 class AllGather:
@@ -67,11 +62,6 @@ class AllGather:
         gathered = _per_dim(self, before)
         after = [_without_suffix(self, held, gone) for held, gone in zip(before.axes, gathered, strict=True)]
         return _layout(self, before, after, before.partial)
-
-    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
-        """Bytes each device sends, `local_bytes` being what it holds before."""
-        devices = axes_size(_flat(self.axes))
-        return collectives.all_gather_bytes(local_bytes * devices, devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +88,6 @@ class AllToAll:
             after[target] = after[target] + axes
         return _layout(self, before, after, before.partial)
 
-    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
-        """Bytes each device sends, `local_bytes` being what it holds before and after."""
-        devices = math.prod(axes_size(axes) for axes, _, _ in self.moves)
-        return collectives.all_to_all_bytes(local_bytes, devices)
-
 
 @dataclass(frozen=True, slots=True)
 class CollectivePermute:
@@ -126,12 +111,6 @@ class CollectivePermute:
         target.check()
         return target.closed()
 
-    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
-        """Bytes a device sends: all it holds, or nothing where every device already holds what it shall."""
-        if same_placement(before, self.target):
-            return 0.0
-        return collectives.collective_permute_bytes(local_bytes)
-
 
 @dataclass(frozen=True, slots=True)
 class AllReduce:
@@ -147,10 +126,6 @@ class AllReduce:
         partial = _reduced(self, before, self.axes, self.kind)
         return _layout(self, before, before.axes, partial)
 
-    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
-        """Bytes each device sends, `local_bytes` being what it holds before and after."""
-        return collectives.all_reduce_bytes(local_bytes, axes_size(self.axes))
-
 
 @dataclass(frozen=True, slots=True)
 class ReduceScatter:
@@ -164,10 +139,6 @@ class ReduceScatter:
         partial = _reduced(self, before, _flat(self.axes), self.kind)
         after = [held + new for held, new in zip(before.axes, _per_dim(self, before), strict=True)]
         return _layout(self, before, after, partial)
-
-    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
-        """Bytes each device sends, `local_bytes` being what it holds before."""
-        return collectives.reduce_scatter_bytes(local_bytes, axes_size(_flat(self.axes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +156,6 @@ class ToUnreduced:
         """The layout after, partial along `axes`; ShardingError where one is in use already."""
         made = (Partial(axis, self.kind) for axis in self.axes)
         return _layout(self, before, before.axes, (*before.partial, *made))
-
-    def bytes_sent(self, before: TensorSharding, local_bytes: float) -> float:
-        """0: no device needs anything of another."""
-        return 0.0
 
 
 Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
