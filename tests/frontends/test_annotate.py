@@ -128,3 +128,20 @@ def test_another_mesh_than_the_programs_own() -> None:
 
 def test_the_programs_own_mesh_under_another_name() -> None:
     assert list(annotate(graph(ANNOTATED), Mesh(x=2, y=4), {}).meshes) == ["grid"]
+
+
+GATHERED = """
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%arg0: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}) -> tensor<4x8xf32> {
+  %0 = sdy.all_gather [{"y"}, {}] %arg0 out_sharding=<@mesh, [{}, {}]> : tensor<4x8xf32>
+  %1 = stablehlo.negate %0 : tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+"""
+
+
+def test_another_sharding_than_the_one_that_a_collective_changes() -> None:
+    assert said({0: "y,-"}, GATHERED, None) == {"arg0": "[{y}, {?}]"}
+    diagnostic = refused({0: "x,-"}, GATHERED, None)
+    assert diagnostic.message == "argument 'arg0' cannot be given [{x}, {}]"
+    assert (diagnostic.op, diagnostic.location) == ("sdy.all_gather", "-:4:8")

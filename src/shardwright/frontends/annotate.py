@@ -13,11 +13,15 @@ from shardwright.frontends.diagnose import close_names
 from shardwright.frontends.specs import sharding_of
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted, kind_of
 
 __all__ = ["annotate", "program_mesh", "select_arguments"]
+
+_STATED = COLLECTIVES.keys() | {"sdy.replicated_to_unreduced", "sdy.sharded_to_unreduced"}
+"""Ops that say by which axes they take the sharding of their operand to that of their result."""
 
 _EXACT = 1 << 30
 """The closeness of a key that names one argument, longer than any path."""
@@ -36,14 +40,35 @@ def annotate(
         source: What diagnostics call the program.
 
     Raises:
-        ShardingError: no mesh or two, no such argument, or a sharding that does not fit it.
+        ShardingError: no mesh or two, no such argument, or a sharding that does not fit it, or not what a collective
+            does to it.
     """
     mesh = program_mesh(graph, mesh, source)
     copy = _on_mesh(graph, mesh)
     for number, (key, spec) in select_arguments(graph, args, source).items():
         value = copy.main.block.arguments[number]
         copy.shardings[value] = _sharding(copy, number, key, spec, mesh)
+    _check_collectives(graph, copy)
     return copy
+
+
+def _check_collectives(graph: Graph, given: Graph) -> None:
+    """Refuse another sharding of an argument than the one that a collective says to change."""
+    arguments = graph.main.block.arguments
+    for op in graph.walk():
+        value = op.operands[0] if op.name in _STATED else None
+        if value not in arguments:
+            continue
+        own, other = graph.shardings[value], given.shardings[value]
+        if other is not own and other is not None and (own is None or not other.equivalent(own)):
+            number = arguments.index(value)
+            raise ShardingError(
+                f"argument {graph.main.argument_names[number]!r} cannot be given {other!r}",
+                op=op.signature.label,
+                location=str(graph.locations[op.location]),
+                cause=f"what the collective does is said in terms of the argument's own sharding, {own or 'none'}",
+                remedy="leave it as it is, or take the collective out of the program",
+            )
 
 
 def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
