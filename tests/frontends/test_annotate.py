@@ -144,4 +144,4 @@ def test_another_sharding_than_the_one_that_a_collective_changes() -> None:
     assert said({0: "y,-"}, GATHERED, None) == {"arg0": "[{y}, {?}]"}
     diagnostic = refused({0: "x,-"}, GATHERED, None)
     assert diagnostic.message == "argument 'arg0' cannot be given [{x}, {?}]"
-    assert (diagnostic.op, diagnostic.location) == ("sdy.all_gather", "-:4:8")
+    assert (diagnostic.op, diagnostic.location) == ("sdy.all_gather", "-:4")
