@@ -16,8 +16,8 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.memo import memoize, uncollected
-from shardwright.mesh import Axes, Mesh
+from shardwright.memo import uncollected
+from shardwright.mesh import Axes
 from shardwright.notation.sdy.sharding import parse_axes, parse_shardings, print_shardings
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import copied_body
@@ -36,6 +36,7 @@ from shardwright.partition.notes import (
     whole_notes,
 )
 from shardwright.partition.splits import check_supported
+from shardwright.partition.targets import Targets
 from shardwright.partition.values import Value, Values
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
@@ -93,9 +94,9 @@ class _Materializer:
         self.values = Values(self.builder)
         self.env: dict[int, Value] = {}
         self.notes: list[Note] = []
-        self.mesh = _mesh(source)
+        self.targets = Targets(source)
+        self.mesh = self.targets.mesh
         self.uses = _count_uses(source)
-        self.stated = _stated_partial(source)
         self._handlers: dict[str, Callable[[Op], None]] = {
             "stablehlo.broadcast_in_dim": self._broadcast,
             "stablehlo.while": self._while,
@@ -110,43 +111,23 @@ class _Materializer:
 
     def run(self) -> Explicit:
         main, made = self.source.main, self.graph.main
-        made.block = self._block(main.block, tuple(map(self._given, main.block.arguments)), ops=made.block.ops)
+        arguments = tuple(map(self.targets.argument, main.block.arguments))
+        made.block = self._block(main.block, arguments, ops=made.block.ops)
         returned = main.block.terminator.operands
-        said = [
-            _stated(self._even(sharding, self.source.types[value]), sharding) if sharding else self._target(value)
-            for sharding, value in zip(main.result_shardings, returned, strict=True)
-        ]
         self._ops(main.block.ops[:-1])
         self.builder.location = main.block.terminator.location
-        operands = [self.values.want(self.env[v], s) for v, s in zip(returned, said, strict=True)]
+        operands = [self.values.want(self.env[v], s) for v, s in zip(returned, self.targets.results, strict=True)]
         self.builder.append(main.block.terminator.signature, operands)
-        made.result_shardings = list(said)
+        made.result_shardings = list(self.targets.results)
         notes = (*cut_notes(self.source), *alone_notes(self.source), *self.notes, *remove_unread(self.graph))
         return Explicit(self.graph, notes)
 
     # --- values
 
-    def _target(self, value: int) -> TensorSharding | None:
-        """The layout propagation gave a value, cut to what divides its shape."""
-        type = self.source.types[value]
-        return self._even(self.source.shardings[value], type) if type.is_tensor else None
-
-    def _even(self, said: TensorSharding | None, type: TensorType) -> TensorSharding:
-        """What is said to be on one device is on all: each runs every op."""
-        return _even(replicated(self.mesh, type.rank) if said is None or not said.mesh.axes else said, type)
-
-    def _given(self, argument: int) -> TensorSharding | None:
-        """The layout in which an argument comes: it may be partial."""
-        said, layout = self.source.shardings[argument], self._target(argument)
-        return _stated(layout, said) if layout and said else layout
-
-    def _targets(self, values: tuple[int, ...]) -> tuple[TensorSharding | None, ...]:
-        return tuple([self._target(value) for value in values])
-
     def _define(self, value: int, made: int, layout: TensorSharding | None) -> None:
         """Say that `made` of the new graph is `value` of the old, in this layout."""
         type = self.source.types[value]
-        known = Value(type, self._target(value), self.uses[value], [(layout, made)])
+        known = Value(type, self.targets.of(value), self.uses[value], [(layout, made)])
         if type.is_tensor and type.elements == 0:
             known.make = lambda layout: self.builder.append(_nothing(type), (), (layout,))[0]
         self.env[value] = known
@@ -207,7 +188,7 @@ class _Materializer:
         check_supported(signature, lambda: str(self.source.locations[op.location]))
         operands = [self.env[value] for value in op.operands]
         targets = tuple(
-            [self._target(value) or replicated(self.mesh, self.source.types[value].rank) for value in op.results]
+            [self.targets.of(value) or replicated(self.mesh, self.source.types[value].rank) for value in op.results]
         )
         sources = tuple([operand.source for operand in operands])
         passing = frozenset(
@@ -217,10 +198,12 @@ class _Materializer:
             whole = [replicated(self.mesh, value.type.rank) for value in operands]
             self._define_results(op, self.builder.append(signature, list(map(self.values.want, operands, whole))), ())
             return
-        wanted = tuple([self.stated.get(value, target) for value, target in zip(op.results, targets, strict=True)])
+        wanted = tuple(
+            [self.targets.contributions.get(value, target) for value, target in zip(op.results, targets, strict=True)]
+        )
         choice = assign(signature, sources, wanted, passing)
         if choice.gathered or choice.whole or is_unknown(signature):
-            self.notes += whole_notes(self.source, op, choice, operands, targets)
+            self.notes += whole_notes(self.source, op, choice, sources, targets)
         needed = [self.values.want(v, s) for v, s in zip(operands, choice.operands, strict=True)]
         self.builder.location = op.location
         if choice.kind != "sum" and any(result.partial for result in choice.results):
@@ -262,19 +245,19 @@ class _Materializer:
             self.builder.location = outer
             return number
 
-        self.env[result] = Value(self.source.types[result], self._target(result), self.uses[result], [], made)
+        self.env[result] = Value(self.source.types[result], self.targets.of(result), self.uses[result], [], made)
 
     def _layout(self, op: Op) -> None:
         """A request for a layout: reshard now; other layouts of the value stay known."""
         (result,) = op.results
         value = self.env[op.operands[0]]
-        target = self._target(result)
+        target = self.targets.of(result)
         if value.make is None:
             self.values.want(value, target)
         self.env[result] = Value(value.type, target, self.uses[result] + value.uses - 1, value.versions, value.make)
 
     def _barrier(self, op: Op) -> None:
-        layouts = self._targets(op.results)
+        layouts = self.targets.all(op.results)
         operands = self._want_all(op.operands, layouts)
         for value, made, layout in zip(
             op.results, self.builder.append(op.signature, operands, layouts), layouts, strict=True
@@ -283,7 +266,7 @@ class _Materializer:
 
     def _while(self, op: Op) -> None:
         """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
-        layouts = self._targets(op.results)
+        layouts = self.targets.all(op.results)
         operands = self._want_all(op.operands, layouts)
         condition, body = op.regions
         one = replicated(self.mesh, 0)
@@ -296,7 +279,7 @@ class _Materializer:
 
     def _case(self, op: Op) -> None:
         """All branches yield the layouts of the results."""
-        layouts = self._targets(op.results)
+        layouts = self.targets.all(op.results)
         index = self.values.want(self.env[op.operands[0]], replicated(self.mesh, 0))
         regions = tuple(self._region(region, (), layouts) for region in op.regions)
         self.builder.location = op.location
@@ -342,32 +325,6 @@ class _Materializer:
             self._define(value, made, layout)
 
 
-@memoize
-def _even(sharding: TensorSharding, type: TensorType) -> TensorSharding:
-    """The layout that `sharding` asks for, cut to what divides, and reduced.
-
-    That a value may be unreduced is no wish for contributions to be made: what is partial stays so until it is read.
-    """
-    layout = sharding.closed().evenly_dividing(type.dims)
-    return layout.with_axes(layout.axes) if layout.partial else layout
-
-
-def _stated(layout: TensorSharding, stated: TensorSharding) -> TensorSharding:
-    """A layout with the contributions that are stated where the program begins or ends: its caller counts on them."""
-    return layout.with_axes(layout.axes, stated.partial).closed() if stated.partial else layout
-
-
-def _stated_partial(graph: Graph) -> dict[int, TensorSharding]:
-    """Values that are returned as contributions alone, and how they are to lie then."""
-    main = graph.main
-    returned = main.block.terminator.operands
-    return {
-        value: _stated(_even(sharding, graph.types[value]), sharding)
-        for value, sharding in zip(returned, main.result_shardings, strict=True)
-        if sharding is not None and sharding.partial and returned.count(value) == 1
-    }
-
-
 def _partial_along(sharding: TensorSharding, manual: Axes) -> TensorSharding:
     """A sharding at the boundary of a manual computation, partial along manual axes alone.
 
@@ -388,21 +345,6 @@ def _between(signature: Signature, ins: Sequence[TensorSharding], outs: Sequence
 def _nothing(type: TensorType) -> Signature:
     """A constant without elements: what holds nothing need not be moved."""
     return Signature("stablehlo.constant", (("value", f"dense<> : {type}"),), (), (type,))
-
-
-def _mesh(graph: Graph) -> Mesh:
-    """The mesh of the module: that of its shardings, or the only one there is."""
-    for sharding in graph.shardings:
-        if sharding is not None and sharding.mesh.axes:
-            return sharding.mesh
-    for mesh in graph.meshes.values():
-        if mesh.axes:
-            return mesh
-    raise ShardingError(
-        "the program has no device mesh",
-        cause="there is no sdy.mesh in the module",
-        remedy="give one: --mesh data=2,model=4, or program.shard(sw.Mesh(data=2, model=4), …)",
-    )
 
 
 def _count_uses(graph: Graph) -> list[int]:

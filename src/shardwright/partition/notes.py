@@ -16,10 +16,9 @@ from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import axes_size
-from shardwright.partition.assign import Assignment
+from shardwright.partition.assign import Assignment, Source
 from shardwright.partition.boundary import alone
 from shardwright.partition.splits import splits_of
-from shardwright.partition.values import Value
 from shardwright.reshard.plan import reshard_cost
 from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given
@@ -84,7 +83,7 @@ def cut_notes(graph: Graph) -> Iterator[Note]:
 
     A value whose op reads one that is cut along the same axes has it from there.
     """
-    if any(_lost_axes(sharding, type) for sharding, type in zip(graph.shardings, graph.types, strict=True)):
+    if any(_lost_axes(sharding, type) for sharding, type in set(zip(graph.shardings, graph.types, strict=True))):
         for op in graph.walk():
             if op.name != "sdy.sharding_group" and not facts_of(op.name).constant:
                 yield from _cut_by(graph, op)
@@ -133,7 +132,7 @@ def _note(what: str, op: str, where: str, asked: TensorSharding, kept: TensorSha
 
 
 def whole_notes(
-    graph: Graph, op: Op, choice: Assignment, operands: Sequence[Value], targets: Sequence[TensorSharding]
+    graph: Graph, op: Op, choice: Assignment, sources: Sequence[Source], targets: Sequence[TensorSharding]
 ) -> Iterator[Note]:
     """The operands that are gathered because an op cannot be computed in parts along a dimension, or else the results
     that are computed whole along one and were to be split. An op of which nothing is known is told of in any case.
@@ -141,8 +140,8 @@ def whole_notes(
     label, where, why = op.signature.label, str(graph.locations[op.location]), _reason(op.signature)
     noted = False
     for number in choice.gathered:
-        versions, needed = operands[number].source, choice.operands[number]
-        type, size = operands[number].type, operands[number].element_bytes
+        versions, needed, type = sources[number], choice.operands[number], op.signature.operands[number]
+        size = type.bytes // max(1, type.elements)
         dims = _changed(versions[0], needed)
         if not dims:
             continue
