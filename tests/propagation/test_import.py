@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shardwright.boundary import with_manual_axes, without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Graph
@@ -12,7 +13,6 @@ from shardwright.mesh import Mesh
 from shardwright.notation.modules import read
 from shardwright.propagation import propagate
 from shardwright.propagation.boundary import divisible, whole_axes, without_size_one_axes
-from shardwright.propagation.dataflow import with_manual_axes, without_manual_axes
 from shardwright.sharding import DimSharding, TensorSharding
 
 _MESH = Mesh(x=2, y=4, one=1)

@@ -12,26 +12,25 @@ Source: Shardy's passes `sdy-import-func-calls` and `sdy-propagate-sharding-from
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from shardwright.boundary import Boundary
 from shardwright.ir.carriers import CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import context, ir
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["Said", "computation", "constrained", "is_annotated_call", "is_annotated_function", "said_of_call"]
 
 _SHARDING = "sdy.sharding"
 _ROWS = ("arg_attrs", "res_attrs")
-_PREFIX = "#sdy.sharding"
-_MESH = re.compile(r'#sdy\.sharding<(@(?:"[^"]*"|[\w.$]+)|mesh<(?:"[^"]*"|[^">])*>)')
-"""The mesh in a sharding as MLIR prints it: strings have no quotes within."""
-_RANK = re.compile(r"tensor<((?:[0-9]+x)*)")
+
+Read = Callable[[str], tuple[TensorSharding, ...]]
+"""The shardings that an attribute's text says."""
 
 
 class Values(Protocol):
@@ -48,11 +47,11 @@ class Said:
     """What is said of the values on one side of a call.
 
     Attributes:
-        shardings: As one `#sdy.sharding_per_value<…>`, fully open for values of which nothing is said.
+        shardings: One for each value, fully open for those of which nothing is said.
         carried: The text of a carrier for each value, empty where it has none.
     """
 
-    shardings: str | None = None
+    shardings: tuple[TensorSharding, ...] | None = None
     carried: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -72,43 +71,36 @@ def is_annotated_function(function: Any) -> bool:
     return any(key in row for row in dictionaries for key in (_SHARDING, CARRIED_SHARDING))
 
 
-def said_of_call(call: Any, callee: Any) -> tuple[Said, Said]:
+def said_of_call(call: Any, callee: Any, read: Read) -> tuple[Said, Said]:
     """What is said of a call's operands, and of its results.
 
     Raises:
-        ShardingError: a carrier that is not a string, or another number of them than of results.
+        ShardingError: a sharding that cannot be read, a carrier that is not a string, or another number of them than
+            of results.
     """
-    operands = _said_by(callee, "arg_attrs", call.operands)
+    operands = _said_by(callee, "arg_attrs", call.operands, read)
     carried = carried_texts(call.name, call.attributes, len(call.results))
     if _SHARDING in call.attributes or carried:
-        text = str(call.attributes[_SHARDING]) if _SHARDING in call.attributes else None
-        return operands, Said(text, tuple(carried or ()))
-    return operands, _said_by(callee, "res_attrs", call.results)
+        said = read(str(call.attributes[_SHARDING])) if _SHARDING in call.attributes else None
+        return operands, Said(said, tuple(carried or ()))
+    return operands, _said_by(callee, "res_attrs", call.results, read)
 
 
-def _said_by(callee: Any, key: str, values: Sequence[Any]) -> Said:
+def _said_by(callee: Any, key: str, values: Sequence[Any], read: Read) -> Said:
     if key not in callee.attributes:
         return Said()
     rows: list[Any] = [ir.DictAttr(row) for row in callee.attributes[key]]
-    texts = [str(row[_SHARDING]) if _SHARDING in row else "" for row in rows]
+    said = [read(str(row[_SHARDING]))[0] if _SHARDING in row else None for row in rows]
     carried = [carried_text(row[CARRIED_SHARDING]) if CARRIED_SHARDING in row else "" for row in rows]
-    return Said(_per_value(texts, values), tuple(carried) if any(carried) else ())
+    return Said(_filled(said, values), tuple(carried) if any(carried) else ())
 
 
-def _per_value(texts: Sequence[str], values: Sequence[Any]) -> str | None:
-    mesh = next((match[1] for text in texts if (match := _MESH.match(text))), None)
+def _filled(said: Sequence[TensorSharding | None], values: Sequence[Any]) -> tuple[TensorSharding, ...] | None:
+    mesh = next((sharding.mesh for sharding in said if sharding is not None), None)
     if mesh is None:
         return None
-    spelt = [
-        text.removeprefix(_PREFIX) if text else f"<{mesh}, [{', '.join(['{?}'] * _rank(value))}]>"
-        for text, value in zip(texts, values, strict=True)
-    ]
-    return f"#sdy.sharding_per_value<[{', '.join(spelt)}]>"
-
-
-def _rank(value: Any) -> int:
-    match = _RANK.match(str(value.type))
-    return match[1].count("x") if match else 0
+    ranks = [TensorType.parse(str(value.type)).rank for value in values]
+    return tuple(one or replicated(mesh, rank, open=True) for one, rank in zip(said, ranks, strict=True))
 
 
 def computation(
@@ -118,12 +110,12 @@ def computation(
     last = block.ops.pop()
     types = tuple([graph.types[value] for value in last.operands])
     block.ops.append(Op(Signature("sdy.return", (), types, ()), last.operands, (), (), last.location))
-    attributes = [("name", str(ir.StringAttr.get(name, context=context())))]
-    sides = zip(("in_shardings", "out_shardings"), said, strict=True)
-    attributes += [(key, side.shardings) for key, side in sides if side.shardings is not None]
+    attributes = (("name", str(ir.StringAttr.get(name, context=context()))),)
+    incoming, outgoing = said
+    boundary = Boundary(incoming.shardings, outgoing.shardings)
     inward = tuple([graph.types[value] for value in operands])
     results = tuple([graph.new_value(type) for type in types])
-    signature = Signature("sdy.named_computation", tuple(sorted(attributes)), inward, types)
+    signature = Signature("sdy.named_computation", attributes, inward, types, boundary=boundary)
     return Op(signature, operands, results, (block,), location)
 
 

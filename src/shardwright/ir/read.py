@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shardwright.boundary import NOTHING_STATED, Boundary
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import Callees, called_by, collect, named_by, undefined
 from shardwright.ir.calls import Said, computation, constrained, is_annotated_call, is_annotated_function, said_of_call
@@ -43,15 +44,18 @@ class Readers:
     Attributes:
         mesh: A mesh from its attribute's text and its symbol.
         shardings: The shardings of an attribute of the `sdy` dialect, with the meshes of the module by symbol.
+        manual_axes: The names in the attribute of a manual computation.
         carrier: One sharding as a carrier has it, of a tensor of the shape given, with the meshes of the module.
     """
 
     mesh: Callable[[str, str], Mesh]
     shardings: Callable[[str, Mapping[str, Mesh]], tuple[TensorSharding, ...]]
+    manual_axes: Callable[[str], tuple[str, ...]]
     carrier: Callable[[str, tuple[int, ...], Mapping[str, Mesh]], TensorSharding]
 
 
 _SHARDING = "sdy.sharding"
+_BOUNDARY = ("in_shardings", "out_shardings", "manual_axes")
 _NOT_SIGNATURE = frozenset({_SHARDING, CARRIED_SHARDINGS, "mhlo.sharding"})
 
 
@@ -300,7 +304,7 @@ class Reader:
     def _signature(
         self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...], results: tuple[TensorType, ...]
     ) -> Signature:
-        skipped = () if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
+        skipped = _BOUNDARY if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
         unsigned = _NOT_SIGNATURE if len(op.results) else _NOT_SIGNATURE - {_SHARDING}  # there is no value to have it
         attributes = tuple(
             sorted(
@@ -310,7 +314,18 @@ class Reader:
             )
         )
         bodies = self._bodies(op) if name in BODY_OPS else ()
-        return Signature(name, attributes, tuple([self.types[value] for value in operands]), results, bodies)
+        boundary = self._boundary(op, found) if name in COMPUTATIONS else NOTHING_STATED
+        types = tuple([self.types[value] for value in operands])
+        return Signature(name, attributes, types, results, bodies, boundary)
+
+    def _boundary(self, op: Any, attributes: dict[str, Any]) -> Boundary:
+        """What a manual or named computation states of its operands and results."""
+        ins, outs, manual = (attributes.get(key) for key in _BOUNDARY)
+        return Boundary(
+            None if ins is None else self._parse(str(ins), op.location),
+            None if outs is None else self._parse(str(outs), op.location),
+            () if manual is None else self.readers.manual_axes(str(manual)),
+        )
 
     def _bodies(self, op: Any) -> tuple[Body, ...]:
         try:
@@ -363,8 +378,7 @@ class Reader:
             block = Block(arguments, [*inside])
             into.append(computation(self, symbol, operands, block, (incoming, outgoing), location))
             returned = into[-1].results
-            if outgoing.shardings is not None:
-                self._say(returned, self._parse(outgoing.shardings, op.location))
+            self._say(returned, outgoing.shardings or ())
         else:
             into += inside[:-1]
             returned = inside[-1].operands
@@ -404,7 +418,7 @@ class Reader:
         if not self._annotated[symbol] and not is_annotated_call(op):
             return Said(), Said()
         try:
-            return said_of_call(op, callee)
+            return said_of_call(op, callee, lambda text: self.readers.shardings(text, self.meshes))
         except ShardingError as error:
             raise self._at(error, op.location) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from shardwright.boundary import NOTHING_STATED, Boundary
 from shardwright.ir.attributes import decode
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
@@ -51,10 +52,11 @@ _KINDS = {name: kind for kind, name in REDUCTIONS.items()}
 
 @dataclass(frozen=True, eq=False)
 class Signature(Hashed):
-    """Name, attributes (as MLIR text), operand and result types, and scalar bodies of an op.
+    """Name, attributes (as MLIR text), operand and result types, scalar bodies and boundary of an op.
 
-    Compared by value. Shardings and locations are not part of it; neither are regions that
-    hold tensor programs of their own (`while`, `case`), which are blocks of the graph.
+    Compared by value. The shardings of values and locations are not part of it; neither are regions that
+    hold tensor programs of their own (`while`, `case`), which are blocks of the graph. The boundary is what
+    an op that holds a program in the `sdy` dialect states of its values; of other ops it is empty.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Signature(Hashed):
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     bodies: tuple[Body, ...] = ()
+    boundary: Boundary = NOTHING_STATED
 
     def text(self, attribute: str) -> str | None:
         """The MLIR text of an attribute, or `None`."""
@@ -93,6 +96,7 @@ class Signature(Hashed):
             self.operands if operands is None else operands,
             self.results if results is None else results,
             self.bodies,
+            self.boundary,
         )
 
     @property

@@ -6,7 +6,7 @@ How a sharding is written is a notation's business, so its printers are handed i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,14 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import context, ir, parse_type
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.opaque import attribute
-from shardwright.ir.ops import SHARDING_ATTRIBUTES
-from shardwright.ir.signature import Body
+from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES
+from shardwright.ir.signature import Body, Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Printers", "write_module"]
+__all__ = ["Printers", "boundary_texts", "write_module"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,15 @@ class Printers:
 
     Attributes:
         sharding: One as an attribute of the `sdy` dialect.
-        shardings: Those of an op's results as one attribute.
+        shardings: Those of an op's operands or results as one attribute.
+        manual_axes: Names of axes as the attribute of a manual computation.
         needs_carrier: Whether the dialect's parser would not know this one.
         carrier: One as the text of a carrier, for a tensor of the shape given.
     """
 
     sharding: Callable[[TensorSharding], str]
     shardings: Callable[[Sequence[TensorSharding]], str]
+    manual_axes: Callable[[Iterable[str]], str]
     needs_carrier: Callable[[TensorSharding], bool]
     carrier: Callable[[TensorSharding, tuple[int, ...]], str]
 
@@ -52,6 +54,18 @@ def write_module(
     """
     with context(), ir.Location.unknown():
         return _Writer(graph, print_mesh, printers, locations).write()
+
+
+def boundary_texts(signature: Signature, printers: Printers) -> dict[str, str]:
+    """The attributes, as text by name, in which a computation states what enters and leaves it; of other ops none."""
+    if signature.name not in COMPUTATIONS:
+        return {}
+    boundary = signature.boundary
+    sides = {"in_shardings": boundary.in_shardings, "out_shardings": boundary.out_shardings}
+    texts = {key: printers.shardings(side) for key, side in sides.items() if side is not None}
+    if signature.name == "sdy.manual_computation":
+        texts["manual_axes"] = printers.manual_axes(boundary.manual_axes)
+    return texts
 
 
 class _Writer:
@@ -186,6 +200,8 @@ class _Writer:
             attributes = {name: attribute(text) for name, text in signature.attributes}
             if self.printers is None:
                 attributes.pop("sdy.sharding", None)
+            if self.printers is not None:
+                attributes |= {key: attribute(text) for key, text in boundary_texts(signature, self.printers).items()}
             name = self._shardings(signature.name, shardings, signature.results, attributes)
             head = self._signatures[key] = (name, [self._type(type) for type in signature.results], attributes)
         return head

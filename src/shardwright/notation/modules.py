@@ -11,6 +11,7 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.read import Readers, read_module
 from shardwright.ir.write import Printers, write_module
 from shardwright.notation.carriers import carrier_text, needs_carrier, parse_carrier
+from shardwright.notation.sdy.attributes import parse_manual_axes, print_manual_axes
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_mesh, print_sharding, print_shardings
 
 __all__ = ["LARGE", "PRINTERS", "READERS", "located_text", "read", "read_large", "text_of", "write"]
@@ -21,8 +22,8 @@ LARGE = 1 << 18
 _MANY = 3000
 """Values of a graph from which on it pays to print each form of op but once."""
 
-READERS = Readers(parse_mesh, parse_shardings, parse_carrier)
-PRINTERS = Printers(print_sharding, print_shardings, needs_carrier, carrier_text)
+READERS = Readers(parse_mesh, parse_shardings, parse_manual_axes, parse_carrier)
+PRINTERS = Printers(print_sharding, print_shardings, print_manual_axes, needs_carrier, carrier_text)
 
 
 def read(module: ir.Module, source: str = "-") -> Graph:

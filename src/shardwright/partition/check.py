@@ -6,11 +6,13 @@ trust either: layouts after collectives are derived again, and each op's operand
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from shardwright.boundary import Boundary
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
-from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
 from shardwright.partition.assign import factor_axes, tensor_sharding
 from shardwright.partition.emit import step_of
 from shardwright.partition.splits import linear_operands, splits_of
@@ -69,7 +71,7 @@ class _Checker:
                 self.split(op)
 
     def same(
-        self, op: Op, found: list[TensorSharding | None], wanted: list[TensorSharding | None] | None, what: str
+        self, op: Op, found: list[TensorSharding | None], wanted: Sequence[TensorSharding | None] | None, what: str
     ) -> None:
         for number, (one, other) in enumerate(zip(found, wanted or found, strict=True)):
             if one != (other.closed() if other is not None else None) and other is not None:
@@ -79,11 +81,10 @@ class _Checker:
         results = self.layouts(op, op.results)
         operands = self.layouts(op, op.operands)
         if op.name == "sdy.manual_computation":
-            ins = parse_shardings(op.signature.text("in_shardings") or "", self.graph.meshes)
-            outs = parse_shardings(op.signature.text("out_shardings") or "", self.graph.meshes)
-            self.manual(op, (*ins, *outs))
-            self.same(op, operands, list(ins), "operand")
-            self.same(op, results, list(outs), "result")
+            boundary = op.signature.boundary
+            self.manual(op, boundary)
+            self.same(op, operands, boundary.in_shardings, "operand")
+            self.same(op, results, boundary.out_shardings, "result")
             return
         if op.name in _LOOPS:
             self.same(op, operands, results, "operand")
@@ -93,11 +94,10 @@ class _Checker:
                 self.same(op, self.layouts(op, region.arguments), results, "region argument")
             self.block(region, None if condition else results)
 
-    def manual(self, op: Op, shardings: tuple[TensorSharding, ...]) -> None:
+    def manual(self, op: Op, boundary: Boundary) -> None:
         """A body makes and takes contributions along manual axes alone; along others each device has the whole."""
-        for sharding in shardings:
-            axes = {axis.name for axis in parse_axes(op.signature.text("manual_axes") or "{}", sharding.mesh)}
-            free = sorted({axis.name for axis in sharding.partial_axes} - axes)
+        for sharding in boundary.shardings:
+            free = sorted({axis.name for axis in sharding.partial_axes}.difference(boundary.manual_axes))
             if free:
                 raise self.fail(op, f"{sharding!r} is partial along {', '.join(free)}, which is not manual")
 

@@ -7,12 +7,12 @@ StableHLO collectives that combine them, so that later stages see what is commun
 
 from __future__ import annotations
 
+from shardwright.boundary import Boundary
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.sharding import print_axes, print_shardings
 from shardwright.partition.assign import Assignment
 from shardwright.partition.emit import collective
 from shardwright.partition.localize import (
@@ -64,13 +64,8 @@ def emit_reduced(
     values, layouts = tuple(value for value, _ in reduced), tuple(layout for _, layout in reduced)
     returns = Signature("sdy.return", (), tuple(graph.types[value] for value in values), ())
     ctx.append(returns, values)
-    mesh = targets[0].mesh
-    attributes = (
-        ("in_shardings", print_shardings(choice.operands)),
-        ("manual_axes", f"#sdy<manual_axes{print_axes(map(mesh.axis, mesh.sizes), mesh)}>"),
-        ("out_shardings", print_shardings(layouts)),
-    )
-    whole = Signature("sdy.manual_computation", attributes, signature.operands, signature.results)
+    boundary = Boundary(choice.operands, layouts, tuple(targets[0].mesh.sizes))
+    whole = Signature("sdy.manual_computation", (), signature.operands, signature.results, boundary=boundary)
     return builder.append(whole, operands, layouts, (Block(arguments, ops),)), layouts
 
 

@@ -7,7 +7,7 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from shardwright.errors import ShardingError
@@ -17,8 +17,6 @@ from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
-from shardwright.mesh import Axes
-from shardwright.notation.sdy.sharding import parse_axes, parse_shardings, print_shardings
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import copied_body
 from shardwright.partition.boundary import check_boundary
@@ -299,47 +297,25 @@ class _Materializer:
 
     def _manual(self, op: Op) -> None:
         """A computation written per device: its operands are brought where it says, its body stays as it is."""
-        meshes = self.source.meshes
-        ins = parse_shardings(op.signature.text("in_shardings") or "", meshes)
-        outs = parse_shardings(op.signature.text("out_shardings") or "", meshes)
-        manual = parse_axes(op.signature.text("manual_axes") or "{}", self.mesh)
-        ins, outs = (tuple(_partial_along(s.closed(), manual) for s in side) for side in (ins, outs))
-        used = {axis.name for sharding in (*ins, *outs) for axis in sharding.used_axes}
-        free = sorted(used - {axis.name for axis in manual})
-        if free:
+        boundary = op.signature.boundary.layouts()
+        ins, outs = boundary.in_shardings or (), boundary.out_shardings or ()
+        if boundary.free_axes:
             raise ShardingError(
-                f"sdy.manual_computation leaves the axes {', '.join(free)} free",
+                f"sdy.manual_computation leaves the axes {', '.join(boundary.free_axes)} free",
                 op=op.name,
                 location=str(self.source.locations[op.location]),
                 cause="its body would have to be partitioned further along them",
                 remedy="make the computation manual over all axes that its shardings use",
             )
         operands = self._want_all(op.operands, ins)
-        self.notes += body_notes(self.source, op, {axis.name for axis in manual})
+        self.notes += body_notes(self.source, op, set(boundary.manual_axes))
         region = copied_body(self.source, self.graph, op.regions[0])
         self.builder.location = op.location
-        signature = _between(op.signature, ins, outs)
+        signature = replace(op.signature, boundary=boundary)
         for value, made, layout in zip(
             op.results, self.builder.append(signature, operands, outs, (region,)), outs, strict=True
         ):
             self._define(value, made, layout)
-
-
-def _partial_along(sharding: TensorSharding, manual: Axes) -> TensorSharding:
-    """A sharding at the boundary of a manual computation, partial along manual axes alone.
-
-    Along those the body makes, or takes, each device's own contribution. Along all others it computes on what the
-    value is: that it may be held unreduced there is no part of its meaning.
-    """
-    names = {axis.name for axis in manual}
-    return sharding.with_axes(sharding.axes, [p for p in sharding.partial if p.axis.name in names])
-
-
-def _between(signature: Signature, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding]) -> Signature:
-    """A manual computation between these layouts; its attributes as they were where they say so."""
-    if ins:
-        signature = signature.replace(in_shardings=print_shardings(ins))
-    return signature.replace(out_shardings=print_shardings(outs)) if outs else signature
 
 
 def _nothing(type: TensorType) -> Signature:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from shardwright.boundary import without_manual_axes
 from shardwright.ir.context import ir
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
 from shardwright.passes.attached import (
@@ -27,7 +28,6 @@ from shardwright.passes.attached import (
 )
 from shardwright.passes.manual_axes_cleanup import manual_axes_of
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.dataflow import without_manual_axes
 from shardwright.sharding import TensorSharding
 
 __all__ = ["add_data_flow_edges", "add_edges", "insert_after"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from shardwright.boundary import without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import context, ir, parse_attribute
@@ -20,7 +21,6 @@ from shardwright.mesh import Mesh
 from shardwright.notation.carriers import carrier_text, parse_carrier
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_sharding, print_shardings
-from shardwright.propagation.dataflow import without_manual_axes
 from shardwright.sharding import TensorSharding
 
 __all__ = [

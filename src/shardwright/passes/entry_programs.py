@@ -5,7 +5,6 @@ A program is that function with all calls inlined, as the partitioner takes it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,20 +13,15 @@ from shardwright.ir.callees import Callees
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Graph
-from shardwright.ir.ops import COMPUTATIONS
-from shardwright.ir.read import Reader, Readers
+from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
-from shardwright.notation.carriers import parse_carrier
-from shardwright.notation.modules import write
-from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
+from shardwright.notation.modules import READERS, write
 from shardwright.passes.attached import functions, operations, symbol_of
 from shardwright.passes.call_graph import callee_of
 from shardwright.passes.entry import entries, named_symbols
 
 __all__ = ["rewrite_entries"]
-
-_SYMBOL = re.compile(r"@([\w.$-]+)")
 
 
 def rewrite_entries(module: ir.Module, change: Callable[[Graph], Graph], *, shardings: bool = True) -> None:
@@ -69,11 +63,9 @@ def _program(module: ir.Module, handle: Any) -> Graph:
 
 def _used(graph: Graph) -> dict[str, Mesh]:
     """The meshes that shardings of a graph refer to."""
-    said = [*graph.shardings, *graph.main.result_shardings]
-    names = {sharding.mesh.name for sharding in set(said) if sharding is not None}
-    for op in graph.walk():
-        if op.name in COMPUTATIONS:
-            names.update(name for _, text in op.signature.attributes for name in _SYMBOL.findall(text))
+    said = {*graph.shardings, *graph.main.result_shardings}
+    said.update(sharding for op in graph.walk() for sharding in op.signature.boundary.shardings)
+    names = {sharding.mesh.name for sharding in said if sharding is not None}
     return {name: mesh for name, mesh in graph.meshes.items() if name in names and mesh.axes}
 
 
@@ -81,7 +73,7 @@ class _EntryReader(Reader):
     """Reads one function of a module that may hold others, and meshes that it does not use."""
 
     def __init__(self, module: ir.Module, handle: Any) -> None:
-        super().__init__(module, Readers(parse_mesh, parse_shardings, parse_carrier), "-")
+        super().__init__(module, READERS, "-")
         self.handle = handle
 
     def _entry(self) -> Any:

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
+from shardwright.boundary import without_manual_axes
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Op
@@ -30,7 +31,6 @@ from shardwright.passes.factor_reshards import Seen, reduce_factors, reshard_ali
 from shardwright.passes.function_shardings import all_shardings, unsaid
 from shardwright.passes.reshards_at_uses import Use, UseReshards
 from shardwright.passes.side_by_side import read_side_by_side
-from shardwright.propagation.dataflow import without_manual_axes
 from shardwright.rules.registry import rule_of
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding

@@ -12,11 +12,10 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Function, Graph, Op
-from shardwright.ir.read import Reader, Readers
+from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
 from shardwright.memo import uncollected
-from shardwright.notation.carriers import parse_carrier
-from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
+from shardwright.notation.modules import READERS
 from shardwright.passes.attached import SHARDING, functions, meshes_of
 from shardwright.passes.entry import entries
 
@@ -59,7 +58,7 @@ def read_side_by_side(module: ir.Module) -> SideBySide:
     Raises:
         ShardingError: what a graph cannot hold: dynamic shapes, tuples, regions of several blocks.
     """
-    reader = _FunctionReader(module, Readers(parse_mesh, parse_shardings, parse_carrier), "-")
+    reader = _FunctionReader(module, READERS, "-")
     reader.meshes.update(meshes_of(module))
     entered = set(entries(module))
     combined = Function("side by side", Block((), []), [], [], [], [], [])

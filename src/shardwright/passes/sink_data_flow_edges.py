@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shardwright.boundary import with_manual_axes
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
@@ -28,7 +29,6 @@ from shardwright.passes.attached import (
 )
 from shardwright.passes.function_shardings import unsaid
 from shardwright.passes.registry import Option, Options, register
-from shardwright.propagation.dataflow import with_manual_axes
 from shardwright.sharding import TensorSharding
 
 __all__ = ["remove_edges_of", "say_what_edges_say"]

@@ -15,9 +15,12 @@ from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.opaque import attribute
-from shardwright.ir.ops import SHARDING_ATTRIBUTES
+from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES
+from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.ir.write import boundary_texts
 from shardwright.notation.carriers import carrier_text, needs_carrier
+from shardwright.notation.modules import PRINTERS
 from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, per_value, rows_of, set_rows, single
 from shardwright.passes.side_by_side import Part, SideBySide
 from shardwright.sharding import TensorSharding
@@ -136,7 +139,7 @@ class _Writing:
     def _op(self, part: Part, handle: Any, old: Op, new: Op) -> None:
         before = tuple([self.read.graph.shardings[value] for value in old.results])
         after = tuple([self.made.shardings[value] for value in old.results])
-        if before != after:
+        if before != after and handle.name not in COMPUTATIONS:  # which state them at their boundary
             key = (handle.name, after)
             found = self.attributes.get(key)
             if found is None:
@@ -145,10 +148,14 @@ class _Writing:
             for name, value in found:
                 handle.attributes[name] = value
         if new.signature is not old.signature:
-            known = dict(old.signature.attributes)
-            for name, text in new.signature.attributes:
+            known = _texts(old.signature)
+            for name, text in _texts(new.signature).items():
                 if known.get(name) != text:
                     handle.attributes[name] = attribute(_renumbered(text, part))
+
+
+def _texts(signature: Signature) -> dict[str, str]:
+    return {**dict(signature.attributes), **boundary_texts(signature, PRINTERS)}
 
 
 def _block(part: Part) -> Any:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from shardwright.boundary import with_manual_axes, without_manual_axes
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, Mesh
-from shardwright.notation.sdy.sharding import print_shardings
-from shardwright.propagation.dataflow import manual_axes, with_manual_axes, without_manual_axes
 from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, Edge, Working
 from shardwright.sharding import TensorSharding, replicated
 
@@ -80,7 +79,7 @@ def leave(working: Working, meshes: Iterable[Mesh]) -> None:
 
 
 def _set_boundaries(working: Working) -> None:
-    """Write the shardings at the boundary of each computation into its attributes."""
+    """Let each computation state the shardings found at its boundary."""
     inward: dict[Op, list[Edge]] = {}
     for edge in working.edges.values():
         if edge.parent.name.startswith("sdy."):
@@ -92,16 +91,16 @@ def _set_boundaries(working: Working) -> None:
             if edge.inward:
                 inward.setdefault(edge.parent, []).append(edge)
     for op, edges in inward.items():
-        _set(working, op, "in_shardings", [_at_boundary(working, edge) for edge in edges])
+        _state(working, op, True, [_at_boundary(working, edge) for edge in edges])
     for op in {edge.parent: None for edge in working.edges.values() if edge.parent.name.startswith("sdy.")}:
-        _set(working, op, "out_shardings", [working.shardings[value] for value in op.results])
+        _state(working, op, False, [working.shardings[value] for value in op.results])
 
 
 def _of_result(edge: Edge, sharding: TensorSharding | None) -> TensorSharding | None:
     """The sharding of a computation's result; an edge that was given may have none, or one without manual axes."""
     if edge.boundary is None or edge.parent.name != MANUAL or sharding is None:
         return edge.boundary if sharding is None else sharding
-    manual = manual_axes(edge.parent.signature)
+    manual = edge.parent.signature.boundary.manual_axes
     outside = with_manual_axes(edge.boundary, without_manual_axes(sharding, manual), manual)
     return sharding if outside.axes == sharding.axes else outside
 
@@ -112,23 +111,22 @@ def _at_boundary(working: Working, edge: Edge) -> TensorSharding | None:
         return inside
     if inside is None:  # an edge that was given, and of which nothing was known in the end
         return edge.boundary
-    return with_manual_axes(edge.boundary, inside, manual_axes(edge.parent.signature))
+    return with_manual_axes(edge.boundary, inside, edge.parent.signature.boundary.manual_axes)
 
 
-def _set(working: Working, op: Op, attribute: str, shardings: list[TensorSharding | None]) -> None:
+def _state(working: Working, op: Op, inward: bool, shardings: list[TensorSharding | None]) -> None:
+    """Let a computation state how its operands, or its results, lie, if anything is known of them."""
     some = next((sharding for sharding in shardings if sharding is not None), None)
-    values = op.operands if attribute == "in_shardings" else op.results
+    values = op.operands if inward else op.results
     if some is None or len(shardings) != len(values):
         return
-    closed = [
+    closed = tuple(
         (said or replicated(some.mesh, working.types[value].rank)).closed()
         for said, value in zip(shardings, values, strict=True)
-    ]
-    text = print_shardings(closed)
-    if attribute == "in_shardings":
-        op.signature = op.signature.replace(in_shardings=text)
-    else:
-        op.signature = op.signature.replace(out_shardings=text)
+    )
+    boundary = op.signature.boundary
+    changed = replace(boundary, in_shardings=closed) if inward else replace(boundary, out_shardings=closed)
+    op.signature = replace(op.signature, boundary=changed)
 
 
 def _clean(block: Block, owners: dict[int, int]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shardwright.boundary import with_manual_axes, with_replicated, without_manual_axes
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.propagation import priorities
 from shardwright.propagation.conservative import conservative_rule
-from shardwright.propagation.dataflow import manual_axes, with_manual_axes, with_replicated, without_manual_axes
 from shardwright.propagation.engine import Numbers, StepTable
 from shardwright.propagation.kind import Kind
 from shardwright.propagation.method import Method, Phase
@@ -73,7 +73,7 @@ class Classes:
         boundary = edge.boundary
         if boundary is None or edge.parent.signature.name != MANUAL:
             return self._of_kind(kind)
-        manual = manual_axes(edge.parent.signature)
+        manual = edge.parent.signature.boundary.manual_axes
 
         def inside(sharding: TensorSharding) -> TensorSharding:
             return without_manual_axes(sharding, manual)

@@ -15,44 +15,39 @@ where data leaves and take them away where it enters.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from shardwright.errors import ShardingError
+from shardwright.boundary import with_replicated, without_manual_axes
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.signature import Signature
-from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any
-from shardwright.notation.sdy.attributes import parse_manual_axes
-from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.propagation.working import EDGE, MANUAL, Edge, Working
-from shardwright.sharding import DimSharding, TensorSharding
+from shardwright.sharding import TensorSharding
 
-__all__ = ["add_edges", "find_edges", "manual_axes", "with_manual_axes", "with_replicated", "without_manual_axes"]
+__all__ = ["add_edges", "find_edges"]
 
 
-def add_edges(working: Working, meshes: dict[str, Mesh]) -> None:
+def add_edges(working: Working) -> None:
     """Add the data-flow edges of all ops that have any; those that the program brought with it stay."""
     if any(name in working.special for name in DATA_FLOW_OPS):
-        _add(working, working.block, meshes)
+        _add(working, working.block)
 
 
-def _add(working: Working, block: Block, meshes: dict[str, Mesh]) -> None:
+def _add(working: Working, block: Block) -> None:
     ops: list[Op] = []
     for op in block.ops:
         for region in op.regions:
-            _add(working, region, meshes)
+            _add(working, region)
         ops.append(op)
         name = op.signature.name
         if name not in DATA_FLOW_OPS:
             continue
         if name.startswith("sdy."):
-            ops += _computation_edges(working, op, meshes)
+            ops += _computation_edges(working, op)
         else:
             ops += _control_flow_edges(working, op)
     block.ops = ops
 
 
-def find_edges(working: Working, meshes: dict[str, Mesh]) -> None:
+def find_edges(working: Working) -> None:
     """Take up the `sdy.data_flow_edge` ops that a program brings with it."""
     if EDGE not in working.special:
         return
@@ -66,12 +61,12 @@ def find_edges(working: Working, meshes: dict[str, Mesh]) -> None:
                 targets: tuple[int, ...] = ()
                 if name == "stablehlo.while":
                     targets = tuple([region.arguments[index] for region in parent.regions])
-                _take_up(working, Edge(owners[owner], parent, index, targets, _boundary(parent, index, False, meshes)))
+                _take_up(working, Edge(owners[owner], parent, index, targets, _boundary(parent, index, False)))
         if not name.startswith("sdy."):
             continue
         for index, owner in enumerate(parent.regions[0].arguments):
             if owner in owners:
-                boundary = _boundary(parent, index, True, meshes)
+                boundary = _boundary(parent, index, True)
                 _take_up(working, Edge(owners[owner], parent, index, (), boundary, True))
 
 
@@ -81,11 +76,10 @@ def _take_up(working: Working, edge: Edge) -> None:
         working.holder[target] = edge.value
 
 
-def _boundary(parent: Op, index: int, inward: bool, meshes: dict[str, Mesh]) -> TensorSharding | None:
+def _boundary(parent: Op, index: int, inward: bool) -> TensorSharding | None:
     if parent.name != MANUAL:
         return None
-    attribute, values = ("in_shardings", parent.operands) if inward else ("out_shardings", parent.results)
-    return boundary_shardings(parent, attribute, len(values), meshes, manual_axes(parent.signature))[index]
+    return _stated(parent, inward)[index]
 
 
 def _control_flow_edges(working: Working, op: Op) -> list[Op]:
@@ -100,20 +94,18 @@ def _control_flow_edges(working: Working, op: Op) -> list[Op]:
     return added
 
 
-def _computation_edges(working: Working, op: Op, meshes: dict[str, Mesh]) -> list[Op]:
+def _computation_edges(working: Working, op: Op) -> list[Op]:
     """Edges into a computation's body are put at its start; those of its results are given back."""
     (body,) = op.regions
-    manual = manual_axes(op.signature)
+    manual = op.signature.boundary.manual_axes
     inner: list[Op] = []
-    incoming = boundary_shardings(op, "in_shardings", len(op.operands), meshes, manual)
-    for index, (owner, said) in enumerate(zip(body.arguments, incoming, strict=True)):
+    for index, (owner, said) in enumerate(zip(body.arguments, _stated(op, True), strict=True)):
         if working.types[owner].is_tensor and owner not in working.holder:
             sharding = None if said is None else without_manual_axes(said, manual)
             inner.append(_edge(working, op, index, owner, sharding, boundary=said, inward=True).op)
     body.ops[:0] = inner
     outer: list[Op] = []
-    outgoing = boundary_shardings(op, "out_shardings", len(op.results), meshes, manual)
-    for index, (owner, said) in enumerate(zip(op.results, outgoing, strict=True)):
+    for index, (owner, said) in enumerate(zip(op.results, _stated(op, False), strict=True)):
         if working.types[owner].is_tensor and owner not in working.holder:
             outer.append(_edge(working, op, index, owner, said, boundary=said).op)
     return outer
@@ -141,72 +133,15 @@ def _edge(
     return edge
 
 
-def manual_axes(signature: Signature) -> tuple[str, ...]:
-    """The names of the axes a manual computation is manual in."""
-    text = signature.text("manual_axes")
-    return parse_manual_axes(text) if text else ()
-
-
-def boundary_shardings(
-    op: Op, attribute: str, count: int, meshes: dict[str, Mesh], manual: tuple[str, ...]
-) -> list[TensorSharding | None]:
-    """The shardings at the boundary of a computation; manual axes that are not mentioned are replicated."""
-    text = op.signature.text(attribute)
-    if text is None:
-        return [None] * count
-    shardings = parse_shardings(text, meshes)
-    if len(shardings) != count:
-        raise ShardingError(f"{attribute} has {len(shardings)} shardings for {count} values", op=op.name)
-    return [_with_replicated(sharding, manual) for sharding in shardings]
+def _stated(op: Op, inward: bool) -> list[TensorSharding | None]:
+    """What a computation states of its operands, or of its results; manual axes not mentioned are replicated."""
+    boundary = op.signature.boundary
+    values, shardings = (op.operands, boundary.in_shardings) if inward else (op.results, boundary.out_shardings)
+    if shardings is None:
+        return [None] * len(values)
+    return [_with_replicated(sharding, boundary.manual_axes) for sharding in shardings]
 
 
 def _with_replicated(sharding: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
     used = {axis.name for axis in (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)}
     return with_replicated(sharding, tuple([sharding.mesh.axis(name) for name in manual if name not in used]))
-
-
-def without_manual_axes(sharding: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
-    """What is seen inside: manual axes, which come first in every dimension, taken away."""
-    if not manual:
-        return sharding
-    dims = tuple(replace(dim, axes=dim.axes[_manual_count(dim.axes, manual) :]) for dim in sharding.dims)
-    return replace(
-        sharding,
-        dims=dims,
-        replicated=tuple(axis for axis in sharding.replicated if axis.name not in manual),
-        partial=tuple(p for p in sharding.partial if p.axis.name not in manual),
-    )
-
-
-def with_manual_axes(boundary: TensorSharding, inside: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
-    """What is seen outside: the manual axes of `boundary`, then the free axes of `inside`.
-
-    The boundary says what is replicated and unreduced, but for axes that `inside` splits dimensions by.
-    """
-    dims = tuple(
-        DimSharding(at.axes[: _manual_count(at.axes, manual)] + free.axes, free.open, free.priority)
-        for at, free in zip(boundary.dims, inside.dims, strict=True)
-    )
-    taken = inside.used_axes
-    replicated = tuple(axis for axis in boundary.replicated if not overlaps_any(axis, taken))
-    partial = tuple(p for p in boundary.partial if not overlaps_any(p.axis, taken))
-    return TensorSharding(inside.mesh, dims, replicated, partial)
-
-
-def with_replicated(sharding: TensorSharding, axes: Axes) -> TensorSharding:
-    """A sharding that has `axes` replicated too."""
-    added = [axis for axis in axes if axis not in sharding.replicated]
-    if not added:
-        return sharding
-    return replace(sharding, replicated=tuple(sorted((*sharding.replicated, *added), key=sharding.mesh.sort_key)))
-
-
-def _manual_count(axes: Axes, manual: tuple[str, ...]) -> int:
-    count = 0
-    while count < len(axes) and _is_manual(axes[count], manual):
-        count += 1
-    return count
-
-
-def _is_manual(axis: AxisRef, manual: tuple[str, ...]) -> bool:
-    return axis.name in manual

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.attributes import print_manual_axes
-from shardwright.notation.sdy.sharding import parse_shardings, print_shardings
 from shardwright.propagation.boundary import without_size_one_axes
-from shardwright.propagation.dataflow import manual_axes
 from shardwright.propagation.working import MANUAL, NAMED, Working
 from shardwright.sharding import TensorSharding
 
 __all__ = ["normalize"]
-
-_BOUNDARIES = ("in_shardings", "out_shardings")
 
 
 def normalize(
@@ -80,14 +74,7 @@ class _Form:
 
     def change(self, op: Op) -> None:
         """Bring the boundary of a computation into the form; axes of size 1 are not manual either."""
-        said = {name: text for name in _BOUNDARIES if (text := op.signature.text(name)) is not None}
-        read = {name: parse_shardings(text, self.meshes) for name, text in said.items()}
-        changes: dict[str, Any] = {
-            name: print_shardings([self.one(sharding) for sharding in its]) for name, its in read.items()
-        }
-        mesh = next((sharding.mesh for its in read.values() for sharding in its if sharding.mesh.axes), None)
-        if op.signature.name == MANUAL and mesh is not None:
-            sizes = dict(mesh.axes)
-            kept = [name for name in manual_axes(op.signature) if sizes.get(name) != 1]
-            changes["manual_axes"] = print_manual_axes(kept)
-        op.signature = op.signature.replace(**changes)
+        boundary = op.signature.boundary
+        mesh = next((sharding.mesh for sharding in boundary.shardings if sharding.mesh.axes), Mesh())
+        manual = tuple([name for name in boundary.manual_axes if mesh.sizes.get(name) != 1])
+        op.signature = replace(op.signature, boundary=replace(boundary.changed(self.one), manual_axes=manual))

@@ -118,7 +118,7 @@ def propagate_only(
     results = list(graph.main.result_shardings)
     working = Working.of(graph)
     working.build_uses(parsed=True)
-    find_edges(working, graph.meshes)
+    find_edges(working)
     _check_edges(graph, working)
     if record is not None:
         record.open(results)
@@ -143,9 +143,9 @@ def _import(working: Working, graph: Graph, record: Recording | None) -> list[Te
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
-    find_edges(working, graph.meshes)
+    find_edges(working)
     _check_edges(graph, working)
-    add_edges(working, graph.meshes)
+    add_edges(working)
     if record is not None:
         record.note(working, "edge")
     apply_constraints(working)

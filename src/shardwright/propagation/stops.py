@@ -12,7 +12,6 @@ from shardwright.ir.ops import DATA_FLOW_OPS, RETURNS
 from shardwright.mesh import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.propagation.chain import Annotation, Stop
 from shardwright.propagation.compatible import Direction
-from shardwright.propagation.dataflow import manual_axes
 from shardwright.propagation.engine import StepTable
 from shardwright.propagation.history import History
 from shardwright.propagation.priorities import BARRIERS, flow_of
@@ -181,7 +180,7 @@ def _at_computations(history: History, place: int) -> Iterator[Stop]:
         source = working.holder_of(edge.sources[0])
         if edge.parent.name != MANUAL or not edge.inward or edge.boundary is None or place not in (source, edge.value):
             continue
-        manual = manual_axes(edge.parent.signature)
+        manual = edge.parent.signature.boundary.manual_axes
         source_name, target_name = tensor_names(history, history.positions[edge.op])
         for axis in edge.boundary.used_axes:
             if axis.name in manual:

@@ -9,24 +9,22 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from shardwright.ir.graph import Graph, Op
+from shardwright.ir.graph import Graph
+from shardwright.ir.ops import COMPUTATIONS
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.sharding import parse_shardings, print_shardings
 from shardwright.sharding import TensorSharding
 
 __all__ = ["lift_inlined_meshes"]
-
-_TEXTS = ("in_shardings", "out_shardings")
 
 
 def lift_inlined_meshes(graph: Graph) -> None:
     """Give every mesh that a sharding of `graph` spells out a name there, in place."""
     lifting = _Lifting(graph)
-    graph.shardings[:] = map(lifting.lifted, graph.shardings)
-    graph.main.result_shardings[:] = map(lifting.lifted, graph.main.result_shardings)
+    for said in (graph.shardings, graph.main.result_shardings):
+        said[:] = [None if sharding is None else lifting.lifted(sharding) for sharding in said]
     for op in graph.walk():
-        if op.signature.name in ("sdy.manual_computation", "sdy.named_computation"):
-            lifting.lift_texts(op)
+        if op.name in COMPUTATIONS:
+            op.signature = replace(op.signature, boundary=op.signature.boundary.changed(lifting.lifted))
 
 
 class _Lifting:
@@ -34,11 +32,9 @@ class _Lifting:
         self.meshes = graph.meshes
         self.named: dict[Mesh, Mesh] = {}
 
-    def lifted(self, sharding: TensorSharding | None) -> TensorSharding | None:
+    def lifted(self, sharding: TensorSharding) -> TensorSharding:
         """`sharding` on the mesh of the module that is the same."""
-        if sharding is None or sharding.mesh.name:
-            return sharding
-        return replace(sharding, mesh=self.mesh(sharding.mesh))
+        return sharding if sharding.mesh.name else replace(sharding, mesh=self.mesh(sharding.mesh))
 
     def mesh(self, spelt: Mesh) -> Mesh:
         found = self.named.get(spelt)
@@ -56,14 +52,3 @@ class _Lifting:
             name = "empty_mesh" if mesh.device_ids is None else f"maximal_mesh_{mesh.device_ids[0]}"
         candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count()))
         return next(candidate for candidate in candidates if candidate not in self.meshes)
-
-    def lift_texts(self, op: Op) -> None:
-        attributes = tuple((key, self.text(key, text)) for key, text in op.signature.attributes)
-        if attributes != op.signature.attributes:
-            op.signature = replace(op.signature, attributes=attributes)
-
-    def text(self, key: str, text: str) -> str:
-        if key not in _TEXTS or "mesh<" not in text:
-            return text
-        lifted = map(self.lifted, parse_shardings(text, self.meshes))
-        return print_shardings([sharding for sharding in lifted if sharding is not None])

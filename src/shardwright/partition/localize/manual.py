@@ -6,7 +6,6 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings
 from shardwright.partition.localize.renumber import by_position
@@ -24,10 +23,9 @@ def inline(
         ShardingError: a value is handed over otherwise than it lies, or the body is not of one device's types.
     """
     body = op.regions[0]
-    said = parse_shardings(op.signature.text("in_shardings") or "<[]>", source.meshes)
-    given = parse_shardings(op.signature.text("out_shardings") or "<[]>", source.meshes)
-    _agree("operand", said, operand_shardings)
-    _agree("result", given, result_shardings)
+    boundary = op.signature.boundary
+    _agree("operand", boundary.in_shardings or (), operand_shardings)
+    _agree("result", boundary.out_shardings or (), result_shardings)
     for number, (value, argument) in enumerate(zip(operands, body.arguments, strict=True)):
         if ctx.type(value) != source.types[argument]:
             raise ShardingError(
