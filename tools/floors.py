@@ -27,7 +27,7 @@ from pathlib import Path
 FLOORS = (  # ground first
     "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "mesh", "sharding", "steps",
     "boundary", "ir", "notation", "rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis",
-    "autoshard", "runtime", "frontends", "passes", "program", "report", "cli", "opt", "__init__", "__main__",
+    "autoshard", "runtime", "frontends", "passes", "report", "program", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 

@@ -20,9 +20,9 @@ func.func @good(%arg0: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 func.func @bad(%arg0: tensor<8xf32>) -> tensor<8xf32> {
-// CHECK: failures.mlir:[[@LINE+3]]:10: error: use of undeclared SSA value name
+// CHECK: failures.mlir:[[# @LINE + 3]]:10: error: use of undeclared SSA value name
 // CHECK-NEXT: {{^}} return %nowhere : tensor<8xf32>
-// UNEXPECTED: failures.mlir:[[@LINE+1]]:10: error: unexpected error: use of undeclared SSA value name
+// UNEXPECTED: failures.mlir:[[# @LINE + 1]]:10: error: unexpected error: use of undeclared SSA value name
   return %nowhere : tensor<8xf32>
 }
 // CHECK-NOT: func.func

@@ -8,8 +8,8 @@
 // AGAIN: module {
 // AGAIN-NEXT: func.func @main
 func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
-  // CHECK: stablehlo.add {{.*}} loc("{{.*}}one_operation.mlir":[[@LINE+2]]:8)
-  // PRETTY: stablehlo.add {{.*}}one_operation.mlir:[[@LINE+1]]:8
+  // CHECK: stablehlo.add {{.*}} loc("{{.*}}one_operation.mlir":[[# @LINE + 2]]:8)
+  // PRETTY: stablehlo.add {{.*}}one_operation.mlir:[[# @LINE + 1]]:8
   %0 = stablehlo.add %arg0, %arg0 : tensor<8xf32>
   return %0 : tensor<8xf32>
 }

@@ -8,7 +8,6 @@ import pytest
 
 import shardwright as sw
 from shardwright.program import Spmd
-from shardwright.report.summary import describe_spmd
 from shardwright.report.text import summary_page
 
 
@@ -117,7 +116,7 @@ def test_a_collective_that_nobody_reads_is_left_out_and_told_of() -> None:
 )
 def test_the_summary_says_what_the_bytes_are(measure: str, words: str) -> None:
     spmd = _spmd(f"%a: {_EIGHT}", _CALL, _on(_EIGHT, '{"y"}, {}'))
-    summary: dict[str, Any] = describe_spmd(spmd)
+    summary: dict[str, Any] = spmd.summary()
     summary["notes"][0]["measure"] = measure
     assert f"192 B {words}" in str(summary_page(summary, 200))
 

@@ -25,10 +25,7 @@ from shardwright.files import make_folder, write_files
 from shardwright.report.devices import describe_mesh
 from shardwright.report.summary import (
     Summary,
-    describe_per_device,
-    describe_plan,
     describe_program,
-    describe_spmd,
     describe_verification,
 )
 from shardwright.stage import STAGES
@@ -74,7 +71,7 @@ def run(
         written = _write_stages(spmd, folder)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {
-        **describe_spmd(spmd),
+        **spmd.summary(),
         **describe_verification(verification),
         "written": written,
     }
@@ -96,7 +93,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     with progress() as clock:
         plan = given.shard(given.load(clock))
         text = plan.module()
-    deliver(given, text, output, lambda: describe_plan(plan))
+    deliver(given, text, output, plan.summary)
 
 
 @click.command(
@@ -122,11 +119,11 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
         if program.is_per_device:
             given.check_unsharded()
             local = program.per_device()
-            deliver(given, local.module(), output, lambda: describe_per_device(local))
+            deliver(given, local.module(), output, local.summary)
             return
         spmd = given.shard(program).partition()
         text = spmd.module(stage)
-    deliver(given, text, output, lambda: describe_spmd(spmd))
+    deliver(given, text, output, spmd.summary)
 
 
 @click.command(
@@ -169,7 +166,7 @@ def _run_per_device(
             with members.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     write_files({module: text, file: archive.getvalue()})
-    return {**describe_per_device(program, results), "written": {"local": module, "results": file}}
+    return {**program.summary(results), "written": {"local": module, "results": file}}
 
 
 def _given_inputs(file: str | None) -> Mapping[str, Any] | None:

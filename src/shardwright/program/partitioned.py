@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +29,7 @@ from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
     from shardwright.partition import Note
+    from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import Call
     from shardwright.runtime.compare import Tolerance
@@ -140,6 +141,23 @@ class Partitioned(LocalValue):
         return make_inputs(
             list(types.values()), list(types), attributes, seed=seed, given=given, domains=domains(graph), rung=rung
         )
+
+    def summary(self) -> Summary:
+        """What `shardwright partition` tells, as JSON values by name: program, mesh, tensors, collectives and memory of
+        the per-device program in bytes, notes, and the times so far in seconds.
+        """
+        from shardwright.report.devices import describe_mesh
+        from shardwright.report.summary import describe_memory, describe_program, describe_traffic, tensor_counts
+
+        return {
+            "program": describe_program(self.source),
+            "mesh": describe_mesh(self.mesh),
+            "tensors": tensor_counts(self.annotated, self.propagated),
+            "collectives": describe_traffic(self.traffic),
+            "memory": describe_memory(self.memory),
+            "notes": [asdict(note) for note in self.notes],
+            "seconds": dict(self.clock.seconds),
+        }
 
     def check_can_run(self) -> None:
         """Check that `verify` can run this here: no calls back into Python, and no more than the memory holds.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from shardwright.runtime.execute import execute_local
 from shardwright.runtime.inputs import make_inputs
 from shardwright.runtime.limits import check_run
 from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:
+    from shardwright.report.summary import Summary
 
 __all__ = ["PerDevice"]
 
@@ -122,6 +125,19 @@ class PerDevice(LocalValue):
             timeout=timeout,
         )
         return dict(zip(main.result_names, found.outputs, strict=True))
+
+    def summary(self, results: Mapping[str, Any] | None = None) -> Summary:
+        """What is told of the program as JSON values by name, and of the `results` of a run: see `run`."""
+        from shardwright.report.devices import describe_mesh
+        from shardwright.report.summary import describe_memory, describe_program, describe_results, describe_traffic
+
+        return {
+            "program": describe_program(self.source),
+            "mesh": describe_mesh(self.mesh),
+            "collectives": describe_traffic(self.traffic),
+            "memory": describe_memory(self.memory),
+            **({} if results is None else describe_results(results)),
+        }
 
     def _rows(self, values: tuple[int, ...]) -> list[TensorType]:
         types = [self.local.types[value] for value in values]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from shardwright.partition import Note
     from shardwright.propagation import Dropped, Explanations, History, Recording
+    from shardwright.report.summary import Summary
     from shardwright.runtime.call import Call
 
 __all__ = ["Planned"]
@@ -114,6 +115,22 @@ class Planned(Value):
         from shardwright.partition import Note
 
         return tuple(Note(one.op, one.hint.line, one.message, 0) for one in self.dropped)
+
+    def summary(self) -> Summary:
+        """What `shardwright propagate` tells, as JSON values by name: program, mesh, how many tensors were annotated
+        and completed, notes if there are any, and the times so far in seconds.
+        """
+        from shardwright.report.devices import describe_mesh
+        from shardwright.report.summary import describe_program, tensor_counts
+
+        notes = [asdict(note) for note in self.notes]
+        return {
+            "program": describe_program(self.source),
+            "mesh": describe_mesh(self.mesh),
+            "tensors": tensor_counts(self.annotated, self.graph),
+            **({"notes": notes} if notes else {}),
+            "seconds": dict(self.clock.seconds),
+        }
 
     def explain(self, value: str) -> Explanations:
         """Why values are sharded as they are: which annotation each axis came from, through which ops, and where axes

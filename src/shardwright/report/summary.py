@@ -1,6 +1,7 @@
 """What is said of a run, as plain data: `report.text` prints it for people, `--json` as it is.
 
-Sizes are bytes per device, times are seconds.
+Made of values, each by itself; `summary` of a `Plan`, an `Spmd` or a `PerDevice` puts them together. Sizes are bytes
+per device, times are seconds.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from shardwright.report.devices import describe_mesh
-
 if TYPE_CHECKING:
+    from shardwright.analysis.memory import MemoryUse
+    from shardwright.analysis.traffic import TrafficSummary
     from shardwright.frontends.load import Source
     from shardwright.ir.graph import Graph
-    from shardwright.program import PerDevice, Plan, Spmd
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.compare import OutputDifference
     from shardwright.runtime.shards import ReplicaDifference
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Summary",
-    "describe_per_device",
-    "describe_plan",
+    "describe_memory",
     "describe_program",
-    "describe_spmd",
+    "describe_results",
+    "describe_traffic",
     "describe_verification",
     "tensor_counts",
 ]
@@ -47,49 +47,17 @@ def describe_program(source: Source) -> Summary:
     }
 
 
-def describe_plan(plan: Plan) -> Summary:
-    """Program, mesh, tensor counts, notes if there are any, and the times so far."""
-    notes = [asdict(note) for note in plan.notes]
-    return {
-        "program": describe_program(plan.source),
-        "mesh": describe_mesh(plan.mesh),
-        "tensors": tensor_counts(plan.annotated, plan.graph),
-        **({"notes": notes} if notes else {}),
-        "seconds": dict(plan.clock.seconds),
-    }
-
-
-def describe_spmd(spmd: Spmd) -> Summary:
-    """All of `describe_plan`, and the communication, memory and notes of the per-device program."""
-    return {
-        "program": describe_program(spmd.source),
-        "mesh": describe_mesh(spmd.mesh),
-        "tensors": tensor_counts(spmd.annotated, spmd.propagated),
-        "collectives": _traffic(spmd),
-        "memory": _memory(spmd),
-        "notes": [asdict(note) for note in spmd.notes],
-        "seconds": dict(spmd.clock.seconds),
-    }
-
-
-def describe_per_device(program: PerDevice, results: Mapping[str, Array] | None = None) -> Summary:
-    """A program that is written for one device, and what it gave: shapes on a device, and how many of them differ."""
+def describe_results(results: Mapping[str, Array]) -> Summary:
+    """What a program of each device gave, one row a device: shapes on a device, and how many of them differ."""
     found = {
-        "program": describe_program(program.source),
-        "mesh": describe_mesh(program.mesh),
-        "collectives": _traffic(program),
-        "memory": _memory(program),
-    }
-    if results is not None:
-        found["results"] = {
-            name: {
-                "shape": list(array.shape[1:]),
-                "dtype": str(array.dtype),
-                "distinct": len({row.tobytes() for row in array}),
-            }
-            for name, array in results.items()
+        name: {
+            "shape": list(array.shape[1:]),
+            "dtype": str(array.dtype),
+            "distinct": len({row.tobytes() for row in array}),
         }
-    return found
+        for name, array in results.items()
+    }
+    return {"results": found}
 
 
 def tensor_counts(annotated: Graph, propagated: Graph) -> dict[str, int]:
@@ -102,14 +70,14 @@ def _sharded(graph: Graph) -> int:
     return sum(1 for sharding in (*graph.shardings, *graph.main.result_shardings) if sharding is not None)
 
 
-def _traffic(spmd: Spmd | PerDevice) -> Summary:
-    traffic = spmd.traffic
+def describe_traffic(traffic: TrafficSummary) -> Summary:
+    """What is sent, by kind of collective."""
     rows = {kind: asdict(use) for kind, use in traffic.kinds.items()}
     return {"kinds": rows, "total": asdict(traffic.total), "trip_counts_known": traffic.trip_counts_known}
 
 
-def _memory(spmd: Spmd | PerDevice) -> Summary:
-    use = spmd.memory
+def describe_memory(use: MemoryUse) -> Summary:
+    """What a device holds at most, and where that is."""
     return {
         "arguments": use.arguments,
         "donated": use.donated,
