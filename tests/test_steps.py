@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from shardwright.cost.price import bytes_sent
+from shardwright.cost.price import step_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.mesh import Axes, AxisRef, Mesh
@@ -56,7 +56,7 @@ def of(*dims: Axes, partial: Axes = (), kind: str = "sum") -> TensorSharding:
     ],
 )
 def test_layout_after_and_bytes_sent(step: Step, before: TensorSharding, after: TensorSharding, sent: float) -> None:
-    assert (step.apply(before), bytes_sent(step, before, 16)) == (after, sent)
+    assert (step.apply(before), step_cost(step, before, 16).bytes_sent) == (after, sent)
 
 
 MIXED = TensorSharding(MESH, replicated(MESH, 1).dims, partial=(Partial(X, "max"), Partial(Y, "sum")))
@@ -111,8 +111,8 @@ def test_same_placement_on_meshes_of_another_device_order() -> None:
 
     assert same_placement(rows(mesh), rows(within))
     assert not same_placement(rows(mesh), rows(across))
-    assert bytes_sent(CollectivePermute(rows(within)), rows(mesh), 16) == 0
-    assert bytes_sent(CollectivePermute(rows(across)), rows(mesh), 16) == 16
+    assert step_cost(CollectivePermute(rows(within)), rows(mesh), 16).bytes_sent == 0
+    assert step_cost(CollectivePermute(rows(across)), rows(mesh), 16).bytes_sent == 16
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)

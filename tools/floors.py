@@ -43,6 +43,7 @@ ORDERS = {
     "notation/shard": ("dialect", "sharding", "read", "importer", "exporter", "modules"),
     "notation/shard/dialect": ("checks", "collectives", "earlier", "tables"),
     "rules": ("rule", "builder", "registry", "families", "traits"),
+    "cost": ("hardware", "price"),
     "reshard": ("search", "problem", "plan"),
     "propagation": ("working", "projection", "step", "engine", "propagator", "pipeline", "explain"),
     "partition": ("localize", "splits", "assign", "materialize"),

@@ -44,11 +44,18 @@ class _Table(dict[Any, Any]):
 
 
 class Session:
-    """Owner of all memo tables. Each table is bounded: at `limit` entries it is emptied and refilled."""
+    """Owner of all memo tables. Each table is bounded: at `limit` entries it is emptied and refilled.
 
-    def __init__(self, limit: int = _LIMIT) -> None:
-        """Make a session with empty tables of at most `limit` entries each."""
+    Attributes:
+        limit: Entries of a table.
+        hardware: What decisions are priced for, a `cost.hardware.Hardware`; the default one where it is `None`.
+        tables: Every table by name.
+    """
+
+    def __init__(self, limit: int = _LIMIT, hardware: object = None) -> None:
+        """Make a session with empty tables."""
         self.limit = limit
+        self.hardware = hardware
         self.tables: dict[str, dict[Any, Any]] = {}
         self._tokens: list[Token[Session]] = []
         _sessions.add(self)

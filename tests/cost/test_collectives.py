@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from shardwright.cost.collectives import (
-    LAUNCH_BYTES,
     all_gather_bytes,
     all_reduce_bytes,
-    all_slice_bytes,
     all_to_all_bytes,
-    collective_permute_bytes,
     reduce_scatter_bytes,
-    weighed,
+    sent_bytes,
 )
 
 
@@ -30,10 +27,18 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather() -> None:
     assert all_reduce_bytes(96, 4) == reduce_scatter_bytes(96, 4) + all_gather_bytes(96, 4)
 
 
-def test_slicing_is_free_and_permuting_hands_all_over() -> None:
-    assert (all_slice_bytes(), collective_permute_bytes(96)) == (0, 96)
-
-
-def test_fewer_collectives_win_at_equal_bytes_only() -> None:
-    assert weighed(10, 1) < weighed(10, 2) < weighed(11, 1)
-    assert weighed(10, 0) + LAUNCH_BYTES == weighed(10, 1)
+@pytest.mark.parametrize(
+    ("kind", "operand", "result", "sent"),
+    [
+        ("all_gather", 24, 96, 72),
+        ("reduce_scatter", 96, 24, 72),
+        ("all_reduce", 96, 96, 144),
+        ("all_to_all", 96, 96, 72),
+        ("collective_permute", 96, 96, 96),
+        ("collective_broadcast", 96, 96, 96),
+        ("collective_reduce", 96, 96, 96),
+    ],
+)
+def test_what_a_collective_of_stablehlo_sends(kind: str, operand: float, result: float, sent: float) -> None:
+    assert sent_bytes(kind, operand, result, 4) == sent
+    assert sent_bytes(kind, operand, operand, 1) == 0

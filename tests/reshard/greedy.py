@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardwright.cost.price import bytes_sent
+from shardwright.cost.price import step_cost
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, axes_size, decompose
 from shardwright.sharding import TensorSharding
@@ -18,7 +18,7 @@ class _Chain:
         after = step.apply(self.layout)
         if not after.divides(self.shape):
             raise ShardingError("does not divide")
-        sent = bytes_sent(step, self.layout, local_bytes(self.shape, 1, self.layout))
+        sent = step_cost(step, self.layout, local_bytes(self.shape, 1, self.layout)).bytes_sent
         self.sent, self.collectives = self.sent + sent, self.collectives + (sent > 0)
         self.layout = after
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from shardwright.cost.collectives import LAUNCH_BYTES, all_gather_bytes, all_reduce_bytes
-from shardwright.cost.price import bytes_sent
+from shardwright.cost.collectives import all_gather_bytes, all_reduce_bytes
+from shardwright.cost.hardware import BYTES, Hardware
+from shardwright.cost.price import Cost, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.mesh import AxisRef, Mesh, axes_size, subtract_axes
-from shardwright.reshard.plan import Plan, plan, reshard_cost
+from shardwright.reshard.plan import Plan, plan
 from shardwright.sharding import Partial, TensorSharding, replicated
 from shardwright.steps import CollectivePermute, local_bytes
 from tests.reshard.greedy import greedy
@@ -65,7 +66,7 @@ def test_every_device_gets_exactly_its_part(reshard: Reshard) -> None:
 @given(reshards())
 def test_never_sends_more_than_reducing_and_gathering_all(reshard: Reshard) -> None:
     shape, source, target = reshard
-    assert plan(shape, 1, source, target).bytes_sent <= naive_bytes(shape, source, target) + 1e-9
+    assert plan(shape, 1, source, target).cost.bytes_sent <= naive_bytes(shape, source, target) + 1e-9
 
 
 @PROPERTY
@@ -85,7 +86,7 @@ def test_never_above_a_greedy_chain_like_shardys(reshard: Reshard) -> None:
     except ShardingError:
         return  # sub-axes that cannot co-exist are too much for it
     found = plan(shape, 1, source, target)
-    assert (found.bytes_sent, found.collectives) <= (sent + 1e-9, collectives)
+    assert (found.cost.bytes_sent, found.cost.starts) <= (sent + 1e-9, collectives)
 
 
 @PROPERTY
@@ -97,7 +98,7 @@ def test_at_most_one_permute_sends_anything(reshard: Reshard) -> None:
     permutes = [
         step
         for step, layout in zip(found.steps, layouts, strict=False)
-        if isinstance(step, CollectivePermute) and bytes_sent(step, layout, 1)
+        if isinstance(step, CollectivePermute) and step_cost(step, layout, 1).bytes_sent
     ]
     assert len(permutes) <= 1
 
@@ -108,7 +109,7 @@ def test_a_known_full_rematerialization_of_xla_is_two_exchanges() -> None:
     target = TensorSharding.of(mesh, [[], ["x", "y"], []])
     found = plan((16, 16, 16), 4, source, target)
     assert names(found) == ["AllToAll", "AllToAll"]
-    assert found.bytes_sent == 2048 * 3 / 4 + 2048 / 2
+    assert found.cost.bytes_sent == 2048 * 3 / 4 + 2048 / 2
     assert found.peak_bytes == 2048
 
 
@@ -148,7 +149,7 @@ def test_known_best_chains(source: str, partial: str, target: str, steps: list[s
     before = TensorSharding.of(MESH, dims(source), partial=filter(None, partial.split(",")))
     after = TensorSharding.of(MESH, dims(target))
     found = plan((16, 16), 1, before, after)
-    assert (names(found), found.bytes_sent) == (steps, sent)
+    assert (names(found), found.cost.bytes_sent) == (steps, sent)
     simulate((16, 16), before, after, found)
 
 
@@ -157,7 +158,7 @@ def test_idle_devices_share_a_large_reduction_but_not_a_small_one() -> None:
     small, large = plan((16, 16), 4, source, target), plan((4096, 4096), 4, source, target)
     assert names(small) == ["AllReduce"]
     assert names(large) == ["AllSlice", "AllReduce", "AllGather"]
-    assert large.bytes_sent == 2 * 2**25 * 3 / 4 + 2**25  # without: 2 * 2**26 * 3 / 4
+    assert large.cost.bytes_sent == 2 * 2**25 * 3 / 4 + 2**25  # without: 2 * 2**26 * 3 / 4
     simulate((16, 16), source, target, plan((16, 16), 1 << 20, source, target))
 
 
@@ -172,20 +173,26 @@ def test_what_stays_partial_stays() -> None:
 def test_equal_layouts_need_no_steps() -> None:
     parts = TensorSharding.of(MESH, [[AxisRef("x", 1, 2), AxisRef("x", 2, 2)], []], open=True)
     whole = TensorSharding.of(MESH, [["x"], []])
-    assert plan((16, 16), 4, parts, whole) == Plan((), 0.0, 0, 256)
-    assert reshard_cost((16, 16), 4, parts, whole) == 0
-    assert reshard_cost((16, 16), 4, whole, whole) == 0
+    assert plan((16, 16), 4, parts, whole) == Plan((), Cost(), 256)
+    assert plan((16, 16), 4, whole, whole).cost == Cost()
 
 
-def test_cost_is_bytes_and_a_little_for_each_collective() -> None:
-    source, target = TensorSharding.of(MESH, [["x"], []]), TensorSharding.of(MESH, [[], ["x"]])
-    assert reshard_cost((16, 16), 4, source, target) == 192 + LAUNCH_BYTES
+def test_a_plan_is_made_for_the_hardware_of_the_session_and_never_for_another() -> None:
+    source, target = TensorSharding.of(MESH, [[], []], partial=["x"]), replicated(MESH, 2)
+    question = ((256, 256), 4, source, target)
+    slow_to_start = Hardware("slow", bytes_per_second=1e9, start_seconds=1.0, multiply_adds_per_second=1e12)
+    with Session(hardware=BYTES):
+        assert names(plan(*question)) == ["AllSlice", "AllReduce", "AllGather"]
+        assert names(plan(*question, slow_to_start)) == ["AllReduce"]
+        assert plan(*question) is plan(*question, BYTES)
+    with Session(hardware=slow_to_start):
+        assert names(plan(*question)) == ["AllReduce"]
 
 
 def test_a_scalar_is_reduced() -> None:
     source = TensorSharding.of(MESH, [], partial=["x"], kind="max")
     found = plan((), 4, source, replicated(MESH, 0))
-    assert (names(found), found.bytes_sent) == (["AllReduce"], 6)
+    assert (names(found), found.cost.bytes_sent) == (["AllReduce"], 6)
 
 
 def test_axes_of_one_device_come_and_go_for_nothing() -> None:
@@ -195,10 +202,10 @@ def test_axes_of_one_device_come_and_go_for_nothing() -> None:
         target = TensorSharding.of(mesh, axes)
         found = plan((4, 4), 1, source, target)
         simulate((4, 4), source, target, found)
-        assert found.bytes_sent == (4 if not axes[0] else 0)
+        assert found.cost.bytes_sent == (4 if not axes[0] else 0)
     partial = TensorSharding.of(mesh, [[], []], partial=["one"])
     found = plan((4, 4), 1, partial, replicated(mesh, 2))
-    assert (names(found), found.bytes_sent, found.collectives) == (["AllReduce"], 0, 0)
+    assert (names(found), found.cost.bytes_sent, found.cost.starts) == (["AllReduce"], 0, 0)
 
 
 def test_sub_axes_that_cannot_co_exist() -> None:
@@ -221,7 +228,7 @@ def test_another_device_order_is_at_most_one_permute(source: str, target: str, s
     other = Mesh(MESH.axes, device_ids=ORDER)
     before, after = TensorSharding.of(MESH, dims(source)), TensorSharding.of(other, dims(target))
     found = plan((16, 16), 1, before, after)
-    assert found.bytes_sent == sent
+    assert found.cost.bytes_sent == sent
     assert names(found).count("CollectivePermute") == 1
     simulate((16, 16), before, after, found)
 
@@ -282,4 +289,4 @@ def test_large_meshes_do_not_take_forever() -> None:
         target = TensorSharding.of(mesh, list(order))
         found = plan((1024, 1024, 1024, 1024), 2, source, target)
         assert list(found.layouts(source))[-1:] in ([target], [])
-        assert found.bytes_sent <= naive_bytes((2048, 1024, 1024, 1024), source, target)
+        assert found.cost.bytes_sent <= naive_bytes((2048, 1024, 1024, 1024), source, target)

@@ -6,19 +6,13 @@ device of a group keeps only a slice of its own is counted as the `reduce_scatte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from shardwright.analysis.groups import Devices, Groups, replica_groups, source_target_pairs
 from shardwright.analysis.loops import trip_count
 from shardwright.analysis.scalars import Scalars
-from shardwright.cost.collectives import (
-    all_gather_bytes,
-    all_reduce_bytes,
-    all_to_all_bytes,
-    collective_permute_bytes,
-    reduce_scatter_bytes,
-)
+from shardwright.cost.collectives import sent_bytes
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import Location
@@ -174,8 +168,7 @@ class _Counter:
         location = self.graph.locations[op.location]
         if kind == "collective_permute":
             moved = any(source != target for source, target in source_target_pairs(op.signature))
-            sent = collective_permute_bytes(operand) if moved else 0.0
-            yield CollectiveUse(kind, None, 2 if moved else 1, operand, result, sent, 1, True, location)
+            yield _priced(CollectiveUse(kind, None, 2 if moved else 1, operand, result, 0.0, 1, True, location))
             return
         groups = replica_groups(op.signature, self.graph.meshes, self.devices)
         use = CollectiveUse(kind, groups.axes, groups.size, operand, result, 0.0, 1, True, location)
@@ -227,17 +220,7 @@ def _scattered(use: CollectiveUse, pieces: int) -> Iterator[CollectiveUse]:
 
 
 def _priced(use: CollectiveUse) -> CollectiveUse:
-    return replace(use, sent_bytes=_SENT[use.kind](use))
-
-
-_SENT: dict[str, Callable[[CollectiveUse], float]] = {
-    "all_gather": lambda use: all_gather_bytes(use.result_bytes, use.group_size),
-    "all_reduce": lambda use: all_reduce_bytes(use.operand_bytes, use.group_size),
-    "reduce_scatter": lambda use: reduce_scatter_bytes(use.operand_bytes, use.group_size),
-    "all_to_all": lambda use: all_to_all_bytes(use.operand_bytes, use.group_size),
-    "collective_broadcast": lambda use: float(use.operand_bytes) if use.group_size > 1 else 0.0,
-    "collective_reduce": lambda use: float(use.operand_bytes) if use.group_size > 1 else 0.0,
-}
+    return replace(use, sent_bytes=sent_bytes(use.kind, use.operand_bytes, use.result_bytes, use.group_size))
 
 
 def _sent(uses: Iterable[CollectiveUse]) -> float:

@@ -18,19 +18,13 @@ Source: the volumes of Alpa's cost model and the bus-bandwidth factors of nccl-t
 from __future__ import annotations
 
 __all__ = [
-    "LAUNCH_BYTES",
     "all_gather_bytes",
     "all_reduce_bytes",
-    "all_slice_bytes",
     "all_to_all_bytes",
     "collective_permute_bytes",
     "reduce_scatter_bytes",
-    "weighed",
+    "sent_bytes",
 ]
-
-LAUNCH_BYTES = 2.0**-10
-"""What starting one collective counts, in bytes. It breaks ties: of two plans that send the same, the one with fewer
-collectives is the cheaper. It is no latency in seconds, which only a description of the hardware can give."""
 
 
 def all_gather_bytes(gathered: float, devices: int) -> float:
@@ -58,11 +52,22 @@ def collective_permute_bytes(local: float) -> float:
     return local
 
 
-def all_slice_bytes() -> float:
-    """Nothing is sent: each device keeps a part of what it holds."""
-    return 0.0
+def sent_bytes(kind: str, operand: float, result: float, devices: int) -> float:
+    """Bytes each of `devices` sends in the StableHLO collective `kind`, by the bytes of its operand and its result.
 
-
-def weighed(sent: float, collectives: int) -> float:
-    """One number, in bytes, that orders plans by bytes `sent` and then by their number of `collectives`."""
-    return sent + collectives * LAUNCH_BYTES
+    A `collective_permute` is taken for one that moves something where `devices` is more than one.
+    """
+    if devices == 1:
+        return 0.0
+    match kind:
+        case "all_gather":
+            return all_gather_bytes(result, devices)
+        case "all_reduce":
+            return all_reduce_bytes(operand, devices)
+        case "reduce_scatter":
+            return reduce_scatter_bytes(operand, devices)
+        case "all_to_all":
+            return all_to_all_bytes(operand, devices)
+        case "collective_permute" | "collective_broadcast" | "collective_reduce":
+            return collective_permute_bytes(operand)
+    raise ValueError(f"{kind!r} is no collective of StableHLO")

@@ -1,26 +1,34 @@
-"""What a step of a reshard costs.
+"""What communication and computation cost: amounts, which follow from what is done, and their price on a hardware.
 
->>> from shardwright.mesh import Mesh
->>> mesh = Mesh(x=2, y=4)
->>> before = TensorSharding.of(mesh, [["x", "y"], []])
->>> bytes_sent(AllToAll(((((mesh.axis("y"),)), 0, 1),)), before, local_bytes=1024)
-768.0
+Every choice of the compiler asks here: which chain of steps redistributes a tensor, how an op is split, when a partial
+sum is reduced.
+
+    >>> from shardwright.cost.hardware import BYTES
+    >>> from shardwright.mesh import Mesh
+    >>> mesh = Mesh(x=2, y=4)
+    >>> gather = AllGather(((mesh.axis("x"),), (mesh.axis("y"),)))
+    >>> step_cost(gather, TensorSharding.of(mesh, [["x"], ["y"]]), local_bytes=128)
+    Cost(bytes_sent=896.0, starts=1, multiply_adds=0.0)
+    >>> price(Cost(bytes_sent=896, starts=1), BYTES)
+    896.0009765625
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import singledispatch
 
 from shardwright.cost.collectives import (
     all_gather_bytes,
     all_reduce_bytes,
-    all_slice_bytes,
     all_to_all_bytes,
     collective_permute_bytes,
     reduce_scatter_bytes,
 )
-from shardwright.mesh import axes_size
+from shardwright.cost.hardware import Hardware
+from shardwright.mesh import Axes, axes_size
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
     AllGather,
@@ -34,12 +42,43 @@ from shardwright.steps import (
     same_placement,
 )
 
-__all__ = ["bytes_sent"]
+__all__ = ["Cost", "price", "step_cost", "work_cost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What each device does, whatever it takes.
+
+    Attributes:
+        bytes_sent: Bytes that it sends.
+        starts: Collectives that it takes part in; those that send nothing are not started.
+        multiply_adds: Iterations of the loops of ops.
+    """
+
+    bytes_sent: float = 0.0
+    starts: int = 0
+    multiply_adds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        """Both, one after the other."""
+        return Cost(
+            self.bytes_sent + other.bytes_sent, self.starts + other.starts, self.multiply_adds + other.multiply_adds
+        )
+
+
+def price(cost: Cost, hardware: Hardware) -> float:
+    """The seconds that `cost` takes on `hardware`, nothing of it at the same time: what choices are made by."""
+    return hardware.seconds(cost.bytes_sent, cost.starts, cost.multiply_adds)
+
+
+def work_cost(sizes: Iterable[int], split: Iterable[Axes]) -> Cost:
+    """The multiply-adds left on a device of an op with loops of these sizes, each split along its axes."""
+    return Cost(multiply_adds=math.prod(sizes) / math.prod(map(axes_size, split)))
 
 
 @singledispatch
-def bytes_sent(step: Step, before: TensorSharding, local_bytes: float) -> float:
-    """Bytes each device sends in a step.
+def step_cost(step: Step, before: TensorSharding, local_bytes: float) -> Cost:
+    """What each device does in a step.
 
     Arguments:
         step: What is done.
@@ -49,38 +88,37 @@ def bytes_sent(step: Step, before: TensorSharding, local_bytes: float) -> float:
     raise TypeError(f"no price of {step!r}")
 
 
-@bytes_sent.register
-def _(step: AllSlice, before: TensorSharding, local_bytes: float) -> float:
-    return all_slice_bytes()
+@step_cost.register
+def _(step: AllSlice | ToUnreduced, before: TensorSharding, local_bytes: float) -> Cost:
+    """Each device keeps a part of what it holds, or the neutral element instead: nothing is sent."""
+    return Cost()
 
 
-@bytes_sent.register
-def _(step: AllGather, before: TensorSharding, local_bytes: float) -> float:
+@step_cost.register
+def _(step: AllGather, before: TensorSharding, local_bytes: float) -> Cost:
     devices = math.prod(map(axes_size, step.axes))
-    return all_gather_bytes(local_bytes * devices, devices)
+    return Cost(all_gather_bytes(local_bytes * devices, devices), int(devices > 1))
 
 
-@bytes_sent.register
-def _(step: AllToAll, before: TensorSharding, local_bytes: float) -> float:
-    return all_to_all_bytes(local_bytes, math.prod(axes_size(axes) for axes, _, _ in step.moves))
+@step_cost.register
+def _(step: AllToAll, before: TensorSharding, local_bytes: float) -> Cost:
+    devices = math.prod(axes_size(axes) for axes, _, _ in step.moves)
+    return Cost(all_to_all_bytes(local_bytes, devices), int(devices > 1))
 
 
-@bytes_sent.register
-def _(step: CollectivePermute, before: TensorSharding, local_bytes: float) -> float:
+@step_cost.register
+def _(step: CollectivePermute, before: TensorSharding, local_bytes: float) -> Cost:
     """All it holds, or nothing where every device already holds what it shall."""
-    return 0.0 if same_placement(before, step.target) else collective_permute_bytes(local_bytes)
+    return Cost() if same_placement(before, step.target) else Cost(collective_permute_bytes(local_bytes), 1)
 
 
-@bytes_sent.register
-def _(step: AllReduce, before: TensorSharding, local_bytes: float) -> float:
-    return all_reduce_bytes(local_bytes, axes_size(step.axes))
+@step_cost.register
+def _(step: AllReduce, before: TensorSharding, local_bytes: float) -> Cost:
+    devices = axes_size(step.axes)
+    return Cost(all_reduce_bytes(local_bytes, devices), int(devices > 1))
 
 
-@bytes_sent.register
-def _(step: ReduceScatter, before: TensorSharding, local_bytes: float) -> float:
-    return reduce_scatter_bytes(local_bytes, math.prod(map(axes_size, step.axes)))
-
-
-@bytes_sent.register
-def _(step: ToUnreduced, before: TensorSharding, local_bytes: float) -> float:
-    return 0.0
+@step_cost.register
+def _(step: ReduceScatter, before: TensorSharding, local_bytes: float) -> Cost:
+    devices = math.prod(map(axes_size, step.axes))
+    return Cost(reduce_scatter_bytes(local_bytes, devices), int(devices > 1))

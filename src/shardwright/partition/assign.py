@@ -2,8 +2,8 @@
 
 Candidates come from the shardings at hand: each of the results and operands proposes axes for its factors; the
 proposals are merged in several orders, earlier ones first. Each candidate is priced: resharding every operand from the
-versions of it that exist, plus bringing every result to the sharding it should have: bytes sent, and what starting each
-collective and the work left on each device would be worth in bytes.
+versions of it that exist, bringing every result to the sharding it should have, and the work left on each device, by
+the one price of `cost.price`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from shardwright.cost.hardware import Hardware, current_hardware
+from shardwright.cost.price import Cost, price, work_cost
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Hashed, memoize
@@ -26,14 +28,6 @@ __all__ = ["Assignment", "Source", "assign", "factor_axes", "tensor_sharding", "
 Source = tuple[TensorSharding, ...]
 """The shardings in which a value exists already, the first one first; none for what any device can make (constants)."""
 
-_WORK_WEIGHT = 1e-3
-"""Bytes that a link sends in the time of one loop iteration (a multiply and an add): 4.5e11 B/s against 9.9e14 FLOP/s
-on an H100, 9e10 against 4.6e14 on a TPU v5p."""
-
-_START_BYTES = 2.0**16
-"""Bytes that a link sends while a collective starts: about a microsecond at 9e10 B/s. Two small gathers in place of
-one reduction save bytes and lose time; and partial sums that are left to meet are reduced once."""
-
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -43,7 +37,7 @@ class Assignment:
         operands: The sharding each operand must have (partial only where a partial sum passes through).
         results: The sharding each result is computed in, partial where a reduction factor was split.
         kind: Reduction kind of partial results.
-        cost: Bytes-equivalent that the choice was priced at.
+        cost: What the op and all its edges cost on each device.
         gathered: Operands that had axes along a factor that cannot stay split.
         whole: Results that should have axes along such a factor.
     """
@@ -51,7 +45,7 @@ class Assignment:
     operands: tuple[TensorSharding, ...]
     results: tuple[TensorSharding, ...]
     kind: str
-    cost: float
+    cost: Cost
     gathered: tuple[int, ...] = ()
     whole: tuple[int, ...] = ()
 
@@ -66,20 +60,20 @@ class _Question(Hashed):
     sources: tuple[Source, ...]
     targets: tuple[TensorSharding, ...]
     passing: frozenset[int]
+    hardware: Hardware
 
     @property
     def mesh(self) -> Mesh:
         return _mesh(self.sources, self.targets)
 
 
-@memoize
 def assign(
     signature: Signature,
     sources: tuple[Source, ...],
     targets: tuple[TensorSharding, ...],
     passing: frozenset[int],
 ) -> Assignment:
-    """Choose how to split an op.
+    """Choose how to split an op, on the hardware of the session.
 
     Arguments:
         signature: The op.
@@ -87,23 +81,33 @@ def assign(
         targets: The sharding each result should have in the end.
         passing: Operands whose partial sum may pass through this op (it is their only use).
     """
+    return _assigned(signature, sources, targets, passing, current_hardware())
+
+
+@memoize
+def _assigned(
+    signature: Signature,
+    sources: tuple[Source, ...],
+    targets: tuple[TensorSharding, ...],
+    passing: frozenset[int],
+    hardware: Hardware,
+) -> Assignment:
     splits = splits_of(signature)
     if splits is None:
-        return _whole(signature, _mesh(sources, targets), sources, targets)
-    return _cheapest(_Question(splits, signature.operands, signature.results, sources, targets, passing))
+        return _whole(signature, _mesh(sources, targets), sources, targets, hardware)
+    return _cheapest(_Question(splits, signature.operands, signature.results, sources, targets, passing, hardware))
 
 
 @memoize
 def _cheapest(question: _Question) -> Assignment:
-    chosen: Assignment | None = None
-    best = (math.inf, math.inf)
-    for factors in _candidates(question.splits, question.sources, question.targets):
-        for candidate, work in _priced(question, factors):
-            price = (candidate.cost + _WORK_WEIGHT * work, work)
-            if price < best:
-                chosen, best = candidate, price
-    assert chosen is not None, "the replicated candidate is always there"
-    return chosen
+    """Among equals the one with less work, then the one through which more partial sums pass, then the first."""
+
+    def merit(candidate: Assignment) -> tuple[float, float, int]:
+        passing = sum(bool(sharding.partial) for sharding in candidate.operands)
+        return price(candidate.cost, question.hardware), candidate.cost.multiply_adds, -passing
+
+    candidates = _candidates(question.splits, question.sources, question.targets)
+    return min((one for factors in candidates for one in _priced(question, factors)), key=merit)
 
 
 def _mesh(sources: tuple[Source, ...], targets: tuple[TensorSharding, ...]) -> Mesh:
@@ -111,13 +115,18 @@ def _mesh(sources: tuple[Source, ...], targets: tuple[TensorSharding, ...]) -> M
 
 
 def _whole(
-    signature: Signature, mesh: Mesh, sources: tuple[Source, ...], targets: tuple[TensorSharding, ...]
+    signature: Signature,
+    mesh: Mesh,
+    sources: tuple[Source, ...],
+    targets: tuple[TensorSharding, ...],
+    hardware: Hardware,
 ) -> Assignment:
     operands = tuple(replicated(mesh, type.rank) for type in signature.operands)
     results = tuple(replicated(mesh, type.rank) for type in signature.results)
     gathered = tuple(i for i, source in enumerate(sources) if source and any(source[0].axes))
     whole = tuple(i for i, target in enumerate(targets) if any(target.axes))
-    return Assignment(operands, results, "sum", _operand_cost(signature.operands, sources, operands), gathered, whole)
+    cost = _operand_cost(signature.operands, sources, operands, hardware)
+    return Assignment(operands, results, "sum", cost, gathered, whole)
 
 
 FactorAxes = tuple[Axes, ...]
@@ -227,15 +236,15 @@ def _feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
     return feasible if feasible == factors else _feasible(splits, feasible)
 
 
-def _priced(question: _Question, factors: FactorAxes) -> Iterator[tuple[Assignment, float]]:
-    """The assignments that these axes of the factors allow, and the work they leave on a device."""
+def _priced(question: _Question, factors: FactorAxes) -> Iterator[Assignment]:
+    """The assignments that these axes of the factors allow."""
     splits, mesh, sources = question.splits, question.mesh, question.sources
     rule = splits.rule
     partial = [axis for factor in sorted(rule.reduction) for axis in factors[factor]]
     made = tuple(Partial(axis, splits.kind) for axis in mesh.in_order(partial))
     operands = tuple(tensor_sharding(mesh, mapping, factors) for mapping in rule.operands)
     results = tuple(tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results)
-    work = math.prod(rule.sizes) / math.prod(axes_size(axes) for axes in factors)
+    work = work_cost(rule.sizes, factors)
     gathered = tuple(_lost(rule.operands, splits, sources))
     whole = tuple(_lost(rule.results, splits, [(target,) for target in question.targets]))
     for through in (frozenset[int](), *_passes(question, factors)):
@@ -243,10 +252,10 @@ def _priced(question: _Question, factors: FactorAxes) -> Iterator[tuple[Assignme
         held = sources[moved][0].partial if moved is not None else ()
         needed = tuple(_plus(s, held) if i in through else s for i, s in enumerate(operands))
         produced = tuple(_plus(s, held) for s in results)
-        cost = _operand_cost(question.operand_types, sources, needed)
+        cost = work + _operand_cost(question.operand_types, sources, needed, question.hardware)
         for type, result, target in zip(question.result_types, produced, question.targets, strict=True):
-            cost += _moving_cost(type, result, target)
-        yield Assignment(needed, produced, splits.kind, cost, gathered, whole), work - len(through)
+            cost += _moving_cost(type, result, target, question.hardware)
+        yield Assignment(needed, produced, splits.kind, cost, gathered, whole)
 
 
 def _passes(question: _Question, factors: FactorAxes) -> Iterator[frozenset[int]]:
@@ -279,13 +288,14 @@ def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[S
 
 
 def _operand_cost(
-    types: tuple[TensorType, ...], sources: tuple[Source, ...], needed: tuple[TensorSharding, ...]
-) -> float:
-    cost = 0.0
+    types: tuple[TensorType, ...], sources: tuple[Source, ...], needed: tuple[TensorSharding, ...], hardware: Hardware
+) -> Cost:
+    total = Cost()
     for type, source, target in zip(types, sources, needed, strict=True):
         if source and target not in source:
-            cost += min(_moving_cost(type, version, target) for version in usable(source, target))
-    return cost
+            costs = [_moving_cost(type, version, target, hardware) for version in usable(source, target)]
+            total += min(costs, key=lambda cost: price(cost, hardware))
+    return total
 
 
 def usable(source: Source, target: TensorSharding) -> Source:
@@ -295,14 +305,13 @@ def usable(source: Source, target: TensorSharding) -> Source:
     return tuple(version for version in source if set(target.partial) <= set(version.partial))
 
 
-def _moving_cost(type: TensorType, source: TensorSharding, target: TensorSharding) -> float:
-    """Bytes-equivalent of bringing a tensor from one sharding to another."""
+def _moving_cost(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
+    """What bringing a tensor from one sharding to another costs."""
     if source == target or not type.elements:
-        return 0.0
+        return Cost()
     if target.partial and not usable((source,), target):
         target = target.with_axes(target.axes)  # and contributions are made of it, which sends nothing
-    steps = plan(type.dims, type.bytes // type.elements, source, target)
-    return steps.cost + _START_BYTES * steps.collectives
+    return plan(type.dims, type.bytes // type.elements, source, target, hardware).cost
 
 
 @memoize

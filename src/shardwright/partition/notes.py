@@ -16,10 +16,10 @@ from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import axes_size
-from shardwright.partition.assign import Assignment, Source
+from shardwright.partition.assign import Assignment, Source, usable
 from shardwright.partition.boundary import alone
 from shardwright.partition.splits import splits_of
-from shardwright.reshard.plan import reshard_cost
+from shardwright.reshard.plan import plan
 from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given
 from shardwright.rules.traits import facts_of
@@ -145,9 +145,9 @@ def whole_notes(
         dims = _changed(versions[0], needed)
         if not dims:
             continue
-        cost = 0.0 if needed in versions else min(reshard_cost(type.dims, size, one, needed) for one in versions)
+        sent = min(plan(type.dims, size, one, needed).cost.bytes_sent for one in usable(versions, needed))
         noted = True
-        yield Note(label, where, f"operand {number} is gathered along dimension {dims}: {why}", round(cost))
+        yield Note(label, where, f"operand {number} is gathered along dimension {dims}: {why}", round(sent))
     for number in () if noted else choice.whole:
         target, made, type = targets[number], choice.results[number], op.signature.results[number]
         dims = _changed(target, made)
@@ -229,9 +229,9 @@ def _unread(graph: Graph, op: Op) -> Note:
     assert before is not None
     assert after is not None
     type = op.signature.operands[0]
-    cost = reshard_cost(type.dims, type.bytes // max(1, type.elements), before, after)
+    cost = plan(type.dims, type.bytes // max(1, type.elements), before, after).cost
     message = f"it is left out: nobody reads the value as {after!r}"
-    return Note(op.signature.label, str(graph.locations[op.location]), message, round(cost), "spared")
+    return Note(op.signature.label, str(graph.locations[op.location]), message, round(cost.bytes_sent), "spared")
 
 
 def unread_notes(graph: Graph) -> Iterator[Note]:

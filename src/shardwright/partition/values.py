@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shardwright.cost.hardware import current_hardware
+from shardwright.cost.price import price
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.partition.assign import Source, usable
 from shardwright.partition.emit import collective, emit_steps
-from shardwright.reshard.plan import plan, reshard_cost
+from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 from shardwright.steps import ToUnreduced
 
@@ -67,6 +69,7 @@ class Values:
     def __init__(self, builder: Builder) -> None:
         """Write with `builder`, whose list of ops changes from region to region."""
         self.builder = builder
+        self.hardware = current_hardware()
         self._scopes: list[list[Value]] = []
 
     def enter(self) -> None:
@@ -112,9 +115,12 @@ class Values:
         source = value.source
         if value.uses < 2 or needed == target or not all(s.partial for s in source) or needed.partial:
             return False
-        shape, size = value.type.dims, value.element_bytes
-        direct = min(reshard_cost(shape, size, s, needed) for s in source) + reshard_cost(shape, size, needed, target)
-        return direct > min(reshard_cost(shape, size, s, target) for s in source) * (1 + 1e-9)
+        direct = min(self._price(value, s, needed) for s in source) + self._price(value, needed, target)
+        return direct > min(self._price(value, s, target) for s in source) * (1 + 1e-9)
+
+    def _price(self, value: Value, before: TensorSharding, after: TensorSharding) -> float:
+        steps = plan(value.type.dims, value.element_bytes, before, after, self.hardware)
+        return price(steps.cost, self.hardware)
 
     def _contribute(self, value: Value, needed: TensorSharding) -> int:
         """The value as contributions where nobody made any: one device along the axes has it, the others nothing.
@@ -138,10 +144,11 @@ class Values:
 
     def _reshard(self, value: Value, needed: TensorSharding) -> int:
         shape, size = value.type.dims, value.element_bytes
-        from_here = usable(value.source, needed)
-        sharding = min(from_here, key=lambda version: reshard_cost(shape, size, version, needed))
+        sharding = min(usable(value.source, needed), key=lambda version: self._price(value, version, needed))
         number = next(number for version, number in value.versions if version == sharding)
-        for passed, result in emit_steps(self.builder, number, sharding, plan(shape, size, sharding, needed).steps):
+        for passed, result in emit_steps(
+            self.builder, number, sharding, plan(shape, size, sharding, needed, self.hardware).steps
+        ):
             self._remember(value, passed, result)
             number = result
         return number

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from shardwright.cost.collectives import weighed
-from shardwright.cost.price import bytes_sent
+from shardwright.cost.hardware import BYTES, Hardware, current_hardware
+from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, merge_axes
@@ -37,14 +37,7 @@ from shardwright.steps import (
     same_placement,
 )
 
-__all__ = ["Plan", "plan", "reshard_cost"]
-
-
-_WORTH = 1 << 20
-"""Bytes that one more collective must save where it goes over axes that neither source nor target uses.
-
-An all_reduce over `x` sends less when devices along an idle `y` take a part each and gather the parts afterwards. That
-pays for a big tensor; a small one it costs the time of a launch, about a microsecond to ten."""
+__all__ = ["Plan", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +46,14 @@ class Plan:
 
     Attributes:
         steps: In the order in which they are taken; none where source and target are the same layout.
-        bytes_sent: By each device, in all.
-        collectives: How many of the steps send anything.
+        cost: What each device sends in all, and the collectives that are started for it.
         peak_bytes: The most that one device holds before, between or after the steps; a step may hold its input and
             its output at once.
     """
 
     steps: tuple[Step, ...]
-    bytes_sent: float
-    collectives: int
+    cost: Cost
     peak_bytes: int
-
-    @property
-    def cost(self) -> float:
-        """One number, in bytes, to compare plans by: bytes sent, then collectives."""
-        return weighed(self.bytes_sent, self.collectives)
 
     def layouts(self, source: TensorSharding) -> Iterator[TensorSharding]:
         """The layout after each step, starting from `source`."""
@@ -77,15 +63,13 @@ class Plan:
             yield layout
 
 
-def reshard_cost(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> float:
-    """`plan(…).cost`, in bytes; at once where source and target are equal."""
-    if source is target or source == target:
-        return 0.0
-    return plan(shape, element_bytes, source, target).cost
-
-
-@memoize
-def plan(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Plan:
+def plan(
+    shape: tuple[int, ...],
+    element_bytes: int,
+    source: TensorSharding,
+    target: TensorSharding,
+    hardware: Hardware | None = None,
+) -> Plan:
     """The chain from `source` to `target` in which a device sends least, and among those the shortest.
 
     Arguments:
@@ -94,6 +78,7 @@ def plan(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, tar
         source: How the tensor lies; may be partial, with any kinds.
         target: How it shall lie; may stay partial along some of the source's partial axes. What is open, its
             priorities and its `replicated` axes do not matter.
+        hardware: What the plan is to be cheap on; that of the session where it is not said.
 
     Returns:
         The plan; `step.apply` leads from `source.closed()` to `target.closed()`.
@@ -102,17 +87,26 @@ def plan(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, tar
         ShardingError: a dimension does not split evenly, offsets or halos, meshes of different axes, or a target
             that is partial where the source is not.
     """
+    return _planned(shape, element_bytes, source, target, hardware or current_hardware())
+
+
+@memoize
+def _planned(
+    shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding, hardware: Hardware
+) -> Plan:
     source, target = source.closed(), target.closed()
     if source == target:
-        return Plan((), 0.0, 0, local_bytes(shape, element_bytes, source))
+        return Plan((), Cost(), local_bytes(shape, element_bytes, source))
     _check(shape, source, target)
     start, end = _on_one_mesh(_wide(source), _wide(target))
-    middle = _cheapest(shape, element_bytes, start, end)
+    middle = _cheapest(shape, element_bytes, start, end, hardware)
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
     return middle if len(steps) == len(middle.steps) else _weigh(shape, element_bytes, source, _joined(steps))
 
 
-def _cheapest(shape: Sequence[int], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Plan:
+def _cheapest(
+    shape: Sequence[int], element_bytes: int, source: TensorSharding, target: TensorSharding, hardware: Hardware
+) -> Plan:
     """The best plan between shardings without axes of one device."""
 
     def searched(frame: Frame, chain: Chain) -> Plan:
@@ -123,13 +117,14 @@ def _cheapest(shape: Sequence[int], element_bytes: int, source: TensorSharding, 
     best = searched(frame, chain)
     if not chain.least:
         frame = pose(shape, source, target, fine=True)
-        best = min(best, searched(frame, search(frame.problem)), key=lambda found: found.cost)
+        best = min(best, searched(frame, search(frame.problem)), key=lambda found: price(found.cost, BYTES))
     # Slicing by idle axes of size w divides what is sent by w; gathering them sends (1 − 1/w) of the target.
-    if best.bytes_sent - local_bytes(shape, element_bytes, target) < _WORTH:
+    spared = best.cost.bytes_sent - local_bytes(shape, element_bytes, target)
+    if price(Cost(spared), hardware) < price(Cost(starts=1), hardware):
         return best
     frame = pose(shape, source, target, fine=True, idle=True)
     shared = searched(frame, search(frame.problem))
-    return min(best, shared, key=lambda found: found.bytes_sent + found.collectives * _WORTH)
+    return min(best, shared, key=lambda found: price(found.cost, hardware))
 
 
 def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding) -> None:
@@ -157,13 +152,13 @@ def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding)
 def _weigh(shape: Sequence[int], element_bytes: int, source: TensorSharding, steps: Sequence[Step]) -> Plan:
     """The plan of `steps`, its cost added up step by step."""
     layout, held = source, local_bytes(shape, element_bytes, source)
-    total, collectives, peak = 0.0, 0, held
+    cost, peak = Cost(), held
     for step in steps:
-        sent = bytes_sent(step, layout, held)
+        cost += step_cost(step, layout, held)
         layout = step.apply(layout)
         held = local_bytes(shape, element_bytes, layout)
-        total, collectives, peak = total + sent, collectives + (sent > 0), max(peak, held)
-    return Plan(tuple(steps), total, collectives, peak)
+        peak = max(peak, held)
+    return Plan(tuple(steps), cost, peak)
 
 
 def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:
