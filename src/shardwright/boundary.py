@@ -13,14 +13,21 @@ Source: the `sdy` dialect reference (ManualComputationOp, NamedComputationOp).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from shardwright.memo import Hashed
 from shardwright.mesh import Axes, overlaps_any
 from shardwright.sharding import DimSharding, TensorSharding
 
-__all__ = ["NOTHING_STATED", "Boundary", "with_manual_axes", "with_replicated", "without_manual_axes"]
+__all__ = [
+    "NOTHING_STATED",
+    "Boundary",
+    "with_manual_axes",
+    "with_replicated",
+    "with_unmentioned",
+    "without_manual_axes",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +114,12 @@ def with_replicated(sharding: TensorSharding, axes: Axes) -> TensorSharding:
     if not added:
         return sharding
     return replace(sharding, replicated=tuple(sorted((*sharding.replicated, *added), key=sharding.mesh.sort_key)))
+
+
+def with_unmentioned(sharding: TensorSharding, manual: Iterable[str]) -> TensorSharding:
+    """A sharding at the boundary of a computation that is replicated along manual axes that it does not mention."""
+    used = {axis.name for axis in (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)}
+    return with_replicated(sharding, tuple([sharding.mesh.axis(name) for name in manual if name not in used]))
 
 
 def _manual_count(axes: Axes, manual: tuple[str, ...]) -> int:

@@ -81,7 +81,7 @@ def _exported(op: Op, sharding: TensorSharding | None, type: TensorType) -> Tens
     """At a named computation, what the function made of it says: arguments and results are split evenly."""
     if op.name != "sdy.named_computation" or sharding is None:
         return sharding
-    return divisible(sharding, type)
+    return divisible(sharding, type.dims)
 
 
 def _opened(ops: Iterable[Op]) -> Iterator[Op]:

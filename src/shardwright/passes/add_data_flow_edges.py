@@ -22,11 +22,11 @@ from shardwright.passes.attached import (
     SHARDING,
     Shardings,
     edge_of,
+    manual_axes_of,
     operations,
     single,
     static_shape,
 )
-from shardwright.passes.manual_axes_cleanup import manual_axes_of
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

@@ -7,7 +7,7 @@ know are said by carriers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from shardwright.boundary import without_manual_axes
@@ -18,7 +18,7 @@ from shardwright.ir.locations import read_location
 from shardwright.ir.ops import COMPUTATIONS
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
-from shardwright.notation.carriers import carrier_text, parse_carrier
+from shardwright.notation.carriers import carrier_text, needs_carrier, parse_carrier
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_sharding, print_shardings
 from shardwright.sharding import TensorSharding
@@ -26,20 +26,27 @@ from shardwright.sharding import TensorSharding
 __all__ = [
     "ARGUMENTS",
     "EDGE",
+    "MANUAL_AXES",
     "RESULTS",
     "SHARDING",
+    "Row",
     "Shardings",
+    "change_rows",
+    "drop_attributes",
     "edge_of",
     "error_at",
     "functions",
+    "manual_axes_of",
     "meshes_of",
     "operations",
     "per_value",
     "rows_of",
+    "say_in_row",
     "set_rows",
     "single",
     "static_shape",
     "symbol_of",
+    "types_of",
 ]
 
 SHARDING = "sdy.sharding"
@@ -49,8 +56,11 @@ EDGE = "sdy.data_flow_edge"
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
 """The attributes of a function that hold those of its arguments and results."""
 
-Change = Callable[[TensorSharding, tuple[int, ...] | None], TensorSharding]
-"""Makes another sharding of that of a tensor of a shape, `None` where it is not static."""
+MANUAL_AXES = "manual_axes"
+
+Change = Callable[[TensorSharding], TensorSharding]
+Row = dict[str, Any]
+"""The attributes of an argument or result of a function."""
 
 _PER_VALUE = "#sdy.sharding_per_value<"
 _OWN = ("sharding", "out_sharding")
@@ -85,13 +95,18 @@ def meshes_of(module: ir.Module) -> dict[str, Mesh]:
     return {symbol_of(op): parse_mesh(str(op.attributes["mesh"]), symbol_of(op)) for op in ops}
 
 
-def rows_of(function: Any, which: str) -> list[dict[str, Any]]:
+def rows_of(function: Any, which: str) -> list[Row]:
     """The attributes of every argument or result of a function."""
     found = function.attributes.get(which)
     if found is not None:
         return [{named.name: named.attr for named in row} for row in _dictionaries(found)]
+    return [{} for _ in types_of(function, which)]
+
+
+def types_of(function: Any, which: str) -> list[Any]:
+    """The types of a function's arguments or results."""
     type = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    return [{} for _ in (type.inputs if which == ARGUMENTS else type.results)]
+    return list(type.inputs if which == ARGUMENTS else type.results)
 
 
 def _dictionaries(array: Any) -> list[Any]:
@@ -105,6 +120,31 @@ def set_rows(function: Any, which: str, rows: Sequence[Mapping[str, Any]]) -> No
         function.attributes[which] = ir.ArrayAttr.get(listed, context=context())
     elif which in function.attributes:
         del function.attributes[which]
+
+
+def change_rows(function: Any, change: Callable[[Row, Any], None]) -> None:
+    """Change the attributes of arguments and results of a function; `change` is given those of one, and its type."""
+    for which in (ARGUMENTS, RESULTS):
+        if which in function.attributes:
+            rows = rows_of(function, which)
+            for row, type in zip(rows, types_of(function, which), strict=True):
+                change(row, type)
+            set_rows(function, which, rows)
+
+
+def drop_attributes(module: ir.Module, names: Sequence[str]) -> None:
+    """Take attributes of these names from all ops, and from arguments and results of functions."""
+
+    def drop(row: Row, type: Any) -> None:
+        for name in names:
+            row.pop(name, None)
+
+    for op in operations(module):
+        if op.name == "func.func":
+            change_rows(op, drop)
+        for name in names:
+            if name in op.attributes:
+                del op.attributes[name]
 
 
 def static_shape(type: Any) -> tuple[int, ...] | None:
@@ -176,9 +216,7 @@ class Shardings:
         if "in_shardings" not in op.attributes:
             return None
         said = self.read(op.attributes["in_shardings"])[index]
-        if "manual_axes" not in op.attributes:
-            return said
-        return without_manual_axes(said, parse_manual_axes(str(op.attributes["manual_axes"])))
+        return without_manual_axes(said, manual_axes_of(op))
 
     def of_row(self, row: Mapping[str, Any], type: Any) -> TensorSharding | None:
         """What the attributes of an argument or result of a function say."""
@@ -203,11 +241,17 @@ class Shardings:
         texts = carried_texts(name, attributes, len(op.results))
         return self.carried(texts[index], value.type) if texts else None
 
-    def changed_everywhere(self, module: ir.Module, change: Change) -> None:
-        """Replace every sharding that a module says by what `change` makes of it."""
-        rewriting = _Rewriting(self, change)
+    def changed_everywhere(self, module: ir.Module, change: Change, *, carriers: bool = True) -> None:
+        """Replace every sharding that a module says, those in carriers if wanted, by what `change` makes of it."""
+        rewriting = _Rewriting(self, change, carriers)
         for op in operations(module):
             rewriting.visit(op)
+
+
+def manual_axes_of(op: Any) -> tuple[str, ...]:
+    """The axes that a computation is manual in; none for one that is not."""
+    said = op.attributes.get(MANUAL_AXES)
+    return () if said is None else parse_manual_axes(str(said))
 
 
 def edge_of(value: Any) -> Any | None:
@@ -230,58 +274,45 @@ def _own(name: str, attributes: Any) -> str:
 class _Rewriting:
     """Puts what `change` makes of shardings in their place."""
 
-    def __init__(self, shardings: Shardings, change: Change) -> None:
+    def __init__(self, shardings: Shardings, change: Change, carriers: bool) -> None:
         self.shardings = shardings
         self.change = change
+        self.carriers = carriers
         self.done: dict[Any, Any] = {}
 
     def visit(self, op: Any) -> None:
         """What one op says."""
-        name, attributes = op.name, op.attributes
-        if name == "func.func":
-            self._function(op)
+        attributes = op.attributes
+        if op.name == "func.func":
+            change_rows(op, self._row)
             return
-        for key, types in _said(name, op):
+        for key in _said(op.name):
             if key in attributes:
-                attributes[key] = self._changed(attributes[key], types)
-        if CARRIED_SHARDINGS in attributes:
-            texts = carried_texts(name, attributes, len(op.results)) or []
+                attributes[key] = self._changed(attributes[key])
+        if self.carriers and CARRIED_SHARDINGS in attributes:
+            texts = carried_texts(op.name, attributes, len(op.results)) or []
             carried = [self._carried(text, value.type) for text, value in zip(texts, op.results, strict=True)]
-            listed = [ir.StringAttr.get(text, context=context()) for text in carried]
-            attributes[CARRIED_SHARDINGS] = ir.ArrayAttr.get(listed, context=context())
+            attributes[CARRIED_SHARDINGS] = ir.ArrayAttr.get(carried, context=context())
 
-    def _function(self, op: Any) -> None:
-        type = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
-        for which, types in ((ARGUMENTS, type.inputs), (RESULTS, type.results)):
-            if which not in op.attributes:
-                continue
-            rows = rows_of(op, which)
-            for row, its in zip(rows, types, strict=True):
-                if SHARDING in row:
-                    row[SHARDING] = self._changed(row[SHARDING], (its,))
-                elif CARRIED_SHARDING in row:
-                    text = self._carried(carried_text(row[CARRIED_SHARDING]), its)
-                    row[CARRIED_SHARDING] = ir.StringAttr.get(text, context=context())
-            set_rows(op, which, rows)
+    def _row(self, row: Row, type: Any) -> None:
+        if SHARDING in row:
+            row[SHARDING] = self._changed(row[SHARDING])
+        elif self.carriers and CARRIED_SHARDING in row:
+            row[CARRIED_SHARDING] = self._carried(carried_text(row[CARRIED_SHARDING]), type)
 
-    def _changed(self, attribute: Any, types: Sequence[Any]) -> Any:
-        key = (attribute, *types)
-        found = self.done.get(key)
+    def _changed(self, attribute: Any) -> Any:
+        found = self.done.get(attribute)
         if found is None:
             said = self.shardings.read(attribute)
-            if len(said) != len(types):
-                return attribute  # of a whole op without results, such as the device that a host callback is for
-            changed = [self.change(sharding, static_shape(type)) for sharding, type in zip(said, types, strict=True)]
-            found = self.done[key] = self._attribute(str(attribute), changed)
+            found, changed = attribute, tuple(map(self.change, said))
+            if changed != said:
+                found = per_value(changed) if str(attribute).startswith(_PER_VALUE) else single(changed[0])
+            self.done[attribute] = found
         return found
 
-    def _attribute(self, text: str, shardings: Sequence[TensorSharding]) -> Any:
-        return per_value(shardings) if text.startswith(_PER_VALUE) else single(shardings[0])
-
-    def _carried(self, text: str, type: Any) -> str:
-        shape = static_shape(type)
+    def _carried(self, text: str, type: Any) -> Any:
         said = self.shardings.carried(text, type)
-        return text if said is None else carrier_text(self.change(said, shape), shape)
+        return _text(text if said is None else carrier_text(self.change(said), static_shape(type)))
 
 
 def single(sharding: TensorSharding) -> Any:
@@ -294,12 +325,22 @@ def per_value(shardings: Iterable[TensorSharding]) -> Any:
     return parse_attribute(print_shardings(list(shardings)))
 
 
-def _said(name: str, op: Any) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The attributes in which an op may say shardings, with the types of the values that they are of."""
+def say_in_row(row: Row, sharding: TensorSharding | None, shape: tuple[int, ...]) -> None:
+    """Let an argument or result of a function, a tensor of this shape, have a sharding, or none."""
+    row.pop(SHARDING, None)
+    row.pop(CARRIED_SHARDING, None)
+    if sharding is not None and needs_carrier(sharding):
+        row[CARRIED_SHARDING] = _text(carrier_text(sharding, shape))
+    elif sharding is not None:
+        row[SHARDING] = single(sharding)
+
+
+def _text(text: str) -> Any:
+    return ir.StringAttr.get(text, context=context())
+
+
+def _said(name: str) -> tuple[str, ...]:
+    """The attributes in which an op may say shardings."""
     if name in COMPUTATIONS:
-        yield _BOUNDARIES[0], [value.type for value in op.operands]
-        yield _BOUNDARIES[1], [value.type for value in op.results]
-    elif own := _own(name, op.attributes):
-        yield own, [op.results[0].type]
-    elif SHARDING in op.attributes and str(op.attributes[SHARDING]).startswith(_PER_VALUE):
-        yield SHARDING, [value.type for value in op.results]
+        return _BOUNDARIES
+    return (*_OWN, SHARDING) if name.startswith("sdy.") else (SHARDING,)

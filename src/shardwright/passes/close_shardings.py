@@ -13,7 +13,7 @@ from shardwright.sharding import DimSharding, TensorSharding
 @register("sdy-close-shardings", "Closes the dimensions of all shardings and drops their replicated axes.")
 def close_shardings(module: ir.Module, options: Options) -> None:
     """Close every dimension; priorities stay where axes do, for an empty closed dimension cannot have one."""
-    Shardings(module).changed_everywhere(module, lambda sharding, _: _closed(sharding))
+    Shardings(module).changed_everywhere(module, _closed)
 
 
 def _closed(sharding: TensorSharding) -> TensorSharding:

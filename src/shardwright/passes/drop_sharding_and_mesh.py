@@ -8,7 +8,7 @@ from shardwright.ir.carriers import CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name
-from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, operations, rows_of, set_rows, symbol_of
+from shardwright.passes.attached import SHARDING, drop_attributes, operations, symbol_of
 from shardwright.passes.registry import Options, register
 
 _NOTES = (SHARDING, CARRIED_SHARDING, CARRIED_SHARDINGS)
@@ -19,17 +19,9 @@ _WORDS = re.compile(rf"{SYMBOL}|{STRING}")
 @register("sdy-drop-sharding-and-mesh", "Removes the meshes and the shardings from the program.")
 def drop_sharding_and_mesh(module: ir.Module, options: Options) -> None:
     """Remove the sharding of every op, argument and result, and every mesh to which nothing refers any more."""
-    ops = operations(module)
-    for op in ops:
-        for note in _NOTES:
-            if note in op.attributes:
-                del op.attributes[note]
-        if op.name == "func.func":
-            for which in (ARGUMENTS, RESULTS):
-                rows = rows_of(op, which)
-                set_rows(op, which, [{name: row[name] for name in row if name not in _NOTES} for row in rows])
+    drop_attributes(module, _NOTES)
     named = _symbols(module)
-    for op in ops:
+    for op in operations(module):
         if op.name == "sdy.mesh" and symbol_of(op) not in named:
             erase(op)
 

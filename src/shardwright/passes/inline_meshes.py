@@ -11,7 +11,7 @@ from shardwright.ir.context import ir
 from shardwright.mesh import Mesh
 from shardwright.passes.attached import Shardings, operations
 from shardwright.passes.call_graph import Symbols
-from shardwright.passes.mesh_references import has_carriers, mesh_in_groups, with_meshes
+from shardwright.passes.mesh_references import has_carriers, mesh_in_groups
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 
@@ -22,7 +22,7 @@ __all__ = ["inline_meshes"]
 def inline_meshes(module: ir.Module, options: Options) -> None:
     """Spell out the mesh of every sharding."""
     shardings = Shardings(module)
-    with_meshes(module, shardings, _spelt_out)
+    shardings.changed_everywhere(module, _spelt_out, carriers=False)
     if has_carriers(module):
         return
     kept = {

@@ -17,7 +17,7 @@ from shardwright.notation.sdy.names import quoted, symbol
 from shardwright.notation.sdy.sharding import print_mesh
 from shardwright.passes.attached import Shardings, operations
 from shardwright.passes.call_graph import Symbols
-from shardwright.passes.mesh_references import has_carriers, mesh_in_groups, with_mesh_in_groups, with_meshes
+from shardwright.passes.mesh_references import mesh_in_groups, with_mesh_in_groups
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 
@@ -49,9 +49,7 @@ class _Lifter:
 
     def run(self) -> None:
         same = self._unite()
-        with_meshes(self.module, self.shardings, self._named)
-        if same and has_carriers(self.module):
-            Shardings(self.module).changed_everywhere(self.module, lambda sharding, shape: self._named(sharding))
+        self.shardings.changed_everywhere(self.module, self._named, carriers=bool(same))
         self._lift_from_groups()
         for op in same:
             erase(op)

@@ -5,28 +5,21 @@ A manual axis that an in- or out-sharding does not mention becomes one of its re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from shardwright.boundary import with_unmentioned
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.names import STRING, quoted, unquoted
-from shardwright.passes.attached import Shardings, error_at, operations, per_value
+from shardwright.notation.sdy.attributes import print_manual_axes
+from shardwright.passes.attached import MANUAL_AXES, Shardings, error_at, manual_axes_of, operations, per_value
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 
-__all__ = ["manual_axes_cleanup", "manual_axes_of"]
+__all__ = ["manual_axes_cleanup"]
 
-_AXES = "manual_axes"
 _BOUNDARY = ("in_shardings", "out_shardings")
-
-
-def manual_axes_of(op: Any) -> tuple[str, ...]:
-    """The axes that a computation is manual in; none for one that is not."""
-    said = op.attributes.get(_AXES)
-    return () if said is None else tuple(map(unquoted, re.findall(STRING, str(said))))
 
 
 @register("sdy-manual-axes-cleanup", "Cleans up the use of manual axes in manual computations.")
@@ -50,7 +43,7 @@ def _clean(op: Any, shardings: Shardings) -> None:
     axes = manual_axes_of(op)
     ordered = sorted(axes, key=mesh.order.__getitem__)
     if ordered != list(axes):
-        op.attributes[_AXES] = parse_attribute(f"#sdy<manual_axes{{{', '.join(map(quoted, ordered))}}}>")
+        op.attributes[MANUAL_AXES] = parse_attribute(print_manual_axes(ordered))
     for name, values in zip(_BOUNDARY, (op.operands, op.results), strict=True):
         new = [
             _explicit(sharding, ordered, mesh) if isinstance(value.type, ir.ShapedType) else sharding
@@ -78,9 +71,5 @@ def _common_mesh(op: Any, shardings: Sequence[TensorSharding]) -> Mesh | None:
 
 
 def _explicit(sharding: TensorSharding, axes: Sequence[str], mesh: Mesh) -> TensorSharding:
-    used = {axis.name for axis in (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)}
-    missing = [mesh.axis(name) for name in axes if name not in used]
-    if not missing:
-        return sharding
-    replicated = mesh.in_order((*sharding.replicated, *missing))
-    return replace(sharding, mesh=mesh, replicated=replicated)
+    made = with_unmentioned(replace(sharding, mesh=mesh), axes)
+    return sharding if made.replicated == sharding.replicated else made

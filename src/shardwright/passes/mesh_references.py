@@ -1,67 +1,24 @@
-"""The meshes that shardings and the replica groups of collectives refer to, and putting others in their place."""
+"""The meshes that carriers and the replica groups of collectives refer to, and putting others in the place of these."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name, unquoted
-from shardwright.notation.sdy.sharding import print_sharding, print_shardings
-from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, Shardings, operations, rows_of, set_rows
-from shardwright.sharding import TensorSharding
+from shardwright.passes.attached import ARGUMENTS, RESULTS, operations, rows_of
 
-__all__ = ["has_carriers", "mesh_in_groups", "with_mesh_in_groups", "with_meshes"]
+__all__ = ["has_carriers", "mesh_in_groups", "with_mesh_in_groups"]
 
-_SAID = ("in_shardings", "out_shardings", "sharding", "out_sharding", SHARDING)
 _IN_GROUPS = re.compile(
     rf"(?<=^#stablehlo\.replica_group_mesh_axes<mesh = )"
     rf"(?:({SYMBOL})|#stablehlo\.mesh<axes=\[((?:{STRING}|[^\]])*)\](?:, device_ids=(dense<.*?> : tensor<\d+xi64>))?>)"
 )
 _AXIS = re.compile(rf"name = ({STRING}), size = (\d+)")
-
-
-def with_meshes(module: ir.Module, shardings: Shardings, change: Callable[[TensorSharding], TensorSharding]) -> None:
-    """Replace all shardings of a module, by ones that differ in their mesh only; functions first, as they stand."""
-    done: dict[Any, Any] = {}
-
-    def changed(attribute: Any) -> Any:
-        found = done.get(attribute)
-        if found is None:
-            found = done[attribute] = _changed(attribute, shardings, change)
-        return found
-
-    for op in operations(module):
-        attributes = op.attributes
-        if op.name == "func.func":
-            for which in (ARGUMENTS, RESULTS):
-                if which in attributes:
-                    rows = rows_of(op, which)
-                    for row in rows:
-                        if SHARDING in row:
-                            row[SHARDING] = changed(row[SHARDING])
-                    set_rows(op, which, rows)
-            continue
-        for name in _SAID:
-            if name in attributes and _is_sharding(attributes[name]):
-                attributes[name] = changed(attributes[name])
-
-
-def _is_sharding(attribute: Any) -> bool:
-    """Whether it is one of sdy's: other dialects have attributes called `sharding` too."""
-    return str(attribute).startswith("#sdy.sharding")
-
-
-def _changed(attribute: Any, shardings: Shardings, change: Callable[[TensorSharding], TensorSharding]) -> Any:
-    said = shardings.read(attribute)
-    changed = tuple(map(change, said))
-    if changed == said:
-        return attribute
-    is_single = str(attribute).startswith("#sdy.sharding<")
-    return parse_attribute(print_sharding(changed[0]) if is_single else print_shardings(changed))
 
 
 def has_carriers(module: ir.Module) -> bool:

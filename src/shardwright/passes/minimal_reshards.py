@@ -24,8 +24,7 @@ from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import COMPUTATIONS
-from shardwright.notation.sdy.attributes import parse_manual_axes
-from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, functions, operations, rows_of
+from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, functions, manual_axes_of, operations, rows_of
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.factor_reshards import Seen, reduce_factors, reshard_alike, reshard_product, see
 from shardwright.passes.function_shardings import all_shardings, unsaid
@@ -117,8 +116,7 @@ class _Inserting:
             yield self.reshards.of(value), [Use(end, index) for end in ends]
 
     def _computation(self, op: Any) -> Iterator[Edge]:
-        attributes = op.attributes
-        manual = parse_manual_axes(str(attributes["manual_axes"])) if "manual_axes" in attributes else ()
+        manual = manual_axes_of(op)
         end = _terminator(op.regions[0])
         for index, said in enumerate(self._boundary(op, "out_shardings", len(op.results))):
             yield None if said is None else without_manual_axes(said, manual), [Use(end, index)]

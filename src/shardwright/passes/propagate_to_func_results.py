@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shardwright.ir.carriers import CARRIED_SHARDING
-from shardwright.ir.context import context, ir
-from shardwright.notation.carriers import carrier_text, needs_carrier
-from shardwright.passes.attached import RESULTS, SHARDING, Shardings, functions, rows_of, set_rows, single
+from shardwright.ir.context import ir
+from shardwright.passes.attached import RESULTS, Shardings, functions, rows_of, say_in_row, set_rows, static_shape
 from shardwright.passes.entry import entries
 from shardwright.passes.registry import Options, register
 
@@ -29,12 +27,5 @@ def _propagate(function: Any, shardings: Shardings) -> None:
         return
     rows = rows_of(function, RESULTS)
     for row, value in zip(rows, terminator.operands, strict=True):
-        row.pop(SHARDING, None)
-        row.pop(CARRIED_SHARDING, None)
-        said = shardings.of(value)
-        if said is not None and needs_carrier(said):
-            text = carrier_text(said, tuple(value.type.shape))
-            row[CARRIED_SHARDING] = ir.StringAttr.get(text, context=context())
-        elif said is not None:
-            row[SHARDING] = single(said)
+        say_in_row(row, shardings.of(value), static_shape(value.type) or ())
     set_rows(function, RESULTS, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import ARGUMENTS, RESULTS, operations, rows_of, set_rows
+from shardwright.passes.attached import drop_attributes
 from shardwright.passes.registry import Options, register
 
 _NOTES = (
@@ -21,12 +21,4 @@ _NOTES = (
 )
 def remove_propagation_debug_info(module: ir.Module, options: Options) -> None:
     """Remove the notes from ops, and from the arguments and results of functions."""
-    for op in operations(module):
-        if op.name == "func.func":
-            for which in (ARGUMENTS, RESULTS):
-                rows = rows_of(op, which)
-                set_rows(op, which, [{name: row[name] for name in row if name not in _NOTES} for row in rows])
-            continue
-        for note in _NOTES:
-            if note in op.attributes:
-                del op.attributes[note]
+    drop_attributes(module, _NOTES)

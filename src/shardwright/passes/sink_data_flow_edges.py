@@ -17,13 +17,13 @@ from shardwright.boundary import with_manual_axes
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
-from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.passes.attached import (
     EDGE,
     SHARDING,
     Shardings,
     edge_of,
     functions,
+    manual_axes_of,
     operations,
     per_value,
 )
@@ -75,7 +75,7 @@ def say_what_edges_say(op: Any, shardings: Shardings, notes: Sequence[str] = ())
     inside = _said(inner, shardings)
     if inside:
         if op.name == "sdy.manual_computation":
-            manual = parse_manual_axes(str(op.attributes["manual_axes"]))
+            manual = manual_axes_of(op)
             before = shardings.read(op.attributes["in_shardings"])
             inside = [_seen_outside(at, free, manual) for at, free in zip(before, inside, strict=True)]
         op.attributes["in_shardings"] = per_value(inside)

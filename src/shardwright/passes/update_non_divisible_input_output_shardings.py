@@ -9,24 +9,23 @@ So for arguments and results of functions, results of calls, and the boundary of
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.passes.attached import (
-    ARGUMENTS,
-    RESULTS,
     SHARDING,
+    Row,
     Shardings,
+    change_rows,
     functions,
     operations,
     per_value,
-    rows_of,
-    set_rows,
     single,
     static_shape,
 )
 from shardwright.passes.registry import Options, register
+from shardwright.propagation.boundary import divisible
 from shardwright.sharding import TensorSharding
 
 _KEPT_DIVISIBLE = {"func.call": (SHARDING,), "sdy.manual_computation": ("in_shardings", "out_shardings")}
@@ -38,43 +37,26 @@ _KEPT_DIVISIBLE = {"func.call": (SHARDING,), "sdy.manual_computation": ("in_shar
 )
 def update_non_divisible_input_output_shardings(module: ir.Module, options: Options) -> None:
     """Keep of each dimension the longest major part of its axes that divides it."""
-    updating = _Updating(Shardings(module))
+    shardings = Shardings(module)
+
+    def change(row: Row, type: Any) -> None:
+        if SHARDING in row:
+            row[SHARDING] = single(_divisible(shardings.one(row[SHARDING]), type))
+
     for function in functions(module):
-        updating.function(function)
+        change_rows(function, change)
     for op in operations(module):
         for key in _KEPT_DIVISIBLE.get(op.name, ()):
             if key in op.attributes:
-                values = op.operands if key == "in_shardings" else op.results
-                op.attributes[key] = updating.listed(op.attributes[key], [value.type for value in values])
+                said, values = shardings.read(op.attributes[key]), op.operands if key == "in_shardings" else op.results
+                if len(said) == len(values):
+                    op.attributes[key] = per_value(_all_divisible(said, values))
 
 
-class _Updating:
-    def __init__(self, shardings: Shardings) -> None:
-        self.shardings = shardings
-
-    def function(self, function: Any) -> None:
-        type = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        for which, types in ((ARGUMENTS, type.inputs), (RESULTS, type.results)):
-            rows = rows_of(function, which)
-            for row, its in zip(rows, types, strict=True):
-                if SHARDING in row:
-                    row[SHARDING] = single(_divisible(self.shardings.one(row[SHARDING]), its))
-            set_rows(function, which, rows)
-
-    def listed(self, attribute: Any, types: list[Any]) -> Any:
-        said = self.shardings.read(attribute)
-        if len(said) != len(types):
-            return attribute
-        return per_value(_divisible(sharding, type) for sharding, type in zip(said, types, strict=True))
+def _all_divisible(shardings: Iterable[TensorSharding], values: Iterable[Any]) -> list[TensorSharding]:
+    return [_divisible(sharding, value.type) for sharding, value in zip(shardings, values, strict=True)]
 
 
 def _divisible(sharding: TensorSharding, type: Any) -> TensorSharding:
-    """The sharding cut to what divides; a dimension that is cut loses its priority, as propagation is over."""
     shape = static_shape(type)
-    if shape is None or not sharding.mesh.axes:
-        return sharding
-    even = sharding.evenly_dividing(shape)
-    dims = tuple(
-        new if new == old else replace(new, priority=None) for old, new in zip(sharding.dims, even.dims, strict=True)
-    )
-    return replace(even, dims=dims)
+    return sharding if shape is None else divisible(sharding, shape)

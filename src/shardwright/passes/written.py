@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
+from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDINGS
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Graph, Op
@@ -21,14 +21,13 @@ from shardwright.ir.types import TensorType
 from shardwright.ir.write import boundary_texts
 from shardwright.notation.carriers import carrier_text, needs_carrier
 from shardwright.notation.modules import PRINTERS
-from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, per_value, rows_of, set_rows, single
+from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, per_value, rows_of, say_in_row, set_rows, single
 from shardwright.passes.side_by_side import Part, SideBySide
 from shardwright.sharding import TensorSharding
 
 __all__ = ["write_back"]
 
 _PLACE = re.compile(r'"(input|output): (\d+)"')
-_Row = dict[str, Any]
 _Said = tuple[TensorSharding | None, ...]
 
 
@@ -126,7 +125,7 @@ class _Writing:
         rows = rows_of(part.handle, which)
         for row, before, after, (old, new), type in zip(rows, *said, texts, types, strict=False):
             if after is not None and after != before:
-                _set_row(row, after, type)
+                say_in_row(row, after, type.dims)
                 changed = True
             for name in new.keys() - old.keys():
                 row[name] = attribute(_renumbered(new[name], part))
@@ -160,15 +159,6 @@ def _texts(signature: Signature) -> dict[str, str]:
 
 def _block(part: Part) -> Any:
     return part.handle.regions[0].blocks[0]
-
-
-def _set_row(row: _Row, sharding: TensorSharding, type: TensorType) -> None:
-    row.pop(SHARDING, None)
-    row.pop(CARRIED_SHARDING, None)
-    if needs_carrier(sharding):
-        row[CARRIED_SHARDING] = ir.StringAttr.get(carrier_text(sharding, type.dims), context=context())
-    else:
-        row[SHARDING] = single(sharding)
 
 
 def _attributes(name: str, said: _Said, types: Sequence[TensorType]) -> tuple[tuple[str, Any], ...]:

@@ -39,9 +39,11 @@ def without_size_one_axes(sharding: TensorSharding) -> TensorSharding:
 
 
 @memoize
-def divisible(sharding: TensorSharding, type: TensorType) -> TensorSharding:
-    """The longest major part of the axes of each dimension that splits it evenly."""
-    return sharding.evenly_dividing(type.dims)
+def divisible(sharding: TensorSharding, shape: tuple[int, ...]) -> TensorSharding:
+    """The longest major part of the axes of each dimension that splits it evenly; the priority of one cut is gone."""
+    even = sharding.evenly_dividing(shape)
+    pairs = zip(sharding.dims, even.dims, strict=True)
+    return replace(even, dims=tuple(cut if cut == dim else replace(cut, priority=None) for dim, cut in pairs))
 
 
 @memoize
@@ -61,7 +63,7 @@ def outermost(sharding: TensorSharding | None, type: TensorType) -> TensorShardi
     """A sharding of an argument or result of `main` as its caller sees it, still open where it was."""
     if sharding is None or not type.is_tensor:
         return sharding
-    return whole_axes(divisible(sharding, type))
+    return whole_axes(divisible(sharding, type.dims))
 
 
 def leave(working: Working, meshes: Iterable[Mesh]) -> None:
@@ -87,7 +89,7 @@ def _set_boundaries(working: Working) -> None:
             if not edge.inward:
                 sharding = _of_result(edge, sharding)
             if sharding is not None:
-                working.shardings[edge.owner] = divisible(sharding, working.types[edge.owner])
+                working.shardings[edge.owner] = divisible(sharding, working.types[edge.owner].dims)
             if edge.inward:
                 inward.setdefault(edge.parent, []).append(edge)
     for op, edges in inward.items():

@@ -15,7 +15,7 @@ where data leaves and take them away where it enters.
 
 from __future__ import annotations
 
-from shardwright.boundary import with_replicated, without_manual_axes
+from shardwright.boundary import with_unmentioned, without_manual_axes
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.signature import Signature
@@ -139,9 +139,4 @@ def _stated(op: Op, inward: bool) -> list[TensorSharding | None]:
     values, shardings = (op.operands, boundary.in_shardings) if inward else (op.results, boundary.out_shardings)
     if shardings is None:
         return [None] * len(values)
-    return [_with_replicated(sharding, boundary.manual_axes) for sharding in shardings]
-
-
-def _with_replicated(sharding: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
-    used = {axis.name for axis in (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)}
-    return with_replicated(sharding, tuple([sharding.mesh.axis(name) for name in manual if name not in used]))
+    return [with_unmentioned(sharding, boundary.manual_axes) for sharding in shardings]
