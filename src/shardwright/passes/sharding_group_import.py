@@ -11,6 +11,7 @@ from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.passes.attached import error_at, operations
 from shardwright.passes.registry import Options, register
+from shardwright.propagation.groups import united
 
 __all__ = ["sharding_group_import"]
 
@@ -30,11 +31,7 @@ def sharding_group_import(module: ir.Module, options: Options) -> None:
     of_value: dict[Any, list[Any]] = {}
     for op in ops:
         of_value.setdefault(op.operands[0], []).append(op)
-    groups = _Groups()
-    for members in of_value.values():
-        for op in members:
-            groups.unite(_number(members[0]), _number(op))
-    numbers = groups.numbers()
+    numbers = united([[_number(op) for op in members] for members in of_value.values()])
     seen: set[tuple[Any, int]] = set()
     type = ir.IntegerType.get_signless(64, context=context())
     for value, members in of_value.items():
@@ -86,27 +83,3 @@ def _manual_computation(op: Any) -> Any:
             return parent.operation
         parent = parent.operation.parent
     return None
-
-
-class _Groups:
-    """Groups united; one is led by the group that others were united with."""
-
-    def __init__(self) -> None:
-        self._leaders: dict[int, int] = {}
-
-    def unite(self, one: int, other: int) -> None:
-        one, other = self._leader(one), self._leader(other)
-        self._leaders[other] = one
-
-    def numbers(self) -> dict[int, int]:
-        """The number of every group, by the order in which leaders were seen."""
-        leaders = [group for group, leader in self._leaders.items() if group == leader]
-        order = {group: index for index, group in enumerate(leaders)}
-        return {group: order[self._leader(group)] for group in self._leaders}
-
-    def _leader(self, group: int) -> int:
-        self._leaders.setdefault(group, group)
-        while self._leaders[group] != group:
-            self._leaders[group] = self._leaders[self._leaders[group]]
-            group = self._leaders[group]
-        return group

@@ -7,6 +7,8 @@ them; where they do not, each member keeps its own, and an open constraint behin
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Block, Op
@@ -16,7 +18,7 @@ from shardwright.ir.types import TensorType
 from shardwright.propagation.working import CONSTRAINT, GROUP, MANUAL, Working, place_after
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["collect_groups"]
+__all__ = ["collect_groups", "united"]
 
 
 def collect_groups(working: Working, locations: LocationTable) -> None:
@@ -28,25 +30,18 @@ def collect_groups(working: Working, locations: LocationTable) -> None:
     """
     if GROUP not in working.special:
         return
-    leaders: dict[int, int] = {}  # group id → id of the group it was merged into
-    of_value: dict[int, int] = {}
+    of_value: dict[int, list[int]] = {}
     first: dict[int, tuple[TensorType, Op | None]] = {}
     for op, parent in _groups(working.block, None):
         number = int(decode(op.signature.text("group_id") or "0"))
         value = op.operands[0]
-        _check(
-            op,
-            number,
-            first.setdefault(number, (working.types[value], parent)),
-            (working.types[value], parent),
-            locations,
-        )
-        leaders.setdefault(number, number)
-        before = of_value.setdefault(value, number)
-        _unite(leaders, before, number)
+        this = working.types[value], parent
+        _check(op, number, first.setdefault(number, this), this, locations)
+        of_value.setdefault(value, []).append(number)
+    numbers = united(of_value.values())
     members: dict[int, list[int]] = {}
-    for value, number in of_value.items():
-        members.setdefault(_leader(leaders, number), []).append(value)
+    for value, its in of_value.items():
+        members.setdefault(numbers[its[0]], []).append(value)
     working.groups = [members[number] for number in sorted(members)]
     for group in working.groups:
         _agree(working, group)
@@ -89,15 +84,22 @@ def _groups(block: Block, parent: Op | None) -> list[tuple[Op, Op | None]]:
     return found
 
 
-def _leader(leaders: dict[int, int], number: int) -> int:
-    while leaders[number] != number:
-        number = leaders[number]
-    return number
+def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
+    """Groups that share a value are one: the number of each, counted from 0, for the groups that each value is in."""
+    leaders: dict[int, int] = {}
 
+    def leader(group: int) -> int:
+        while leaders.setdefault(group, group) != group:
+            leaders[group] = leaders[leaders[group]]
+            group = leaders[group]
+        return group
 
-def _unite(leaders: dict[int, int], one: int, other: int) -> None:
-    one, other = _leader(leaders, one), _leader(leaders, other)
-    leaders[max(one, other)] = min(one, other)
+    for groups in of_values:
+        for group in groups:
+            first, other = leader(groups[0]), leader(group)
+            leaders[other] = first
+    order = {group: index for index, group in enumerate(group for group in leaders if leaders[group] == group)}
+    return {group: order[leader(group)] for group in leaders}
 
 
 def _agree(working: Working, group: list[int]) -> None:
