@@ -13,6 +13,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.graph import Block, Op
 from shardwright.ir.handles import renamed
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
@@ -20,13 +21,12 @@ from shardwright.ir.types import TensorType
 from shardwright.passes.attached import operations
 from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of, original_name, retarget
 from shardwright.passes.registry import Options, register
-from shardwright.rules.traits import facts_of, is_constant_preserving
+from shardwright.propagation.constants import preserves_constants, split_constants
+from shardwright.propagation.working import GROUP, NAMED, Working, special_ops
 
 __all__ = ["constant_or_scalar_splitter"]
 
 _CALL = "func.call"
-_COMPUTATION = "sdy.named_computation"
-_GROUP = "sdy.sharding_group"
 
 
 @register(
@@ -44,13 +44,61 @@ def constant_or_scalar_splitter(module: ir.Module, options: Options) -> None:
             _convert(op)
     splitter = _Splitter(module)
     for function in CallGraph(module).callees_first():
-        splitter.split(function)
+        splitter.split(_Numbered(function))
 
 
 def _convert(op: Any) -> None:
     new = renamed(op, "sdy.constant")
     op.results[0].replace_all_uses_with(new.results[0])
     erase(op)
+
+
+class _Numbered:
+    """A function in numbers, whatever it holds: of ops their names, types and regions, no more is needed here.
+
+    Attributes:
+        root: The function as an op, its blocks as regions.
+        working: The program of that op alone.
+        handles: The ops as they stand in the module.
+        values: The values by number.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.handles: dict[Op, Any] = {}
+        self.values: dict[int, Any] = {}
+        self._numbers: dict[Any, int] = {}
+        self._types: dict[Any, TensorType] = {}
+        self.working = Working.empty()
+        self.root = self._op(function)
+        self.working.block.ops.append(self.root)
+        self.working.special = special_ops(self.working.block)
+
+    def connect(self, handle: Any, op: Op) -> None:
+        """Let an op of the module read what `op` reads."""
+        for index, value in enumerate(op.operands):
+            handle.operands[index] = self.values[value]
+
+    def _op(self, handle: Any) -> Op:
+        operands = tuple([self._numbers[value] for value in handle.operands])
+        results = self._new(handle.results)
+        regions = tuple([self._block(block) for region in handle.regions for block in region.blocks])
+        types = self.working.types
+        signature = Signature(handle.name, (), tuple([types[v] for v in operands]), tuple([types[v] for v in results]))
+        op = Op(signature, operands, results, regions)
+        self.handles[op] = handle
+        return op
+
+    def _block(self, block: Any) -> Block:
+        return Block(self._new(block.arguments), [self._op(view.operation) for view in block.operations])
+
+    def _new(self, values: Any) -> tuple[int, ...]:
+        made = []
+        for value in values:
+            if value.type not in self._types:
+                self._types[value.type] = TensorType.parse(str(value.type))
+            made.append(self.working.new_value(self._types[value.type]))
+            self.values[made[-1]], self._numbers[value] = value, made[-1]
+        return tuple(made)
 
 
 class _Splitter:
@@ -60,7 +108,6 @@ class _Splitter:
         symbols: The functions by name.
         computations: Named computations, by name, that hold more than constant expressions can.
         functions: The same of functions, by the names that they were copied from.
-        known: Whether ops of a name make constant expressions of such.
     """
 
     def __init__(self, module: ir.Module) -> None:
@@ -68,130 +115,49 @@ class _Splitter:
         self.copier = Copier(self.symbols)
         self.computations: set[str] = set()
         self.functions: set[str] = set()
-        self.known: dict[str, bool] = {}
 
-    def split(self, function: Any) -> None:
-        """Split the named computations within a function, inner ones first, and then the function itself."""
-        for op in operations(function, inner_first=True):
-            if op.name == _COMPUTATION:
-                _Region(self, function, op).split()
-        _Region(self, function, function).split()
+    def split(self, read: _Numbered) -> None:
+        """Split a function and the named computations in it."""
+        constant: set[Op] = set()
+        for owner in (*read.working.special.get(NAMED, ()), read.root):
+            constant.update(self._constant(owner, read))
+        for split in split_constants(read.working, constant.__contains__):
+            for copy, original, place in split.copies:
+                new = read.handles[original].clone(ip=ir.InsertionPoint(read.handles[place]))
+                read.values.update(zip(copy.results, new.results, strict=True))
+                read.connect(new, copy)
+                if copy.name == _CALL:
+                    retarget(new, self.copier.copy(self.symbols.ops[callee_of(new)]))
+            for op in split.readers:
+                read.connect(read.handles[op], op)
+            for op in split.dead:
+                erase(read.handles[op])
 
-    def preserves(self, op: Any) -> bool:
-        """Whether an op's results are constant expressions once its operands are."""
-        name = op.name
-        if name == _CALL:
-            function = self.symbols.called(op)
-            return len(function.regions[0].blocks) > 0 and original_name(function) not in self.functions
-        if name == _COMPUTATION:
-            return str(op.attributes["name"].value) not in self.computations
-        if name == "stablehlo.bitcast_convert":  # the only one that depends on types
-            return is_constant_preserving(Signature(name, (), _types(op.operands), _types(op.results)))
-        known = self.known.get(name)
-        if known is None:
-            known = self.known[name] = is_constant_preserving(Signature(name, (), (), ()))
-        return known
-
-
-def _types(values: Any) -> tuple[TensorType, ...]:
-    return tuple([TensorType.parse(str(value.type)) for value in values])
-
-
-class _Region:
-    """What stands in one function or named computation, without the named computations in it."""
-
-    def __init__(self, splitter: _Splitter, function: Any, owner: Any) -> None:
-        self.splitter = splitter
-        self.function = function
-        self.owner = owner
-        self.constants: list[Any] = []
-        self.expansions: list[Any] = []
-        self.own: set[Any] = set()  # their results; ops themselves are no keys, their hash changes with what they say
-        self.constant: set[Any] = set()
-
-    def split(self) -> None:
-        """Give uses their copies, and take out what has no use left."""
-        for op in list(_ops(self.owner)):
-            self._visit(op)
-        for op in (*self.expansions, *reversed(self.constants)):
-            users = [use.owner.operation for result in op.results for use in result.uses]
-            if all(user.name == _GROUP for user in users):
-                for user in users:
-                    erase(user)
-                erase(op)
-
-    def _visit(self, op: Any) -> None:
-        name = op.name
-        if name == _GROUP:
-            return
-        makes = facts_of(name).constant
-        preserves = not makes and self.splitter.preserves(op)
-        if makes or (preserves and self.constant.issuperset(op.operands)):
-            self.constants.append(op)
-            self.constant.update(op.results)
-            self.own.update(op.results)
-            return
-        if not preserves and name not in RETURNS:
-            self._note_other()
-        if name == "stablehlo.broadcast_in_dim" and _is_scalar(op.operands[0]):
-            self.expansions.append(op)
-            self.own.update(op.results)
-            return
-        for index, value in enumerate(op.operands):
-            if value in self.own and not _is_scalar(value):
-                op.operands[index] = self._copy(value)
-
-    def _note_other(self) -> None:
-        """Note that there is an op here that no constant expression has."""
-        if self.owner != self.function:
-            self.splitter.computations.add(str(self.owner.attributes["name"].value))
-        self.splitter.functions.add(original_name(self.function))
-
-    def _copy(self, value: Any) -> Any:
-        """Copy the op that makes `value`, behind copies of all that it is made of."""
-        copies: dict[Any, Any] = {}
-        pending = [value]
-        while pending:
-            op = pending[-1].owner.operation
-            missing = next((made for made in op.operands if not _is_scalar(made) and made not in copies), None)
-            if missing is not None:
-                pending.append(missing)
-                continue
-            made = pending.pop()
-            if made not in copies:
-                self._copy_op(op, made, copies)
-        return copies[value]
-
-    def _copy_op(self, op: Any, value: Any, copies: dict[Any, Any]) -> None:
-        new = _copied(op, copies, op)
-        copies.update(zip(op.results, new.results, strict=True))
-        if op.name == _CALL:
-            retarget(new, self.splitter.copier.copy(self.splitter.symbols.ops[callee_of(op)]))
-        for user in [use.owner.operation for use in value.uses]:
-            if user.name == _GROUP:
-                _copied(user, copies, op)
-
-
-def _copied(op: Any, copies: dict[Any, Any], before: Any) -> Any:
-    """A copy of `op` that reads copies where there are any, put before another op."""
-    new = op.clone(ip=ir.InsertionPoint(before))
-    for index, value in enumerate(op.operands):
-        if value in copies:
-            new.operands[index] = copies[value]
-    return new
-
-
-def _ops(root: Any) -> Iterator[Any]:
-    """The ops in the regions of `root`, an op before what its own hold; named computations from outside only."""
-    for region in root.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                op = view.operation
+    def _constant(self, owner: Op, read: _Numbered) -> Iterator[Op]:
+        """The calls and named computations within a function or computation that hold constant expressions alone."""
+        for op in _inside(owner):
+            if op.name in (_CALL, NAMED) and self._holds_constants(read.handles[op]):
                 yield op
-                if op.name != _COMPUTATION:
-                    yield from _ops(op)
+            elif op.name not in RETURNS and op.name != GROUP and not preserves_constants(op.signature):
+                if owner is not read.root:
+                    self.computations.add(_name(read.handles[owner]))
+                self.functions.add(original_name(read.handles[read.root]))
+
+    def _holds_constants(self, op: Any) -> bool:
+        if op.name == NAMED:
+            return _name(op) not in self.computations
+        function = self.symbols.called(op)
+        return len(function.regions[0].blocks) > 0 and original_name(function) not in self.functions
 
 
-def _is_scalar(value: Any) -> bool:
-    type = value.type
-    return isinstance(type, ir.ShapedType) and type.has_rank and type.rank == 0
+def _name(computation: Any) -> str:
+    return str(computation.attributes["name"].value)
+
+
+def _inside(owner: Op) -> Iterator[Op]:
+    """The ops in the regions of `owner`, an op before what its own hold; named computations from outside only."""
+    for block in owner.regions:
+        for op in block.ops:
+            yield op
+            if op.name != NAMED:
+                yield from _inside(op)

@@ -8,7 +8,8 @@ constants alone, in which nothing but constant expressions can stand, is one too
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
@@ -16,14 +17,21 @@ from shardwright.memo import memoize
 from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.traits import facts_of, is_constant_preserving, is_scalar_expansion
 
-__all__ = ["merge_constants", "merge_scalars", "split_constants"]
+__all__ = ["merge_constants", "merge_scalars", "preserves_constants", "split_constants"]
 
-_PLAIN, _SOURCE, _PRESERVING, _EXPANSION = range(4)
+_PLAIN, _HOLDER, _SOURCE, _PRESERVING, _EXPANSION = range(5)
+
+
+def preserves_constants(signature: Signature) -> bool:
+    """Whether an op, no call or named computation, makes a constant expression, if need be of such."""
+    return _kind(signature) >= _SOURCE
 
 
 @memoize
 def _kind(signature: Signature) -> int:
     """A constant, an op that makes constants of constants (and perhaps spreads a scalar), or any other op."""
+    if signature.name in (NAMED, "func.call"):
+        return _HOLDER
     if facts_of(signature.name).constant:
         return _SOURCE
     if is_scalar_expansion(signature):
@@ -63,35 +71,55 @@ def _merge_scalars(working: Working, block: Block, kept: set[int], replaced: dic
     block.ops = ops
 
 
-def split_constants(working: Working) -> None:
-    """Give every use of a constant expression or of a broadcast scalar, scalars aside, a copy of its own."""
-    _Splitter(working).run()
+class Split(NamedTuple):
+    """What splitting the constants of one block has changed, in the order in which it was done.
+
+    Attributes:
+        copies: Every copy, what it is a copy of, and the op that it stands before.
+        readers: The ops that read copies now.
+        dead: Constants that nothing but sharding groups reads any more, and those groups; readers first.
+    """
+
+    copies: list[tuple[Op, Op, Op]]
+    readers: list[Op]
+    dead: dict[Op, None]
+
+
+def split_constants(working: Working, holds_constants: Callable[[Op], bool] | None = None) -> list[Split]:
+    """Give every use of a constant expression or of a broadcast scalar, scalars aside, a copy of its own.
+
+    Arguments:
+        working: The program, which is changed: first what stands in named computations, which may be copied then.
+        holds_constants: Whether a named computation, or a call, is a constant expression once its operands are; what
+            stands in a computation says so otherwise.
+    """
+    groups: dict[int, list[Op]] = {}
+    for group in working.special.get(GROUP, ()):
+        groups.setdefault(group.operands[0], []).append(group)
+    blocks = [op.regions[0] for op in working.special.get(NAMED, ())]
+    return [_Splitter(working, groups, holds_constants or _holds_constants).run(b) for b in (*blocks, working.block)]
 
 
 class _Splitter:
-    def __init__(self, working: Working) -> None:
+    """Splits what stands in one block, named computations in it seen from outside only."""
+
+    def __init__(self, working: Working, groups: dict[int, list[Op]], holds_constants: Callable[[Op], bool]) -> None:
         self.working = working
+        self.groups = groups
+        self.holds_constants = holds_constants
+        self.split = Split([], [], {})
         self.constants: dict[int, Op] = {}  # value → the op that makes it; insertion order is program order
         self.expansions: dict[int, Op] = {}
         self.copies: dict[Op, list[Op]] = {}  # op → what to insert before it
         self.counts: dict[int, int] = {}  # uses that constants and expansions keep
         self.kinds: dict[int, int] = {}  # of signatures, by identity
-        self.groups: dict[int, list[Op]] = {}
 
-    def run(self) -> None:
-        for group in self.working.special.get(GROUP, ()):
-            self.groups.setdefault(group.operands[0], []).append(group)
-        self._split(self.working.block)
-
-    def _split(self, block: Block) -> None:
+    def run(self, block: Block) -> Split:
         self._visit(block)
-        dead = self._dead()
-        if self.copies or dead:
-            self._rebuild(block, dead)
-        if dead and self.groups:
-            kept = [op for op in self.working.special[GROUP] if op not in dead]
-            copied = (op for ops in self.copies.values() for op in Block((), ops).walk())
-            self.working.special[GROUP] = kept + [op for op in copied if op.name == GROUP]
+        self._find_dead()
+        if self.copies or self.split.dead:
+            self._rebuild(block)
+        return self.split
 
     def _visit(self, block: Block) -> None:
         constants, expansions, kinds = self.constants, self.expansions, self.kinds
@@ -101,13 +129,10 @@ class _Splitter:
             if kind is None:
                 kind = kinds[id(signature)] = _kind(signature)
             operands = op.operands
-            if signature.name == NAMED:
-                self._split_computation(op)
-                if constants.keys() >= set(operands) and _preserves(op.regions[0]):
-                    constants.update(dict.fromkeys(op.results, op))
-                    self._count(operands)
-                    continue
-            if kind == _SOURCE:
+            if kind == _HOLDER and constants.keys() >= set(operands) and self.holds_constants(op):
+                constants.update(dict.fromkeys(op.results, op))
+                self._count(operands)
+            elif kind == _SOURCE:
                 constants[op.results[0]] = op
             elif kind >= _PRESERVING and operands[0] in constants and constants.keys() >= set(operands):
                 constants[op.results[0]] = op
@@ -120,44 +145,52 @@ class _Splitter:
                     if value in constants or value in expansions:
                         op.operands = tuple([self._own(value) for value in operands])
                         self._count(op.operands)
+                        self.split.readers.append(op)
                         break
             if signature.name == NAMED:
                 continue
             for region in op.regions:
                 self._visit(region)
 
-    def _split_computation(self, op: Op) -> None:
-        """Split what stands in a named computation, which sees nothing outside, before it may be copied."""
-        inner = _Splitter(self.working)
-        inner.groups = self.groups
-        inner._split(op.regions[0])
-
     def _count(self, operands: Iterable[int]) -> None:
         for value in operands:
             if value in self.constants or value in self.expansions:
                 self.counts[value] = self.counts.get(value, 0) + 1
 
-    def _own(self, value: int) -> int:
-        """A copy of `value` with all that it is made of, or `value` itself if it is no constant or a scalar."""
-        if value not in self.constants and value not in self.expansions:
-            return value
-        return self._clone(value, {})
-
-    def _clone(self, value: int, done: dict[int, int]) -> int:
+    def _maker(self, value: int) -> Op | None:
+        """The op that is copied for a use of `value`; none for what is no constant, or a scalar."""
         op = self.constants.get(value) or self.expansions.get(value)
-        if op is None or self.working.types[value].rank == 0:
-            return value
-        if value in done:
-            return done[value]
-        operands = tuple([self._clone(operand, done) for operand in op.operands])
+        return None if op is None or self.working.types[value].shape == () else op
+
+    def _own(self, value: int) -> int:
+        """A copy of `value` with all that it is made of, or `value` itself where that stays."""
+        done: dict[int, int] = {}
+        pending = [value]
+        while pending:
+            value = pending[-1]
+            op = self._maker(value)
+            missing = [made for made in op.operands if made not in done and self._maker(made)] if op else ()
+            if missing:
+                pending.append(missing[0])
+                continue
+            if op and value not in done:
+                self._clone(op, value, done)
+            pending.pop()
+        return done.get(value, value)
+
+    def _clone(self, op: Op, value: int, done: dict[int, int]) -> None:
+        """Copy an op whose operands have their copies, and the groups of the one of its results that is asked for."""
+        operands = tuple([done.get(operand, operand) for operand in op.operands])
         self._count(operands)
         results = tuple([self._copied(result, done) for result in op.results])
-        before = self.copies.setdefault(op, [])
-        before.append(Op(op.signature, operands, results, self._copied_regions(op, done), op.location))
-        for result in op.results:
-            for group in reversed(self.groups.get(result, ())):
-                before.append(Op(group.signature, (done[result],), (), (), group.location))
-        return done[value]
+        self._insert(Op(op.signature, operands, results, self._copied_regions(op, done), op.location), op, op)
+        groups = self.groups.get(value, [])  # in the order of MLIR's use lists, which import of constants reverses
+        for group in groups if facts_of(op.name).literal else reversed(groups):
+            self._insert(Op(group.signature, (done[value],), (), (), group.location), group, op)
+
+    def _insert(self, copy: Op, original: Op, place: Op) -> None:
+        self.copies.setdefault(place, []).append(copy)
+        self.split.copies.append((copy, original, place))
 
     def _copied(self, value: int, done: dict[int, int]) -> int:
         done[value] = self.working.new_value(self.working.types[value], self.working.shardings[value])
@@ -175,37 +208,36 @@ class _Splitter:
             ops.append(Op(op.signature, operands, results, self._copied_regions(op, done), op.location))
         return Block(arguments, ops)
 
-    def _dead(self) -> set[Op]:
-        """Constants that nothing but sharding groups reads any more, and those groups."""
-        dead: set[Op] = set()
+    def _find_dead(self) -> None:
+        dead = self.split.dead
         for op in dict.fromkeys((*self.expansions.values(), *reversed(self.constants.values()))):
             if any(self.counts.get(value, 0) for value in op.results):
                 continue
-            dead.add(op)
-            dead.update(group for value in op.results for group in self.groups.get(value, ()))
+            dead.update((group, None) for value in op.results for group in self.groups.get(value, ()))
+            dead[op] = None
             for operand in op.operands:
                 if operand in self.counts:
                     self.counts[operand] -= 1
-        return dead
 
-    def _rebuild(self, block: Block, dead: set[Op]) -> None:
+    def _rebuild(self, block: Block) -> None:
         ops: list[Op] = []
         for op in block.ops:
             before = self.copies.get(op)
             if before is not None:
                 ops.extend(before)
-            if op not in dead:
+            if op not in self.split.dead:
                 ops.append(op)
             for region in op.regions:
-                self._rebuild(region, dead)
+                self._rebuild(region)
         block.ops = ops
 
 
-def _preserves(block: Block) -> bool:
+def _holds_constants(computation: Op) -> bool:
     """Whether nothing but constant expressions can stand in a named computation."""
+    (body,) = computation.regions
     return all(
-        _preserves(op.regions[0]) if op.signature.name == NAMED else op.name == GROUP or _kind(op.signature) != _PLAIN
-        for op in block.ops[:-1]
+        _holds_constants(op) if op.name == NAMED else op.name == GROUP or preserves_constants(op.signature)
+        for op in body.ops[:-1]
     )
 
 
