@@ -39,6 +39,18 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
     assert _shardings(graph, "stablehlo.constant") == ["[{x}]", "[{y}]"]  # two of three were alike
 
 
+def test_a_constant_may_be_made_in_thousands_of_steps() -> None:
+    steps = "\n".join(f"%c{number + 1} = stablehlo.negate %c{number} : tensor<8xf32>" for number in range(3000))
+    graph = _propagated(f"""
+func.func @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) -> tensor<8xf32> {{
+  %c0 = stablehlo.constant dense<1.0> : tensor<8xf32>
+  {steps}
+  %0 = stablehlo.add %a, %c3000 : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}}""")
+    assert _shardings(graph, "stablehlo.constant") == ["[{x}]"]
+
+
 def test_a_loop_ties_initial_value_argument_and_result() -> None:
     graph = _propagated("""
 func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %n: tensor<i32>) -> tensor<8xf32> {
