@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from shardwright.notation.registry import notation
-from shardwright.notation.table import Cell, table
+from shardwright.notation.table import Support, table
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "notations.md"
 
@@ -39,7 +39,7 @@ def render() -> str:
     return "\n".join(blocks) + "\n"
 
 
-def _summary(cells: dict[str, dict[str, Cell]], numbers: dict[str, int]) -> Iterator[str]:
+def _summary(cells: dict[str, dict[str, Support]], numbers: dict[str, int]) -> Iterator[str]:
     names = list(next(iter(cells.values())))
     yield "| | " + " | ".join(names) + " |"
     yield "| --- |" + " --- |" * len(names)
@@ -49,7 +49,7 @@ def _summary(cells: dict[str, dict[str, Cell]], numbers: dict[str, int]) -> Iter
     yield from (f"- `{name}`: {_prose(notation(name).title)}" for name in names)
 
 
-def _verdict(cell: Cell, numbers: dict[str, int]) -> str:
+def _verdict(cell: Support, numbers: dict[str, int]) -> str:
     if cell.verdict == "no":
         return f"no ({numbers[cell.refusal]})"
     return "–" if cell.verdict == "none" else cell.verdict
@@ -62,7 +62,7 @@ def _prose(text: str) -> str:
     return "`".join(plain)
 
 
-def _texts(cells: dict[str, dict[str, Cell]]) -> Iterator[str]:
+def _texts(cells: dict[str, dict[str, Support]]) -> Iterator[str]:
     for feature, row in cells.items():
         written = [(name, text) for name, cell in row.items() if cell.verdict != "no" for text in cell.texts]
         if written:

@@ -28,7 +28,7 @@ from shardwright.notation.sdy.attributes import (
     print_sub_axis,
     print_tensor_mapping,
 )
-from shardwright.notation.sdy.edges import EdgeValue, Flow, Step, parse_edges, print_edges
+from shardwright.notation.sdy.edges import AxisFlow, EdgeValue, PropagationStep, parse_edges, print_edges
 from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.names import quoted, symbol, symbol_name, unquoted
 from shardwright.sharding import DimSharding, TensorSharding
@@ -156,16 +156,16 @@ parts = st.none() | st.tuples(st.integers(1, 64), st.integers(2, 64))
 
 
 @st.composite
-def flows(draw: st.DrawFn) -> Flow:
+def flows(draw: st.DrawFn) -> AxisFlow:
     source, *targets = draw(st.lists(values, min_size=2, max_size=4, unique=True))
-    return Flow(draw(names), draw(parts), source, tuple(targets))
+    return AxisFlow(draw(names), draw(parts), source, tuple(targets))
 
 
-steps = st.builds(Step, st.integers(0, 99), st.lists(flows(), min_size=1, max_size=3).map(tuple))
+steps = st.builds(PropagationStep, st.integers(0, 99), st.lists(flows(), min_size=1, max_size=3).map(tuple))
 
 
 @given(st.lists(steps, min_size=1, max_size=3, unique_by=lambda step: step.number).map(tuple))
-def test_propagation_edges(found: tuple[Step, ...]) -> None:
+def test_propagation_edges(found: tuple[PropagationStep, ...]) -> None:
     assert parse_edges(same(print_edges(found))) == found
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardwright.opt.diagnostics import Said, Text
+from shardwright.opt.diagnostics import Emitted, Text
 from shardwright.opt.expectations import Expectations
 from tests.opt.tool import BROKEN, Tool
 
@@ -162,7 +162,7 @@ def test_only_what_is_expected_can_be_asked_for(tool: Tool) -> None:
     assert "was not produced" in tool.bad("-verify-diagnostics=only-expected", stdin=text)
 
 
-def check(text: str, *said: Said) -> list[str]:
+def check(text: str, *said: Emitted) -> list[str]:
     expectations = Expectations(Text("f", text))
     for one in said:
         expectations.take(one)
@@ -171,26 +171,26 @@ def check(text: str, *said: Said) -> list[str]:
 
 def test_expectations_of_unknown_positions_take_those_only() -> None:
     text = "// expected-remark @unknown {{somewhere}}"
-    assert check(text, Said("remark", "somewhere else")) == []
-    assert len(check(text, Said("remark", "somewhere", "f", 1, 1))) == 2
-    assert len(check(text, Said("remark", "somewhere", "other", 1, 1))) == 2
+    assert check(text, Emitted("remark", "somewhere else")) == []
+    assert len(check(text, Emitted("remark", "somewhere", "f", 1, 1))) == 2
+    assert len(check(text, Emitted("remark", "somewhere", "other", 1, 1))) == 2
 
 
 def test_several_expectations_below_mean_the_next_line_without_one() -> None:
     text = "// expected-error @below {{a}}\n// expected-note @below {{b}}\nx\n// expected-warning @above {{c}}"
-    told = (Said("error", "a", "f", 3, 1, (Said("note", "b", "f", 3, 2),)), Said("warning", "c", "f", 3, 1))
+    told = (Emitted("error", "a", "f", 3, 1, (Emitted("note", "b", "f", 3, 2),)), Emitted("warning", "c", "f", 3, 1))
     assert check(text, *told) == []
 
 
 def test_an_expectation_takes_every_diagnostic_that_it_matches() -> None:
-    again = Said("error", "foo again", "f", 1, 1)
+    again = Emitted("error", "foo again", "f", 1, 1)
     assert check("// expected-error {{foo}}", again, again) == []
 
 
 def test_regular_expressions_match_between_their_braces_only() -> None:
     text = "// expected-error-re {{a.c {{[0-9]+}} (}}"
-    assert check(text, Said("error", "a.c 12 (", "f", 1, 1)) == []
-    assert check(text, Said("error", "abc 12 (", "f", 1, 1)) != []
+    assert check(text, Emitted("error", "a.c 12 (", "f", 1, 1)) == []
+    assert check(text, Emitted("error", "abc 12 (", "f", 1, 1)) != []
 
 
 @pytest.mark.parametrize(
@@ -204,6 +204,6 @@ def test_invalid_regular_expressions_are_reported(pattern: str, message: str) ->
 @given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=6), st.integers(0, 3))
 def test_exactly_the_lines_that_are_said_are_met(messages: list[str], wrong: int) -> None:
     text = "\n".join(f"line // expected-error {{{{{message}}}}}" for message in messages)
-    told = [Said("error", message, "f", line + wrong, 1) for line, message in enumerate(messages, 1)]
+    told = [Emitted("error", message, "f", line + wrong, 1) for line, message in enumerate(messages, 1)]
     complaints = check(text, *told)
     assert (complaints == []) == (wrong == 0 or not messages)

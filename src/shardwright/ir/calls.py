@@ -24,7 +24,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["Said", "computation", "constrained", "is_annotated_call", "is_annotated_function", "said_of_call"]
+__all__ = ["CallSide", "computation", "constrained", "is_annotated_call", "is_annotated_function", "said_of_call"]
 
 _SHARDING = "sdy.sharding"
 _ROWS = ("arg_attrs", "res_attrs")
@@ -33,7 +33,7 @@ Read = Callable[[str], tuple[TensorSharding, ...]]
 """The shardings that an attribute's text says."""
 
 
-class Values(Protocol):
+class ValueMaker(Protocol):
     """Where values are made: a graph, or what is being read into one."""
 
     types: list[TensorType]
@@ -43,7 +43,7 @@ class Values(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CallSide:
     """What is said of the values on one side of a call.
 
     Attributes:
@@ -71,7 +71,7 @@ def is_annotated_function(function: Any) -> bool:
     return any(key in row for row in dictionaries for key in (_SHARDING, CARRIED_SHARDING))
 
 
-def said_of_call(call: Any, callee: Any, read: Read) -> tuple[Said, Said]:
+def said_of_call(call: Any, callee: Any, read: Read) -> tuple[CallSide, CallSide]:
     """What is said of a call's operands, and of its results.
 
     Raises:
@@ -82,17 +82,17 @@ def said_of_call(call: Any, callee: Any, read: Read) -> tuple[Said, Said]:
     carried = carried_texts(call.name, call.attributes, len(call.results))
     if _SHARDING in call.attributes or carried:
         said = read(str(call.attributes[_SHARDING])) if _SHARDING in call.attributes else None
-        return operands, Said(said, tuple(carried or ()))
+        return operands, CallSide(said, tuple(carried or ()))
     return operands, _said_by(callee, "res_attrs", call.results, read)
 
 
-def _said_by(callee: Any, key: str, values: Sequence[Any], read: Read) -> Said:
+def _said_by(callee: Any, key: str, values: Sequence[Any], read: Read) -> CallSide:
     if key not in callee.attributes:
-        return Said()
+        return CallSide()
     rows: list[Any] = [ir.DictAttr(row) for row in callee.attributes[key]]
     said = [read(str(row[_SHARDING]))[0] if _SHARDING in row else None for row in rows]
     carried = [carried_text(row[CARRIED_SHARDING]) if CARRIED_SHARDING in row else "" for row in rows]
-    return Said(_filled(said, values), tuple(carried) if any(carried) else ())
+    return CallSide(_filled(said, values), tuple(carried) if any(carried) else ())
 
 
 def _filled(said: Sequence[TensorSharding | None], values: Sequence[Any]) -> tuple[TensorSharding, ...] | None:
@@ -104,7 +104,12 @@ def _filled(said: Sequence[TensorSharding | None], values: Sequence[Any]) -> tup
 
 
 def computation(
-    graph: Values, name: str, operands: tuple[int, ...], block: Block, said: tuple[Said, Said], location: int
+    graph: ValueMaker,
+    name: str,
+    operands: tuple[int, ...],
+    block: Block,
+    said: tuple[CallSide, CallSide],
+    location: int,
 ) -> Op:
     """The call of function `name` as an `sdy.named_computation` of `block`, which ends with its `func.return`."""
     last = block.ops.pop()
@@ -120,7 +125,7 @@ def computation(
 
 
 def constrained(
-    graph: Values,
+    graph: ValueMaker,
     values: tuple[int, ...],
     texts: tuple[str, ...],
     read: Callable[[str, int], TensorSharding | None],

@@ -16,7 +16,14 @@ from typing import Any
 from shardwright.boundary import NOTHING_STATED, Boundary
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import Callees, called_by, collect, named_by, undefined
-from shardwright.ir.calls import Said, computation, constrained, is_annotated_call, is_annotated_function, said_of_call
+from shardwright.ir.calls import (
+    CallSide,
+    computation,
+    constrained,
+    is_annotated_call,
+    is_annotated_function,
+    said_of_call,
+)
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import ir
 from shardwright.ir.devices import check_meshes
@@ -411,18 +418,18 @@ class Reader:
             self._inlined[symbol] = Inlined(arguments, first, len(self.types), inside, location)
         return inside
 
-    def _said(self, op: Any, symbol: str, callee: Any) -> tuple[Said, Said]:
+    def _said(self, op: Any, symbol: str, callee: Any) -> tuple[CallSide, CallSide]:
         """What is said at the boundary of a call."""
         if symbol not in self._annotated:
             self._annotated[symbol] = is_annotated_function(callee)
         if not self._annotated[symbol] and not is_annotated_call(op):
-            return Said(), Said()
+            return CallSide(), CallSide()
         try:
             return said_of_call(op, callee, lambda text: self.readers.shardings(text, self.meshes))
         except ShardingError as error:
             raise self._at(error, op.location) from None
 
-    def _constrained(self, values: tuple[int, ...], said: Said, op: Any) -> tuple[tuple[int, ...], list[Op]]:
+    def _constrained(self, values: tuple[int, ...], said: CallSide, op: Any) -> tuple[tuple[int, ...], list[Op]]:
         try:
             return constrained(self, values, said.carried, self._carrier, self._location(op.location))
         except ShardingError as error:

@@ -3,7 +3,7 @@
     >>> from shardwright.notation.table import attempt, features
     >>> sums = next(feature for feature in features() if feature.name == "partial sums")
     >>> attempt(sums, "jax")
-    Cell(verdict='yes', texts=("P('x', None, unreduced={'y'})",), refusal='')
+    Support(verdict='yes', texts=("P('x', None, unreduced={'y'})",), refusal='')
     >>> attempt(sums, "mhlo").texts
     ('{devices=[2,1,4]<=[8] last_tile_dims={unreduced}}',)
 
@@ -22,7 +22,7 @@ from shardwright.notation.notation import Shape
 from shardwright.notation.registry import notation, notation_names
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
 
-__all__ = ["Cell", "Feature", "Witness", "attempt", "features", "table"]
+__all__ = ["Support", "Feature", "Witness", "attempt", "features", "table"]
 
 _DRAWN = 4096
 """Devices of a mesh that are still compared one by one."""
@@ -61,7 +61,7 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Support:
     """How one notation fares with one feature.
 
     Attributes:
@@ -76,13 +76,13 @@ class Cell:
     refusal: str = ""
 
 
-def table() -> dict[str, dict[str, Cell]]:
+def table() -> dict[str, dict[str, Support]]:
     """Feature → notation → cell, notations by name, all of them tried now."""
     names = sorted(notation_names())
     return {feature.name: {name: attempt(feature, name) for name in names} for feature in features()}
 
 
-def attempt(feature: Feature, name: str) -> Cell:
+def attempt(feature: Feature, name: str) -> Support:
     """Try every witness of a feature in the notation called `name`.
 
     Raises:
@@ -97,23 +97,23 @@ def attempt(feature: Feature, name: str) -> Cell:
             texts.append(text)
             back = notation(name).parse(text, witness.read_shape, witness.mesh)
         except ShardingError as error:
-            return Cell("no", (), error.diagnostic.message)
+            return Support("no", (), error.diagnostic.message)
         if _equal(back, witness):
             continue
         verdict = "layout"
         if not _same_layout(back, witness.sharding, witness.shape):
             raise ShardingError(f"{name} changes {witness.sharding!r} to {back!r}", cause=f"its text is {text!r}")
-    return Cell(verdict, tuple(texts))
+    return Support(verdict, tuple(texts))
 
 
-def _read(text: str | None, name: str) -> Cell:
+def _read(text: str | None, name: str) -> Support:
     if text is None:
-        return Cell("none")
+        return Support("none")
     try:
         notation(name).parse(text, _SHAPE, _MESH)
     except ShardingError as error:
-        return Cell("no", (text,), error.diagnostic.cause or error.diagnostic.message)
-    return Cell("yes", (text,))
+        return Support("no", (text,), error.diagnostic.cause or error.diagnostic.message)
+    return Support("yes", (text,))
 
 
 def _equal(back: TensorSharding, witness: Witness) -> bool:

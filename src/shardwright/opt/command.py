@@ -13,7 +13,7 @@ from itertools import groupby
 import shardwright.passes.all  # noqa: F401  # makes the passes known
 from shardwright.errors import ShardingError
 from shardwright.files import printable
-from shardwright.opt.diagnostics import Said, Text, said_of_error
+from shardwright.opt.diagnostics import Emitted, Text, said_of_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
 from shardwright.opt.help import dialects_text, help_text, passes_text, version_text
@@ -114,5 +114,5 @@ def _warn_of_near_misses(content: bytes, marker: str | None, name: str) -> None:
     text: Text | None = None
     for line in near_misses(content, marker):
         text = text or Text(name, content.decode(errors="replace"))
-        warning = Said("warning", "near miss with file split marker", name, line, text.column(line, 0))
+        warning = Emitted("warning", "near miss with file split marker", name, line, text.column(line, 0))
         sys.stderr.write(warning.render(text))

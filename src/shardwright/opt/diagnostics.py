@@ -14,7 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.locations import read_location
 
-__all__ = ["Said", "Severity", "Text", "caret", "mlir_diagnostics", "said_of_error", "said_of_mlir", "without_ops"]
+__all__ = ["Emitted", "Severity", "Text", "caret", "mlir_diagnostics", "said_of_error", "said_of_mlir", "without_ops"]
 
 Severity = Literal["error", "warning", "note", "remark"]
 
@@ -59,7 +59,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Emitted:
     """One diagnostic.
 
     Attributes:
@@ -77,10 +77,10 @@ class Said:
     file: str = ""
     line: int = 0
     column: int = 0
-    notes: tuple[Said, ...] = field(default=())
+    notes: tuple[Emitted, ...] = field(default=())
     optional: bool = False
 
-    def render(self, text: Text, shown: Said | None = None) -> str:
+    def render(self, text: Text, shown: Emitted | None = None) -> str:
         """As MLIR prints it; the source line is left out where `shown`, the one before it, had the same."""
         position = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         parts = [f"{position or '<unknown>:0'}: {self.severity}: {self.message}\n"]
@@ -103,7 +103,7 @@ def caret(line: str | None, column: int, width: int = 1) -> str:
     return f"{line}\n{blank}^{'~' * (width - 1)}\n"
 
 
-def said_of_mlir(diagnostic: Any, text: Text) -> Said:
+def said_of_mlir(diagnostic: Any, text: Text) -> Emitted:
     """One of MLIR's own diagnostics; MLIR's handle is not kept."""
     where = str(diagnostic.location)
     found = read_location(where)
@@ -113,27 +113,27 @@ def said_of_mlir(diagnostic: Any, text: Text) -> Said:
     optional = message.startswith(_SEE_OP)
     if not found.file:
         named = "" if where == "loc(unknown)" else f"{where}: "
-        return Said(severity, named + message, notes=notes, optional=optional)
+        return Emitted(severity, named + message, notes=notes, optional=optional)
     line, column = found.line, found.column
     file = text.name if found.file == "-" else found.file
     if file == text.name:
         column = text.column(line, column)
-    return Said(severity, message, file, line, column, notes, optional)
+    return Emitted(severity, message, file, line, column, notes, optional)
 
 
-def without_ops(said: Said) -> Said:
+def without_ops(said: Emitted) -> Emitted:
     """A diagnostic without the notes that show ops."""
     return replace(said, notes=tuple(note for note in said.notes if not note.message.startswith(_SEE_OP)))
 
 
-def mlir_diagnostics(error: BaseException | None, text: Text) -> list[Said]:
+def mlir_diagnostics(error: BaseException | None, text: Text) -> list[Emitted]:
     """What MLIR said of the failure; nothing if it is none of MLIR's."""
     if not isinstance(error, ir.MLIRError):
         return []
     return [said_of_mlir(diagnostic, text) for diagnostic in error.error_diagnostics]
 
 
-def said_of_error(error: ShardingError, text: Text) -> Said:
+def said_of_error(error: ShardingError, text: Text) -> Emitted:
     """One of our diagnostics; cause and remedy become notes."""
     told = error.diagnostic
     position = _POSITION.fullmatch(told.location)
@@ -147,5 +147,7 @@ def said_of_error(error: ShardingError, text: Text) -> Said:
         column = text.column(line, column)
     is_named = "." in told.op and told.op not in told.message
     message = f"'{told.op}' op {told.message}" if is_named else told.message
-    notes = tuple(Said("note", note, file, line, column, optional=True) for note in (told.cause, told.remedy) if note)
-    return Said("error", message, file, line, column, notes)
+    notes = tuple(
+        Emitted("note", note, file, line, column, optional=True) for note in (told.cause, told.remedy) if note
+    )
+    return Emitted("error", message, file, line, column, notes)

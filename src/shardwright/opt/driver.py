@@ -10,13 +10,13 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
-from shardwright.opt.diagnostics import Said, Text, mlir_diagnostics, said_of_error, said_of_mlir, without_ops
+from shardwright.opt.diagnostics import Emitted, Text, mlir_diagnostics, said_of_error, said_of_mlir, without_ops
 from shardwright.opt.expectations import Expectations
 from shardwright.opt.flags import Settings
 from shardwright.opt.printing import bytecode, text_of
 from shardwright.opt.reading import Generic, decoded, read_module
 from shardwright.opt.roundtrip import verify_roundtrip
-from shardwright.opt.split import Chunk
+from shardwright.opt.split import FilePart
 from shardwright.opt.timing import Timer
 from shardwright.passes.pipeline import Step, run_step
 
@@ -73,7 +73,7 @@ class Driver:
     name: str
     timer: Timer
 
-    def run(self, chunk: Chunk) -> tuple[bytes, bool]:
+    def run(self, chunk: FilePart) -> tuple[bytes, bool]:
         """The module after the passes, printed, or nothing if it failed; and whether all went as it should.
 
         Where diagnostics are verified, a failure that was expected is as it should be.
@@ -206,10 +206,10 @@ class _Listener:
         told = mlir_diagnostics(error, self.text) or mlir_diagnostics(beneath, self.text)
         if not told and isinstance(error, ShardingError):
             told = [said_of_error(error, self.text)]
-        for said in told or [Said("error", str(error), self.text.name)]:
+        for said in told or [Emitted("error", str(error), self.text.name)]:
             self.say(said)
 
-    def say(self, said: Said) -> None:
+    def say(self, said: Emitted) -> None:
         """Print a diagnostic, or check it."""
         if not self._shows_ops:
             said = without_ops(said)

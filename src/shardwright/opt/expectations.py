@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from shardwright.opt.diagnostics import Said, Severity, Text, caret
+from shardwright.opt.diagnostics import Emitted, Severity, Text, caret
 
 __all__ = ["Expectations"]
 
@@ -68,7 +68,7 @@ class Expectations:
             if found is not None and match["where"] == "below":
                 waiting.append(found)
 
-    def take(self, said: Said) -> None:
+    def take(self, said: Emitted) -> None:
         """Check a diagnostic and its notes."""
         self._take_one(said)
         for note in said.notes:
@@ -97,7 +97,7 @@ class Expectations:
         self._expected.append(found)
         return found
 
-    def _take_one(self, said: Said) -> None:
+    def _take_one(self, said: Emitted) -> None:
         line = said.line if said.line and said.file == self.text.name else _UNKNOWN if not said.line else -1
         near: _Expected | None = None
         for expected in self._expected:
@@ -110,7 +110,9 @@ class Expectations:
         if said.optional or (self.only_expected and near is None):
             return
         if near is None:
-            unexpected = Said("error", f"unexpected {said.severity}: {said.message}", said.file, said.line, said.column)
+            unexpected = Emitted(
+                "error", f"unexpected {said.severity}: {said.message}", said.file, said.line, said.column
+            )
             self.complaints.append(unexpected.render(self.text))
         else:
             message = f"'{said.severity}' diagnostic emitted when expecting a '{near.kind}'"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Chunk", "near_misses", "split"]
+__all__ = ["FilePart", "near_misses", "split"]
 
 _BYTECODE = b"ML\xefR"
 _BLANK = re.compile(rb"[ \t\r]*(?:\n|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class FilePart:
     """A part of a file: its bytes, and how many lines of the file come before it."""
 
     content: bytes
@@ -29,21 +29,21 @@ class Chunk:
         return self.content if self.is_bytecode else b"\n" * self.lines_before + self.content
 
 
-def split(content: bytes, marker: str | None) -> list[Chunk]:
+def split(content: bytes, marker: str | None) -> list[FilePart]:
     """The parts of `content` between lines that end in `marker`; bytecode, and what has no marker, in one piece."""
-    whole = Chunk(content)
+    whole = FilePart(content)
     if not marker or whole.is_bytecode:
         return [whole]
-    chunks: list[Chunk] = []
+    chunks: list[FilePart] = []
     start = lines = 0
     for found in re.finditer(re.escape(marker.encode()), content):
         end = _BLANK.match(content, found.end())
         if end is None:
             continue
-        chunks.append(Chunk(content[start : found.start()], lines))
+        chunks.append(FilePart(content[start : found.start()], lines))
         lines += content.count(b"\n", start, end.end())
         start = end.end()
-    return [*chunks, Chunk(content[start:], lines)]
+    return [*chunks, FilePart(content[start:], lines)]
 
 
 def near_misses(content: bytes, marker: str | None) -> list[int]:

@@ -15,13 +15,13 @@ from typing import Self
 from shardwright.ir.signature import Signature
 from shardwright.rules.rule import ShardingRule
 
-__all__ = ["NEED_REPLICATION", "PASS_THROUGH", "PERMUTATION", "REDUCTION", "Kind", "RuleBuilder"]
+__all__ = ["NEED_REPLICATION", "PASS_THROUGH", "PERMUTATION", "REDUCTION", "FactorKind", "RuleBuilder"]
 
 Dims = Sequence[int | None]
 """For each tensor, the dimension that a factor is part of, or `None`."""
 
 
-class Kind(Enum):
+class FactorKind(Enum):
     """What sharding a factor asks of the op."""
 
     PASS_THROUGH = "pass_through"
@@ -32,10 +32,10 @@ class Kind(Enum):
     __hash__ = object.__hash__  # kinds are keys; the hash that enumerations have of their own is slow
 
 
-PASS_THROUGH = Kind.PASS_THROUGH
-REDUCTION = Kind.REDUCTION
-NEED_REPLICATION = Kind.NEED_REPLICATION
-PERMUTATION = Kind.PERMUTATION
+PASS_THROUGH = FactorKind.PASS_THROUGH
+REDUCTION = FactorKind.REDUCTION
+NEED_REPLICATION = FactorKind.NEED_REPLICATION
+PERMUTATION = FactorKind.PERMUTATION
 
 
 class RuleBuilder:
@@ -46,17 +46,17 @@ class RuleBuilder:
         self._sizes: list[int] = []
         self._operands: list[list[list[int]]] = [[[] for _ in type.dims] for type in signature.operands]
         self._results: list[list[list[int]]] = [[[] for _ in type.dims] for type in signature.results]
-        self._kinds: dict[Kind, list[int]] = {}  # plain ones left out
+        self._kinds: dict[FactorKind, list[int]] = {}  # plain ones left out
         self._blocked: set[int] = set()
 
     def factor(
-        self, size: int, operands: Dims, results: Dims, kind: Kind = PASS_THROUGH, *, blocked: bool = False
+        self, size: int, operands: Dims, results: Dims, kind: FactorKind = PASS_THROUGH, *, blocked: bool = False
     ) -> Self:
         """Add a factor of `size` elements that stands in the given dimension of each operand and result."""
         self._map(self._new(size, kind, blocked), operands, results)
         return self
 
-    def across(self, dim: int, size: int, kind: Kind = PASS_THROUGH, *, blocked: bool = False) -> Self:
+    def across(self, dim: int, size: int, kind: FactorKind = PASS_THROUGH, *, blocked: bool = False) -> Self:
         """Add a factor that stands in dimension `dim` of every operand and result that is not a scalar."""
         index = self._new(size, kind, blocked)
         for tensor in (*self._operands, *self._results):
@@ -64,7 +64,7 @@ class RuleBuilder:
                 tensor[dim].append(index)
         return self
 
-    def pointwise(self, shape: Sequence[int], kind: Callable[[int], Kind] = lambda dim: PASS_THROUGH) -> Self:
+    def pointwise(self, shape: Sequence[int], kind: Callable[[int], FactorKind] = lambda dim: PASS_THROUGH) -> Self:
         """Add a factor across all tensors for every dimension of `shape`; `kind(dim)` gives its kind."""
         for dim, size in enumerate(shape):
             self.across(dim, size, kind(dim))
@@ -87,7 +87,7 @@ class RuleBuilder:
             frozenset(self._blocked),
         )
 
-    def _new(self, size: int, kind: Kind, blocked: bool) -> int:
+    def _new(self, size: int, kind: FactorKind, blocked: bool) -> int:
         index = len(self._sizes)
         self._sizes.append(size)
         if kind is not PASS_THROUGH:

@@ -13,7 +13,7 @@ from typing import Any
 
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Body, BodyOp, Signature
-from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, REDUCTION, Kind, RuleBuilder
+from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, REDUCTION, FactorKind, RuleBuilder
 from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule, factors_in
@@ -144,7 +144,7 @@ def _scatter(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-def _position_kind(signature: Signature) -> Kind:
+def _position_kind(signature: Signature) -> FactorKind:
     """Updates at different positions may meet at one element: combining them is a reduction if the body is one."""
     combiner = _combiner(signature.bodies[0], len(signature.results)) if signature.bodies else None
     boolean = signature.operands[0].dtype == "i1"
@@ -172,8 +172,8 @@ def _combiner(body: Body, count: int) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _add_scatter_factor(builder: RuleBuilder, found: IndexFactor, count: int, position: Kind) -> None:
-    def add(size: int, input: int | None, indices: int | None, slices: int | None, kind: Kind) -> None:
+def _add_scatter_factor(builder: RuleBuilder, found: IndexFactor, count: int, position: FactorKind) -> None:
+    def add(size: int, input: int | None, indices: int | None, slices: int | None, kind: FactorKind) -> None:
         builder.factor(size, [*[input] * count, indices, *[slices] * count], [input] * count, kind)
 
     if found.role == "partial":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, Kind, RuleBuilder
+from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, FactorKind, RuleBuilder
 from shardwright.rules.facts import ALL, MOVES, Flow, OpFacts, facts_of
 from shardwright.rules.registry import Definition, sharding_rule
 from shardwright.rules.rule import ShardingRule, factors_in
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # graphs load MLIR
 __all__: list[str] = []
 
 
-def _kind_of(dims: tuple[int, ...], kind: Kind) -> Callable[[int], Kind]:
+def _kind_of(dims: tuple[int, ...], kind: FactorKind) -> Callable[[int], FactorKind]:
     return lambda dim: kind if dim in dims else PASS_THROUGH
 
 

@@ -6,7 +6,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import parse_attribute
 from shardwright.notation.forms import kinds
 from shardwright.notation.forms.cursor import Cursor
-from shardwright.notation.forms.form import Kind
+from shardwright.notation.forms.form import AttributeKind
 
 CASES = [
     (kinds.SYMBOL, "g", "@g", "@g"),
@@ -30,7 +30,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "value", "custom", "generic"), CASES)
-def test_a_value_has_one_custom_and_one_generic_text(kind: Kind, value: Any, custom: str, generic: str) -> None:
+def test_a_value_has_one_custom_and_one_generic_text(
+    kind: AttributeKind, value: Any, custom: str, generic: str
+) -> None:
     assert (kind.print(value), kind.generic(value)) == (custom, generic)
     assert (kind.read(Cursor(custom)), kind.decode(generic)) == (value, value)
     assert kind.decode(str(parse_attribute(generic))) == value
@@ -66,7 +68,7 @@ def test_both_dialects_are_read() -> None:
         (kinds.I64_LISTS, "[[0]] x"),
     ],
 )
-def test_a_text_of_another_kind_is_refused(kind: Kind, text: str) -> None:
+def test_a_text_of_another_kind_is_refused(kind: AttributeKind, text: str) -> None:
     with pytest.raises(ShardingError) as caught:
         kind.decode(text)
     assert caught.value.diagnostic.cause or caught.value.diagnostic.remedy

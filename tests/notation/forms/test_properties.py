@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shardwright.errors import ShardingError
 from shardwright.notation.forms import kinds
 from shardwright.notation.forms.assembly import index_lists
-from shardwright.notation.forms.form import Kind, OpText
+from shardwright.notation.forms.form import AttributeKind, OpText
 from shardwright.notation.forms.texts import ops, respell, to_custom, to_generic
 from shardwright.notation.forms.write import custom, generic
 from shardwright.notation.shard.dialect.tables import SHARD
@@ -138,14 +138,14 @@ def test_many_mutated_modules_are_read_or_refused(text: str) -> None:
     assert _only_refused(text) in range(5)
 
 
-KINDS = [getattr(kinds, name) for name in kinds.__all__ if isinstance(getattr(kinds, name), Kind)]
+KINDS = [getattr(kinds, name) for name in kinds.__all__ if isinstance(getattr(kinds, name), AttributeKind)]
 
 
 @settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(KINDS), st.one_of(st.text(max_size=8), st.lists(st.sampled_from(TOKENS), max_size=6).map(" ".join))
 )
-def test_any_text_is_a_value_of_a_kind_or_refused(kind: Kind, text: str) -> None:
+def test_any_text_is_a_value_of_a_kind_or_refused(kind: AttributeKind, text: str) -> None:
     value = None
     with contextlib.suppress(ShardingError):
         value = kind.decode(text)

@@ -21,7 +21,7 @@ from shardwright.notation.forms.dictionary import print_dictionary, read_diction
 from shardwright.notation.forms.form import Attribute, Operand, OpForm, OpText
 from shardwright.notation.forms.kinds import DYNAMIC
 
-__all__ = ["Printing", "Reading", "Step", "assembly", "index_lists", "operand_slices", "result_slices"]
+__all__ = ["Printing", "OpReading", "FormatElement", "assembly", "index_lists", "operand_slices", "result_slices"]
 
 _ELEMENT = re.compile(
     r"\s*(?:`(?P<literal>[^`]+)`|(?P<attr_dict>attr-dict)|(?P<function>functional-type\(operands, results\))"
@@ -31,7 +31,7 @@ _ELEMENT = re.compile(
 
 
 @dataclass(slots=True)
-class Reading:
+class OpReading:
     """What has been read of an op so far; `types` by the name that the format gives them."""
 
     form: OpForm
@@ -71,10 +71,10 @@ class Printing:
             self._space, self._after_punctuation = True, False
 
 
-class Step(Protocol):
+class FormatElement(Protocol):
     """One element of a format."""
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         """Take it from the text."""
 
     def print(self, out: Printing) -> None:
@@ -91,7 +91,7 @@ class Step(Protocol):
 class _Literal:
     word: str
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         if not self.begins(into.cursor, into.form):
             into.cursor.refuse(f"expected '{self.word}'")
         into.cursor.take()
@@ -111,7 +111,7 @@ class _Literal:
 class _Attribute:
     attribute: Attribute
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         into.attributes[self.attribute.name] = self.attribute.kind.read(into.cursor)
 
     def print(self, out: Printing) -> None:
@@ -130,7 +130,7 @@ class _Attribute:
 class _Operand:
     operand: Operand
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         found = [into.cursor.value()] if self.operand.count == "one" or self.begins(into.cursor, into.form) else []
         while self.operand.count == "variadic" and found and into.cursor.accept(","):
             found.append(into.cursor.value())
@@ -153,7 +153,7 @@ class _IndexList:
     dynamic: Operand
     static: Attribute
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         cursor = into.cursor
         cursor.take("[")
         numbers: list[int] = []
@@ -188,7 +188,7 @@ class _IndexList:
 class _Type:
     name: str
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         into.types[self.name] = into.cursor.types() if _many(into.form, self.name) else (into.cursor.type(),)
 
     def print(self, out: Printing) -> None:
@@ -216,7 +216,7 @@ class _Type:
 
 @dataclass(frozen=True, slots=True)
 class _FunctionType:
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         into.types["operands"], into.types["results"] = into.cursor.function_type()
 
     def print(self, out: Printing) -> None:
@@ -236,7 +236,7 @@ class _AttrDict:
     bound: frozenset[str]
     """Attributes that the rest of the format spells."""
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         if into.cursor.peek() == "{":
             read_dictionary(into.cursor, into.form, self.bound, into.attributes, into.extra)
 
@@ -252,10 +252,10 @@ class _AttrDict:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    steps: tuple[Step, ...]
-    anchor: Step
+    steps: tuple[FormatElement, ...]
+    anchor: FormatElement
 
-    def read(self, into: Reading) -> None:
+    def read(self, into: OpReading) -> None:
         if self.begins(into.cursor, into.form):
             for step in self.steps:
                 step.read(into)
@@ -273,16 +273,16 @@ class _Group:
 
 
 @lru_cache(maxsize=1024)
-def assembly(form: OpForm) -> tuple[Step, ...]:
+def assembly(form: OpForm) -> tuple[FormatElement, ...]:
     """The steps of a form's assembly format.
 
     Raises:
         ValueError: the format is not in the language; a mistake in the table.
     """
     bound = frozenset(re.findall(r"\$(\w+)", form.assembly))
-    open_groups: list[tuple[list[Step], list[Step]]] = []
-    steps: list[Step] = []
-    anchors: list[Step] = []
+    open_groups: list[tuple[list[FormatElement], list[FormatElement]]] = []
+    steps: list[FormatElement] = []
+    anchors: list[FormatElement] = []
     at = 0
     text = form.assembly.strip()
     while at < len(text):
@@ -304,7 +304,7 @@ def assembly(form: OpForm) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _element(form: OpForm, match: re.Match[str], bound: frozenset[str]) -> Step:
+def _element(form: OpForm, match: re.Match[str], bound: frozenset[str]) -> FormatElement:
     attributes = {attribute.name: attribute for attribute in form.attributes}
     operands = {operand.name: operand for operand in form.operands}
     if match["literal"]:

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from shardwright.errors import ShardingError
 
-__all__ = ["Cursor", "Source", "VALUE"]
+__all__ = ["Cursor", "NamedText", "VALUE"]
 
 VALUE = r"%[\w$.-]+(?:#[0-9]+)?"
 _SKIP = re.compile(r"(?:\s+|//[^\n]*)*")
@@ -24,7 +24,7 @@ _CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 _MOST_DIGITS = 20
 
 
-class Source:
+class NamedText:
     """A text with a name, which knows in what line a character stands."""
 
     __slots__ = ("_starts", "name", "text")
@@ -49,7 +49,7 @@ class Cursor:
 
     __slots__ = ("_seen", "at", "op", "source", "text")
 
-    def __init__(self, text: str, at: int = 0, source: Source | None = None, op: str = "") -> None:
+    def __init__(self, text: str, at: int = 0, source: NamedText | None = None, op: str = "") -> None:
         """Start at a character of `text`; `source` and `op` are for diagnostics."""
         self.text = text
         self.at = at

@@ -24,11 +24,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Attribute", "Dialect", "Kind", "OpForm", "OpText", "Operand", "Symbols"]
+__all__ = ["Attribute", "Dialect", "AttributeKind", "OpForm", "OpText", "Operand", "Symbols"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AttributeKind:
     """A kind of attribute: how it is spelled within custom syntax and as an attribute of the generic form.
 
     Attributes:
@@ -56,7 +56,7 @@ class Attribute:
     """
 
     name: str
-    kind: Kind
+    kind: AttributeKind
     default: Any = None
     optional: bool = False
     spelled: str = ""

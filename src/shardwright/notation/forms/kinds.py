@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from shardwright.notation.forms.cursor import Cursor
-from shardwright.notation.forms.form import Kind
+from shardwright.notation.forms.form import AttributeKind
 
 __all__ = [
     "AXES",
@@ -108,13 +108,17 @@ def _print_string(value: str) -> str:
     return f'"{escaped}"'
 
 
-SYMBOL = Kind("a symbol", Cursor.symbol, spell_symbol, spell_symbol, _whole(Cursor.symbol), starts="@")
-SYMBOL_NAME = Kind("the name of a symbol", Cursor.symbol, spell_symbol, _print_string, _whole(_read_string), starts="@")
-INDEX = Kind("a number", _read_integer, str, "{} : index".format, _whole(_typed("index")), starts="-0123456789")
-I64 = Kind("a number", _read_integer, str, "{} : i64".format, _whole(_typed("i64")), starts="-0123456789")
+SYMBOL = AttributeKind("a symbol", Cursor.symbol, spell_symbol, spell_symbol, _whole(Cursor.symbol), starts="@")
+SYMBOL_NAME = AttributeKind(
+    "the name of a symbol", Cursor.symbol, spell_symbol, _print_string, _whole(_read_string), starts="@"
+)
+INDEX = AttributeKind(
+    "a number", _read_integer, str, "{} : index".format, _whole(_typed("index")), starts="-0123456789"
+)
+I64 = AttributeKind("a number", _read_integer, str, "{} : i64".format, _whole(_typed("i64")), starts="-0123456789")
 
 
-def _array(bits: int, what: str) -> Kind:
+def _array(bits: int, what: str) -> AttributeKind:
     def read(cursor: Cursor) -> tuple[int, ...]:
         return cursor.integers(bits)
 
@@ -131,7 +135,7 @@ def _array(bits: int, what: str) -> Kind:
     def generic(values: tuple[int, ...]) -> str:
         return f"array<i{bits}: {', '.join(map(str, values))}>" if values else f"array<i{bits}>"
 
-    return Kind(what, read, _numbers, generic, _whole(decode), starts="[")
+    return AttributeKind(what, read, _numbers, generic, _whole(decode), starts="[")
 
 
 I16_ARRAY = _array(16, "a list of axes")
@@ -143,7 +147,7 @@ def _read_lists(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
     return cursor.lists()
 
 
-I64_LISTS = Kind("a list of lists of numbers", _read_lists, _lists, _lists, _whole(_read_lists), starts="[")
+I64_LISTS = AttributeKind("a list of lists of numbers", _read_lists, _lists, _lists, _whole(_read_lists), starts="[")
 
 
 def _wrapped(cursor: Cursor, what: str) -> bool:
@@ -160,7 +164,7 @@ def _wrapped(cursor: Cursor, what: str) -> bool:
     return True
 
 
-def _axes(dialect: str) -> Kind:
+def _axes(dialect: str) -> AttributeKind:
     def read(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
         wrapped = _wrapped(cursor, "axisarray")
         value = cursor.lists(16)
@@ -171,14 +175,14 @@ def _axes(dialect: str) -> Kind:
     def generic(value: Iterable[Iterable[int]]) -> str:
         return f"#{dialect}.axisarray<{_lists(value)}>"
 
-    return Kind("a list of axes for each dimension", read, _lists, generic, _whole(read), starts="[#")
+    return AttributeKind("a list of axes for each dimension", read, _lists, generic, _whole(read), starts="[#")
 
 
 AXES = _axes("shard")
 MESH_AXES = _axes("mesh")
 
 
-def _reduction(dialect: str) -> Kind:
+def _reduction(dialect: str) -> AttributeKind:
     def read(cursor: Cursor) -> str:
         wrapped = _wrapped(cursor, "partial") or cursor.accept("<")
         if cursor.peek() not in REDUCTIONS:
@@ -188,7 +192,7 @@ def _reduction(dialect: str) -> Kind:
             cursor.take(">")
         return value
 
-    return Kind("a reduction kind", read, str, f"#{dialect}.partial<{{}}>".format, _whole(read))
+    return AttributeKind("a reduction kind", read, str, f"#{dialect}.partial<{{}}>".format, _whole(read))
 
 
 REDUCTION = _reduction("shard")
@@ -221,7 +225,7 @@ def _print_dims(sizes: tuple[int, ...]) -> str:
     return "x".join("?" if size == DYNAMIC else str(size) for size in sizes) or "[]"
 
 
-DIMS = Kind("sizes, as in 2x?x4", _read_dims, _print_dims, I64_ARRAY.generic, I64_ARRAY.decode)
+DIMS = AttributeKind("sizes, as in 2x?x4", _read_dims, _print_dims, I64_ARRAY.generic, I64_ARRAY.decode)
 
 
 def _read_unit(cursor: Cursor) -> bool:
@@ -240,7 +244,7 @@ def _nothing(value: bool) -> str:
     return ""
 
 
-UNIT = Kind("a mark", _read_unit, _nothing, _nothing, _decode_unit)
+UNIT = AttributeKind("a mark", _read_unit, _nothing, _nothing, _decode_unit)
 
 
 def _read_bool(cursor: Cursor) -> bool:
@@ -253,7 +257,7 @@ def _print_bool(value: bool) -> str:
     return "true" if value else "false"
 
 
-BOOL = Kind("true or false", _read_bool, _print_bool, _print_bool, _whole(_read_bool))
+BOOL = AttributeKind("true or false", _read_bool, _print_bool, _print_bool, _whole(_read_bool))
 
 
-STRING = Kind("a string", _read_string, _print_string, _print_string, _whole(_read_string), starts='"')
+STRING = AttributeKind("a string", _read_string, _print_string, _print_string, _whole(_read_string), starts='"')

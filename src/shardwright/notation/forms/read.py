@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from shardwright.errors import ShardingError
-from shardwright.notation.forms.assembly import Reading, assembly, index_lists, result_slices
-from shardwright.notation.forms.cursor import Cursor, Source
+from shardwright.notation.forms.assembly import OpReading, assembly, index_lists, result_slices
+from shardwright.notation.forms.cursor import Cursor, NamedText
 from shardwright.notation.forms.dictionary import read_dictionary
 from shardwright.notation.forms.form import OpForm, OpText
 from shardwright.notation.forms.kinds import DYNAMIC, I32_ARRAY
@@ -21,7 +21,7 @@ __all__ = ["normalise", "read_op", "with_types"]
 _SEGMENTS = "operandSegmentSizes"
 
 
-def read_op(form: OpForm, source: Source, start: int, text: str = "") -> tuple[OpText, int]:
+def read_op(form: OpForm, source: NamedText, start: int, text: str = "") -> tuple[OpText, int]:
     """The op whose name, quoted or not, stands at `start`, without its results and location; and where it ends.
 
     Where `text` is given it is read instead of the source, from its beginning.
@@ -33,7 +33,7 @@ def read_op(form: OpForm, source: Source, start: int, text: str = "") -> tuple[O
     position = source.where(start)
     generic = cursor.peek().startswith('"')
     cursor.take()
-    reading = Reading(form, cursor)
+    reading = OpReading(form, cursor)
     if generic:
         _read_generic(reading, position)
     else:
@@ -42,7 +42,7 @@ def read_op(form: OpForm, source: Source, start: int, text: str = "") -> tuple[O
     return _complete(reading, position), cursor.at
 
 
-def _read_generic(reading: Reading, position: str) -> None:
+def _read_generic(reading: OpReading, position: str) -> None:
     cursor, form = reading.cursor, reading.form
     cursor.take("(")
     names: list[str] = []
@@ -68,7 +68,7 @@ def _read_generic(reading: Reading, position: str) -> None:
     }
 
 
-def _segments(reading: Reading, total: int, position: str) -> tuple[int, ...]:
+def _segments(reading: OpReading, total: int, position: str) -> tuple[int, ...]:
     """How many operands each group has."""
     form = reading.form
     text = reading.extra.pop(_SEGMENTS, None)
@@ -86,7 +86,7 @@ def _segments(reading: Reading, total: int, position: str) -> tuple[int, ...]:
     return tuple(1 if operand.count == "one" else total - fixed for operand in form.operands)
 
 
-def _complete(reading: Reading, position: str) -> OpText:
+def _complete(reading: OpReading, position: str) -> OpText:
     """The op with defaults filled in and all types known."""
     form = reading.form
     attributes = _attributes(reading, position)
@@ -107,7 +107,7 @@ def _complete(reading: Reading, position: str) -> OpText:
     return op
 
 
-def _attributes(reading: Reading, position: str) -> dict[str, Any]:
+def _attributes(reading: OpReading, position: str) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for attribute in reading.form.attributes:
         value = reading.attributes.get(attribute.name, attribute.default)
@@ -119,7 +119,7 @@ def _attributes(reading: Reading, position: str) -> dict[str, Any]:
     return attributes
 
 
-def _results(reading: Reading, position: str) -> tuple[str, ...]:
+def _results(reading: OpReading, position: str) -> tuple[str, ...]:
     form = reading.form
     given = reading.types.get("results")
     if given is None:
@@ -135,7 +135,7 @@ def _results(reading: Reading, position: str) -> tuple[str, ...]:
     return given
 
 
-def _inferred(reading: Reading, index: int) -> tuple[str, ...]:
+def _inferred(reading: OpReading, index: int) -> tuple[str, ...]:
     types = reading.form.result_types
     if index >= len(types):
         return ()
@@ -143,7 +143,7 @@ def _inferred(reading: Reading, index: int) -> tuple[str, ...]:
 
 
 def _operand_types(
-    reading: Reading, operands: Mapping[str, tuple[str, ...]], results: tuple[str, ...]
+    reading: OpReading, operands: Mapping[str, tuple[str, ...]], results: tuple[str, ...]
 ) -> tuple[str, ...]:
     slices = result_slices(reading.form, len(results))
     found: list[str] = []

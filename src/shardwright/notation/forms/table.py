@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from shardwright.errors import ShardingError
-from shardwright.notation.forms.cursor import VALUE, Source
+from shardwright.notation.forms.cursor import VALUE, NamedText
 from shardwright.notation.forms.form import Dialect, OpForm, OpText
 
 __all__ = ["Table", "candidates", "form_of", "retype", "table_of"]
@@ -140,7 +140,7 @@ def retype(text: str, types: Mapping[str, str]) -> str:
     return re.sub(pattern, lambda match: types[match[1]] if match[1] else match[0], text)
 
 
-def form_of(table: Table, name: str, source: Source, start: int) -> OpForm:
+def form_of(table: Table, name: str, source: NamedText, start: int) -> OpForm:
     """The form of the op called `name`.
 
     Raises:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shardwright.errors import ShardingError
-from shardwright.notation.forms.cursor import VALUE, Cursor, Source
+from shardwright.notation.forms.cursor import VALUE, Cursor, NamedText
 from shardwright.notation.forms.form import Dialect, OpText
 from shardwright.notation.forms.read import normalise, read_op, with_types
 from shardwright.notation.forms.table import Table, candidates, form_of, retype, table_of
@@ -45,7 +45,7 @@ def to_generic(text: str, dialects: Sequence[Dialect], name: str = "-") -> str:
     table = table_of(tuple(dialects))
     if not table.concerns(text):
         return text
-    source = Source(text, name)
+    source = NamedText(text, name)
     work = _Rewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
     result = work.run()
     _verify(table, work.read)
@@ -72,7 +72,7 @@ def to_custom(text: str, dialects: Sequence[Dialect], spelling: str = "") -> str
             op = with_types(op, old_types)
         return custom(op)
 
-    result = _Rewriting(table, Source(text), write, table.types).run()
+    result = _Rewriting(table, NamedText(text), write, table.types).run()
     if not spelling:
         return result
     return retype(result, {new: old for new, old in old_types.items() if old.startswith(f"!{spelling}.")})
@@ -93,7 +93,7 @@ def ops(text: str, dialects: Sequence[Dialect], name: str = "-") -> list[OpText]
     Raises:
         ShardingError: malformed syntax, or an op that the dialect lacks.
     """
-    table, source = table_of(tuple(dialects)), Source(text, name)
+    table, source = table_of(tuple(dialects)), NamedText(text, name)
     work = _Rewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
     found: list[OpText] = []
     end = 0
@@ -112,14 +112,14 @@ def _results(text: str, start: int) -> re.Match[str] | None:
     return _RESULTS.search(text, max(0, start - _RESULTS_WITHIN), start)
 
 
-def _location(source: Source, end: int) -> str:
+def _location(source: NamedText, end: int) -> str:
     cursor = Cursor(source.text, end, source)
     if not cursor.accept("loc") or cursor.peek() != "(":
         return ""
     return f"loc{cursor.balanced()}"
 
 
-def _aliases(source: Source, types: Mapping[str, str]) -> dict[str, str]:
+def _aliases(source: NamedText, types: Mapping[str, str]) -> dict[str, str]:
     """The types that a module gives a name: `!t = tensor<8xf32>`."""
     if not source.text.startswith("!") and "\n!" not in source.text:
         return {}
@@ -147,7 +147,7 @@ class _Rewriting:
     """
 
     table: Table
-    source: Source
+    source: NamedText
     write: Callable[[OpText], str]
     types: Mapping[str, str]
     read: list[OpText] = field(default_factory=list)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.notation.forms.cursor import Cursor
-from shardwright.notation.forms.form import Attribute, Dialect, Kind, Operand, OpForm, OpText, Symbols
+from shardwright.notation.forms.form import Attribute, AttributeKind, Dialect, Operand, OpForm, OpText, Symbols
 from shardwright.notation.forms.kinds import BOOL, I64, I64_LISTS, INDEX, STRING, SYMBOL
 from shardwright.notation.rfc.collectives import Collective, check
 from shardwright.notation.rfc.layouts import (
@@ -51,10 +51,10 @@ def _decode_name(text: str) -> str:
     return name
 
 
-NAME = Kind("a symbol", Cursor.symbol, SYMBOL.print, STRING.generic, _decode_name, starts="@")
+NAME = AttributeKind("a symbol", Cursor.symbol, SYMBOL.print, STRING.generic, _decode_name, starts="@")
 """A symbol where it is defined: `@mesh0`, and `"mesh0"` in the generic form."""
 
-I64_LIST = Kind("a list of numbers", Cursor.integers, _print_list, _print_list, _decode_list, starts="[")
+I64_LIST = AttributeKind("a list of numbers", Cursor.integers, _print_list, _print_list, _decode_list, starts="[")
 
 
 def _read_sharding(cursor: Cursor) -> tuple[str, Lists]:
@@ -84,7 +84,9 @@ def _print_sharding(value: tuple[str, Lists]) -> str:
     return f"#mesh.shard<{symbol_text(symbol)}, {spelled_lists(lists)}>" if symbol else spelled_lists(lists)
 
 
-SHARDING = Kind("a list of axes for each dimension", _read_sharding, _print_sharding, _print_sharding, _decode_sharding)
+SHARDING = AttributeKind(
+    "a list of axes for each dimension", _read_sharding, _print_sharding, _print_sharding, _decode_sharding
+)
 
 
 def _located(verify: Callable[[OpText, Symbols], None]) -> Callable[[OpText, Symbols], None]:

@@ -13,7 +13,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
-from shardwright.notation.rfc.reading import Function, Reading, Said, Statement
+from shardwright.notation.rfc.reading import FunctionOps, ModuleReading, StatedLayout, ValueLayout
 
 __all__ = ["import_annotations"]
 
@@ -21,7 +21,7 @@ _NAME = "mesh.annotate"
 _CONSTRAINT = "sdy.sharding_constraint"
 
 
-def import_annotations(reading: Reading, function: Function) -> None:
+def import_annotations(reading: ModuleReading, function: FunctionOps) -> None:
     """Take the annotations out of one function.
 
     Raises:
@@ -41,7 +41,7 @@ def import_annotations(reading: Reading, function: Function) -> None:
 class _Annotation:
     """What annotations of equal attributes and type say, and whether they say it of the value or for its users."""
 
-    statement: Statement
+    statement: StatedLayout
     as_result: bool
 
 
@@ -54,7 +54,7 @@ class _Annotations:
         sources: What constraints are given, by their results.
     """
 
-    def __init__(self, reading: Reading, function: Function) -> None:
+    def __init__(self, reading: ModuleReading, function: FunctionOps) -> None:
         self.reading = reading
         self.function = function
         self.entry = set(function.arguments)
@@ -74,9 +74,9 @@ class _Annotations:
         said = self._annotation(value.type, op.attributes)
         returned = self.returned.get(result)
         if said.as_result and (not isinstance(value, ir.BlockArgument) or value in self.entry):
-            self.reading.say(self._source(value), Said(said.statement, op.location))
+            self.reading.say(self._source(value), ValueLayout(said.statement, op.location))
         elif returned and not said.as_result and len(returned) == len(list(result.uses)):
-            self._return(returned, Said(said.statement, op.location))
+            self._return(returned, ValueLayout(said.statement, op.location))
         else:
             value = self._constrained(op, value, said.statement)
         result.replace_all_uses_with(value)
@@ -106,7 +106,7 @@ class _Annotations:
             value = self.sources[value]
         return value
 
-    def _return(self, numbers: list[int], said: Said) -> None:
+    def _return(self, numbers: list[int], said: ValueLayout) -> None:
         for number in numbers:
             before = self.function.results.get(number)
             if before is not None and before.layout != said.layout:
@@ -118,7 +118,7 @@ class _Annotations:
                 )
             self.function.results[number] = said
 
-    def _constrained(self, op: Any, value: Any, statement: Statement) -> Any:
+    def _constrained(self, op: Any, value: Any, statement: StatedLayout) -> Any:
         created = ir.Operation.create(
             _CONSTRAINT,
             results=[value.type],

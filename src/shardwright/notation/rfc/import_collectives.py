@@ -16,7 +16,7 @@ from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.options import LISTS
-from shardwright.notation.rfc.reading import Function, Reading, Said, located
+from shardwright.notation.rfc.reading import FunctionOps, ModuleReading, ValueLayout, located
 from shardwright.notation.scan import axes_at
 from shardwright.notation.sdy.sharding import print_axes, print_axis_lists
 
@@ -24,7 +24,7 @@ __all__ = ["import_collective"]
 
 
 def import_collective(
-    reading: Reading, function: Function, op: Any, source: Layout | None, target: Layout | None
+    reading: ModuleReading, function: FunctionOps, op: Any, source: Layout | None, target: Layout | None
 ) -> None:
     """Put sdy collectives in the place of one of the RFC; its types said `source` and `target` before.
 
@@ -54,7 +54,7 @@ def import_collective(
             value = _moved(reading, op, value, before, move)
     old = op.results[0]
     reading.said.pop(old, None)
-    reading.said[value] = Said(reading.statement(said.target), op.location)
+    reading.said[value] = ValueLayout(reading.statement(said.target), op.location)
     old.replace_all_uses_with(value)
     erase(op)
 
@@ -70,7 +70,7 @@ def _attributes(op: Any) -> dict[str, Any]:
     return found
 
 
-def _moved(reading: Reading, op: Any, value: Any, before: Layout, move: Move) -> Any:
+def _moved(reading: ModuleReading, op: Any, value: Any, before: Layout, move: Move) -> Any:
     """The value after one sdy collective."""
     target = reading.statement(move.target).sharding
     mesh = target.mesh

@@ -23,7 +23,7 @@ from shardwright.notation.rfc.import_collectives import import_collective
 from shardwright.notation.rfc.layouts import Layout, layout
 from shardwright.notation.rfc.mesh import line_of, write_mesh
 from shardwright.notation.rfc.options import FUNCTION_MESH, OPTION
-from shardwright.notation.rfc.reading import Function, Reading, Said, entries_of, located
+from shardwright.notation.rfc.reading import FunctionOps, ModuleReading, ValueLayout, entries_of, located
 from shardwright.notation.sdy.sharding import print_shardings
 from shardwright.sharding import replicated
 
@@ -39,7 +39,7 @@ _OPTION_TEXT = re.compile(r"\[(?:\[[-0-9, ]*\](?:, )?)*\]")
 _ENCODING_AT_END = re.compile(r",\s*#mesh\.shard<.*>>$", re.DOTALL)
 
 
-def is_per_device(reading: Reading) -> bool:
+def is_per_device(reading: ModuleReading) -> bool:
     """Whether the functions are programs for one device: queries or collectives of StableHLO, and no shardings.
 
     Raises:
@@ -70,7 +70,7 @@ def is_per_device(reading: Reading) -> bool:
     return sharding is None and (query is not None or explicit)
 
 
-def _is_distributed(reading: Reading, function: Function) -> bool:
+def _is_distributed(reading: ModuleReading, function: FunctionOps) -> bool:
     """Whether the type of a value says how it is distributed; all of its types are known from now on."""
     found = [reading.type(value.type, function.op).layout for value in function.arguments]
     for _, op in function.ops:
@@ -78,7 +78,7 @@ def _is_distributed(reading: Reading, function: Function) -> bool:
     return any(found)
 
 
-def _check_query(reading: Reading, function: Function, name: str, op: Any) -> None:
+def _check_query(reading: ModuleReading, function: FunctionOps, name: str, op: Any) -> None:
     axis = ir.IntegerAttr(op.attributes["axis"]).value
     cluster = reading.clusters[function.symbol] if "mesh_cluster" in function.op.attributes else None
     if cluster is None:
@@ -99,7 +99,7 @@ def _check_query(reading: Reading, function: Function, name: str, op: Any) -> No
         )
 
 
-def import_shardings(reading: Reading, per_device: bool) -> None:
+def import_shardings(reading: ModuleReading, per_device: bool) -> None:
     """Rewrite all functions; a program for one device keeps its cluster and its queries.
 
     Raises:
@@ -121,7 +121,7 @@ def import_shardings(reading: Reading, per_device: bool) -> None:
         _meshes(reading)
 
 
-def _options(reading: Reading, function: Function, per_device: bool) -> None:
+def _options(reading: ModuleReading, function: FunctionOps, per_device: bool) -> None:
     """Options of ops move to an attribute of ours: `sharding` alone is a name that other dialects use."""
     for name, op in function.ops:
         attributes = op.attributes
@@ -141,7 +141,7 @@ def _options(reading: Reading, function: Function, per_device: bool) -> None:
                 reading.sharding(loops.on(function.symbol))
 
 
-def _pending(reading: Reading, function: Function) -> list[tuple[Any, Layout | None, Layout | None]]:
+def _pending(reading: ModuleReading, function: FunctionOps) -> list[tuple[Any, Layout | None, Layout | None]]:
     """The collectives, with what the types of operand and result say while they still say it."""
     found = []
     for name, op in function.ops:
@@ -159,7 +159,7 @@ def _pending(reading: Reading, function: Function) -> list[tuple[Any, Layout | N
     return found
 
 
-def _retype(reading: Reading, function: Function, materialized: bool) -> None:
+def _retype(reading: ModuleReading, function: FunctionOps, materialized: bool) -> None:
     """Types become standard; what they said is noted. Among collectives a standard tensor is a replicated one."""
     where = function.op.location
     for value in function.arguments:
@@ -180,16 +180,16 @@ def _retype(reading: Reading, function: Function, materialized: bool) -> None:
     _retype_function(reading, function, materialized)
 
 
-def _plain(reading: Reading, function: Function, value: Any, where: Any, materialized: bool) -> None:
+def _plain(reading: ModuleReading, function: FunctionOps, value: Any, where: Any, materialized: bool) -> None:
     facts = reading.type(value.type)
     if facts.layout is not None:
         value.set_type(facts.plain)
-        reading.say(value, Said(reading.statement(facts.layout.on(function.symbol)), where))
+        reading.say(value, ValueLayout(reading.statement(facts.layout.on(function.symbol)), where))
     elif materialized and facts.rank is not None:
-        reading.say(value, Said(reading.statement(Layout(function.symbol, ((),) * facts.rank)), where))
+        reading.say(value, ValueLayout(reading.statement(Layout(function.symbol, ((),) * facts.rank)), where))
 
 
-def _retype_function(reading: Reading, function: Function, materialized: bool) -> None:
+def _retype_function(reading: ModuleReading, function: FunctionOps, materialized: bool) -> None:
     op = function.op
     type: Any = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
     inputs = [reading.type(handle, op) for handle in type.inputs]
@@ -199,14 +199,14 @@ def _retype_function(reading: Reading, function: Function, materialized: bool) -
         if said is None and materialized and facts.rank is not None:
             said = Layout("", ((),) * facts.rank)
         if said is not None:
-            function.results[index] = Said(reading.statement(said.on(function.symbol)), op.location)
+            function.results[index] = ValueLayout(reading.statement(said.on(function.symbol)), op.location)
     plain = ir.FunctionType.get([facts.plain for facts in inputs], [facts.plain for facts in results])
     op.attributes["function_type"] = ir.TypeAttr.get(plain)
     if not function.arguments:
         function.declared = {i: f.layout.on(function.symbol) for i, f in enumerate(inputs) if f.layout is not None}
 
 
-def _write(reading: Reading, function: Function) -> None:
+def _write(reading: ModuleReading, function: FunctionOps) -> None:
     """Put what is said of values where they are defined."""
     known = reading.said
     for name, op in function.ops:
@@ -223,13 +223,13 @@ def _write(reading: Reading, function: Function) -> None:
             op.attributes["sdy.sharding"] = _per_value(reading, op, found)
     arguments = {index: said for index, value in enumerate(function.arguments) if (said := known.get(value))}
     for index, declared in function.declared.items():
-        arguments[index] = Said(reading.statement(declared), function.op.location)
+        arguments[index] = ValueLayout(reading.statement(declared), function.op.location)
     type: Any = ir.FunctionType(ir.TypeAttr(function.op.attributes["function_type"]).value)
     _write_dictionaries(reading, function.op, "arg_attrs", len(type.inputs), arguments)
     _write_dictionaries(reading, function.op, "res_attrs", len(type.results), function.results)
 
 
-def _attribute(reading: Reading, said: Said, per_value: bool) -> Any:
+def _attribute(reading: ModuleReading, said: ValueLayout, per_value: bool) -> Any:
     """What is said as an attribute, of an op of one result where `per_value`; refused where it is said."""
     try:
         return said.statement.per_value if per_value else said.statement.attribute
@@ -237,7 +237,7 @@ def _attribute(reading: Reading, said: Said, per_value: bool) -> Any:
         raise error.at("", reading.where(said.location)) from None
 
 
-def _per_value(reading: Reading, op: Any, found: list[Said | None]) -> Any:
+def _per_value(reading: ModuleReading, op: Any, found: list[ValueLayout | None]) -> Any:
     known = [said for said in found if said is not None]
     for said in known:
         with located("", reading.where(said.location)):
@@ -250,7 +250,7 @@ def _per_value(reading: Reading, op: Any, found: list[Said | None]) -> Any:
     return reading.attribute(print_shardings(shardings))
 
 
-def _write_dictionaries(reading: Reading, op: Any, key: str, count: int, said: dict[int, Said]) -> None:
+def _write_dictionaries(reading: ModuleReading, op: Any, key: str, count: int, said: dict[int, ValueLayout]) -> None:
     if not said:
         return
     rows: list[Any] = list(op.attributes[key]) if key in op.attributes else [ir.DictAttr.get({})] * count
@@ -265,7 +265,7 @@ def _write_dictionaries(reading: Reading, op: Any, key: str, count: int, said: d
     op.attributes[key] = ir.ArrayAttr.get(rows)
 
 
-def _meshes(reading: Reading) -> None:
+def _meshes(reading: ModuleReading) -> None:
     """Clusters become meshes; one of unknown size that no sharding needs stays, and its functions keep its name."""
     kept = {cluster.symbol for cluster in reading.clusters.values() if not cluster.is_static}
     for function in reading.functions:

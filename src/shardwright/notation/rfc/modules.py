@@ -26,7 +26,7 @@ from shardwright.notation.rfc.exporter import export_shardings
 from shardwright.notation.rfc.importer import import_shardings, is_per_device
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.options import OPTION, apply_options
-from shardwright.notation.rfc.reading import Reading, ops_of
+from shardwright.notation.rfc.reading import ModuleReading, ops_of
 from shardwright.notation.rfc.writing import Writing
 
 __all__ = ["OPTION", "apply_options", "export_module", "import_module", "looks_like"]
@@ -62,7 +62,7 @@ def import_module(module: Any, name: str = "-", content: str | bytes = b"") -> N
             devices cannot hold; with op and line.
     """
     with context(), ir.Location.unknown():
-        reading = Reading(module, name, _may_hold(content, "#mesh"))
+        reading = ModuleReading(module, name, _may_hold(content, "#mesh"))
         per_device = is_per_device(reading)
         import_shardings(reading, per_device)
         options = any(function.options for function in reading.functions)

@@ -21,7 +21,16 @@ from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 _ADVANCE = ir.WalkResult.ADVANCE
 
-__all__ = ["Function", "Reading", "Said", "Statement", "entries_of", "located", "ops_of", "sharding_on"]
+__all__ = [
+    "FunctionOps",
+    "ModuleReading",
+    "ValueLayout",
+    "StatedLayout",
+    "entries_of",
+    "located",
+    "ops_of",
+    "sharding_on",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +43,13 @@ class TypeFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class StatedLayout:
     """A layout that is required, or a hint (`open`); its sharding and attributes are made once.
 
-    They raise as `Reading.sharding` does.
+    They raise as `ModuleReading.sharding` does.
     """
 
-    reading: Reading
+    reading: ModuleReading
     layout: Layout
     open: bool
 
@@ -61,10 +70,10 @@ class Statement:
 
 
 @dataclass(slots=True)
-class Said:
+class ValueLayout:
     """What is said of a value, and MLIR's location of what says it."""
 
-    statement: Statement
+    statement: StatedLayout
     location: Any
 
     @property
@@ -74,14 +83,14 @@ class Said:
 
 
 @dataclass(slots=True)
-class Function:
+class FunctionOps:
     """A function with its ops, all regions included, in order."""
 
     op: Any
     name: str
     symbol: str
     ops: list[tuple[str, Any]] = field(default_factory=list)
-    results: dict[int, Said] = field(default_factory=dict)
+    results: dict[int, ValueLayout] = field(default_factory=dict)
     options: bool = False
     declared: dict[int, Layout] = field(default_factory=dict)
 
@@ -104,7 +113,7 @@ def ops_of(function: Any) -> list[tuple[str, Any]]:
     return found[1:]
 
 
-class Reading:
+class ModuleReading:
     """One module being imported: its clusters and functions, what is said of its values, and what is known of types."""
 
     def __init__(self, module: Any, name: str, distributed: bool = True) -> None:
@@ -112,12 +121,12 @@ class Reading:
         self.name = name
         self.distributed = distributed
         self.clusters: dict[str, Cluster] = {}
-        self.functions: list[Function] = []
-        self.said: dict[Any, Said] = {}
+        self.functions: list[FunctionOps] = []
+        self.said: dict[Any, ValueLayout] = {}
         self._types: dict[Any, TypeFacts] = {}
         self._layouts: dict[Any, Layout] = {}
         self._attributes: dict[Any, Any] = {}
-        self._statements: dict[tuple[Layout, bool], Statement] = {}
+        self._statements: dict[tuple[Layout, bool], StatedLayout] = {}
         functions = []
         for view in module.body.operations:
             op = view.operation
@@ -128,8 +137,8 @@ class Reading:
                 functions.append(op)
         self.functions = [self._surveyed(op) for op in functions]
 
-    def _surveyed(self, op: Any) -> Function:
-        function = Function(op, ir.StringAttr(op.attributes["sym_name"]).value, self._function_mesh(op))
+    def _surveyed(self, op: Any) -> FunctionOps:
+        function = FunctionOps(op, ir.StringAttr(op.attributes["sym_name"]).value, self._function_mesh(op))
         function.ops = ops_of(op)
         return function
 
@@ -169,12 +178,12 @@ class Reading:
             found = self._layouts[key] = layout(str(attribute), rank)
         return found
 
-    def statement(self, layout: Layout, open_: bool = False) -> Statement:
+    def statement(self, layout: Layout, open_: bool = False) -> StatedLayout:
         """The one statement of a layout whose mesh is named."""
         key = (layout, open_)
         found = self._statements.get(key)
         if found is None:
-            found = self._statements[key] = Statement(self, layout, open_)
+            found = self._statements[key] = StatedLayout(self, layout, open_)
         return found
 
     def sharding(self, layout: Layout, open_: bool = False) -> TensorSharding:
@@ -205,7 +214,7 @@ class Reading:
             found = self._attributes[text] = parse_attribute(text)
         return found
 
-    def say(self, value: Any, said: Said) -> None:
+    def say(self, value: Any, said: ValueLayout) -> None:
         """Note what is said of a value.
 
         Raises:
@@ -221,7 +230,7 @@ class Reading:
         elif before.statement.open:
             self.said[value] = said
 
-    def _conflict(self, before: Said, said: Said) -> ShardingError:
+    def _conflict(self, before: ValueLayout, said: ValueLayout) -> ShardingError:
         return ShardingError(
             f"a value is annotated as {before.layout.text} and as {said.layout.text}",
             op="mesh.annotate",

@@ -21,7 +21,7 @@ from shardwright.mesh import AxisRef
 from shardwright.notation.scan import AxisScanner
 from shardwright.notation.sdy.names import STRING, quoted, unquoted
 
-__all__ = ["EdgeValue", "Flow", "Step", "parse_edges", "print_edges"]
+__all__ = ["EdgeValue", "AxisFlow", "PropagationStep", "parse_edges", "print_edges"]
 
 _HEAD = "#sdy.propagation_edges"
 
@@ -39,7 +39,7 @@ class EdgeValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class AxisFlow:
     """That an axis came from one value to others; `part` is `(pre-size, size)` of a part of the axis."""
 
     axis: str
@@ -54,23 +54,23 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PropagationStep:
     """What one step of propagation did at an op."""
 
     number: int
-    flows: tuple[Flow, ...]
+    flows: tuple[AxisFlow, ...]
 
     def __str__(self) -> str:
         """`{step-2 = [{"y" = operand-1 -> [result-0]}]}`."""
         return f"{{step-{self.number} = [{', '.join(f'{{{flow}}}' for flow in self.flows)}]}}"
 
 
-def print_edges(steps: Iterable[Step]) -> str:
+def print_edges(steps: Iterable[PropagationStep]) -> str:
     """The steps as one attribute."""
     return f"{_HEAD}<[{', '.join(map(str, steps))}]>"
 
 
-def parse_edges(text: str) -> tuple[Step, ...]:
+def parse_edges(text: str) -> tuple[PropagationStep, ...]:
     """The steps that an attribute lists.
 
     Raises:
@@ -98,16 +98,16 @@ class _Parser(AxisScanner):
             remedy=remedy,
         )
 
-    def step(self) -> Step:
+    def step(self) -> PropagationStep:
         self.take("{")
         number = self.numbered("step")[1]
         for token in ("=", "["):
             self.take(token)
         flows = self.separated("]", self.flow)
         self.take("}")
-        return Step(number, tuple(flows))
+        return PropagationStep(number, tuple(flows))
 
-    def flow(self) -> Flow:
+    def flow(self) -> AxisFlow:
         self.take("{")
         if not self.peek().startswith('"'):
             self.refuse("expected the name of an axis")
@@ -119,7 +119,7 @@ class _Parser(AxisScanner):
             self.take(token)
         targets = self.separated("]", self.value)
         self.take("}")
-        return Flow(axis, part, source, tuple(targets))
+        return AxisFlow(axis, part, source, tuple(targets))
 
     def value(self) -> EdgeValue:
         type, index = self.numbered("operand", "result")

@@ -23,7 +23,7 @@ from shardwright.ir.ops import COLLECTIVES
 from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.fatal import refuse_fatal
 from shardwright.notation.sdy.names import STRING
-from shardwright.notation.sdy.text import Statement, Unclosed, closing, outside_strings, properties, statement
+from shardwright.notation.sdy.text import ShardedOp, Unclosed, closing, outside_strings, properties, statement
 from shardwright.scanner import line_of
 from shardwright.sharding import REDUCTION_KINDS
 
@@ -246,17 +246,17 @@ def _attribute(kind: str, text: str) -> str:
     return f"shardwright.shardings = [{', '.join(texts)}]"
 
 
-def _custom(op: str, found: Statement) -> str:
+def _custom(op: str, found: ShardedOp) -> str:
     return _op(op, found, " ".join(found.parameters.split())) + f" {found.tail}"
 
 
-def _generic(op: str, found: Statement) -> str:
+def _generic(op: str, found: ShardedOp) -> str:
     spelt = _AXES.search(found.parameters)
     parameters = found.parameters[spelt.end() : closing(found.parameters, spelt.end())] if spelt else ""
     return _op(op, found, " ".join(parameters.split()))
 
 
-def _op(op: str, found: Statement, parameters: str) -> str:
+def _op(op: str, found: ShardedOp, parameters: str) -> str:
     short = op.removeprefix("sdy.")
     extra = [found.extra] if found.extra else []
     if short == "data_flow_edge":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shardwright.notation.sdy.names import STRING
 
-__all__ = ["Statement", "Unclosed", "closing", "outside_strings", "properties", "statement"]
+__all__ = ["ShardedOp", "Unclosed", "closing", "outside_strings", "properties", "statement"]
 
 _BRACKET = re.compile(rf"{STRING}|//[^\n]*|->|[()\[\]{{}}<>]")
 _KIND = re.compile(r"\s*(?:([a-z_]\w*)\s*(?=[{\[]))?")
@@ -24,7 +24,7 @@ class Unclosed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ShardedOp:
     """An op of one operand and its sharding.
 
     Attributes:
@@ -66,7 +66,7 @@ def outside_strings(pattern: str, replace: Callable[[re.Match[str]], str], text:
     return whole.sub(lambda match: match[0] if match["found"] is None else replace(match), text)
 
 
-def statement(text: str, start: int) -> Statement | None:
+def statement(text: str, start: int) -> ShardedOp | None:
     """The op whose name ends at `start`, in custom syntax; `None` for what MLIR's parser will refuse."""
     at = _end(_KIND.match(text, start), start)
     if text[at : at + 1] in ("{", "["):
@@ -83,10 +83,10 @@ def statement(text: str, start: int) -> Statement | None:
         return None
     last = closing(text, type.end()) if text[type.end() : type.end() + 1] == "<" else type.end()
     spelt = text[type.start(1) : last]
-    return Statement(operand[1], sharding, parameters, extra, f": ({spelt}) -> {spelt}", last)
+    return ShardedOp(operand[1], sharding, parameters, extra, f": ({spelt}) -> {spelt}", last)
 
 
-def properties(text: str, start: int) -> Statement | None:
+def properties(text: str, start: int) -> ShardedOp | None:
     """The op whose name ends at `start`, in generic form, up to its types; `None` for one without a sharding."""
     operands = _OPERANDS.match(text, start)
     if operands is None:
@@ -100,7 +100,7 @@ def properties(text: str, start: int) -> Statement | None:
     last = closing(inner, bracket)
     rest = (inner[: sharding.start()] + inner[last:]).strip(" ,\n")
     extra, end = _dictionary(text, end)
-    return Statement(operands[1].strip("()"), inner[bracket:last], rest, extra, "", end)
+    return ShardedOp(operands[1].strip("()"), inner[bracket:last], rest, extra, "", end)
 
 
 def _dictionary(text: str, at: int) -> tuple[str, int]:

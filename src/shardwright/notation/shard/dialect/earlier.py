@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardwright.notation.forms.cursor import Cursor
-from shardwright.notation.forms.form import Attribute, Kind, Operand, OpForm, OpText
+from shardwright.notation.forms.form import Attribute, AttributeKind, Operand, OpForm, OpText
 from shardwright.notation.forms.kinds import (
     AXES,
     I16_ARRAY,
@@ -105,7 +105,7 @@ def _generic_inline(value: dict[str, Any]) -> str:
     return f"#mesh.shard{_print_inline(value)}"
 
 
-_INLINE = Kind("a sharding", _read_inline, _print_inline, _generic_inline, _decode_inline, starts="<")
+_INLINE = AttributeKind("a sharding", _read_inline, _print_inline, _generic_inline, _decode_inline, starts="<")
 
 
 def _expand(op: OpText, fresh: str) -> tuple[OpText, ...]:
