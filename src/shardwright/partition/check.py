@@ -13,8 +13,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
-from shardwright.partition.assign import factor_axes, tensor_sharding
 from shardwright.partition.emit import step_of
+from shardwright.partition.factors import factor_axes, tensor_sharding
 from shardwright.partition.splits import linear_operands, splits_of
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding

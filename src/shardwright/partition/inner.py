@@ -13,7 +13,7 @@ from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import Assignment
+from shardwright.partition.assign import Choice
 from shardwright.partition.emit import collective
 from shardwright.partition.localize import (
     Local,
@@ -33,7 +33,7 @@ def emit_reduced(
     builder: Builder,
     signature: Signature,
     operands: list[int],
-    choice: Assignment,
+    choice: Choice,
     targets: tuple[TensorSharding, ...],
 ) -> tuple[tuple[int, ...], tuple[TensorSharding, ...]]:
     """Append an op split as `choice` says, its partial results reduced on the spot.

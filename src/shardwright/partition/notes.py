@@ -16,7 +16,7 @@ from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import axes_size
-from shardwright.partition.assign import Assignment, Source, usable
+from shardwright.partition.assign import Choice, Source
 from shardwright.partition.boundary import alone
 from shardwright.partition.splits import splits_of
 from shardwright.reshard.plan import plan
@@ -132,7 +132,7 @@ def _note(what: str, op: str, where: str, asked: TensorSharding, kept: TensorSha
 
 
 def whole_notes(
-    graph: Graph, op: Op, choice: Assignment, sources: Sequence[Source], targets: Sequence[TensorSharding]
+    graph: Graph, op: Op, choice: Choice, sources: Sequence[Source], targets: Sequence[TensorSharding]
 ) -> Iterator[Note]:
     """The operands that are gathered because an op cannot be computed in parts along a dimension, or else the results
     that are computed whole along one and were to be split. An op of which nothing is known is told of in any case.
@@ -140,12 +140,10 @@ def whole_notes(
     label, where, why = op.signature.label, str(graph.locations[op.location]), _reason(op.signature)
     noted = False
     for number in choice.gathered:
-        versions, needed, type = sources[number], choice.operands[number], op.signature.operands[number]
-        size = type.bytes // max(1, type.elements)
-        dims = _changed(versions[0], needed)
+        dims = _changed(sources[number][0], choice.operands[number])
         if not dims:
             continue
-        sent = min(plan(type.dims, size, one, needed).cost.bytes_sent for one in usable(versions, needed))
+        sent = min(cost.bytes_sent for cost in choice.reads[number] if cost)
         noted = True
         yield Note(label, where, f"operand {number} is gathered along dimension {dims}: {why}", round(sent))
     for number in () if noted else choice.whole:

@@ -1,0 +1,107 @@
+"""The axes of an op's factors: from the shardings of its tensors, and back to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from shardwright.memo import memoize
+from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, can_coexist, merge_axes
+from shardwright.partition.splits import Splits
+from shardwright.rules.rule import ShardingRule, TensorMapping
+from shardwright.sharding import DimSharding, Partial, TensorSharding
+
+__all__ = ["FactorAxes", "can_split", "factor_axes", "feasible", "merge", "project", "tensor_sharding"]
+
+FactorAxes = tuple[Axes, ...]
+"""The axes that split each factor of a rule, major to minor."""
+
+
+def factor_axes(rule: ShardingRule, shardings: Sequence[TensorSharding]) -> FactorAxes:
+    """The axes of each factor, from the shardings of all operands and results of an op in order."""
+    proposals = [
+        project(mapping, rule.sizes, sharding.axes)
+        for mapping, sharding in zip((*rule.operands, *rule.results), shardings, strict=True)
+    ]
+    return merge(len(rule.sizes), proposals, frozenset(range(len(rule.sizes))))
+
+
+@memoize
+def project(mapping: TensorMapping, sizes: tuple[int, ...], axes: tuple[Axes, ...]) -> FactorAxes:
+    """The axes that a tensor's sharding gives each factor: those of a dimension dealt over its factors."""
+    found: list[Axes] = [()] * len(sizes)
+    for factors, dim_axes in zip(mapping, axes, strict=True):
+        queue = list(dim_axes)
+        for factor in factors:
+            taken, full = _deal(queue, sizes[factor])
+            if taken:
+                found[factor] = taken
+            if not full:
+                break
+    return tuple(found)
+
+
+def _deal(queue: list[AxisRef], size: int) -> tuple[Axes, bool]:
+    """Take axes off `queue` while they divide `size`; also whether they cover it."""
+    taken: list[AxisRef] = []
+    while queue and size > 1:
+        axis = queue[0]
+        shared = math.gcd(axis.size, size)
+        if shared == 1:
+            return tuple(taken), False
+        taken.append(AxisRef(axis.name, axis.pre, shared))
+        size //= shared
+        if shared == axis.size:
+            queue.pop(0)
+        else:
+            queue[0] = AxisRef(axis.name, axis.pre * shared, axis.size // shared)
+    return tuple(taken), size == 1
+
+
+def merge(count: int, proposals: Iterable[FactorAxes], allowed: frozenset[int]) -> FactorAxes:
+    """Give each factor the axes proposed first; later proposals may extend them by axes nobody uses."""
+    merged: list[Axes] = [()] * count
+    used: list[AxisRef] = []
+    for proposal in proposals:
+        for factor, axes in enumerate(proposal):
+            held = merged[factor]
+            if factor not in allowed or not axes or axes[: len(held)] != held:
+                continue
+            for axis in axes[len(held) :]:
+                if not can_split(axis, used):
+                    break
+                merged[factor] += (axis,)
+                used.append(axis)
+    return tuple(merged)
+
+
+def can_split(axis: AxisRef, used: Iterable[AxisRef]) -> bool:
+    """Whether `axis` can be used beside others."""
+    return all(not axis.overlaps(other) and can_coexist(axis, other) for other in used)
+
+
+def feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
+    """Drop axes that some tensor could not hold: those of a minor factor below a major one that is not full.
+
+    What is dropped for one tensor may leave a factor of another not full, so this goes on until nothing changes.
+    """
+    rule = splits.rule
+    kept = list(factors)
+    for mapping in (*rule.operands, *rule.results):
+        for dim in mapping:
+            full = True
+            for factor in dim:
+                if not full:
+                    kept[factor] = ()
+                full = full and axes_size(kept[factor]) == rule.sizes[factor]
+    less = tuple(kept)
+    return less if less == factors else feasible(splits, less)
+
+
+@memoize
+def tensor_sharding(
+    mesh: Mesh, mapping: TensorMapping, factors: FactorAxes, partial: tuple[Partial, ...] = ()
+) -> TensorSharding:
+    """The sharding of a tensor whose factors have these axes."""
+    dims = tuple(DimSharding(merge_axes(tuple(axis for factor in dim for axis in factors[factor]))) for dim in mapping)
+    return TensorSharding(mesh, dims, partial=partial)

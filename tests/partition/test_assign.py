@@ -1,0 +1,108 @@
+"""Which ways there are to split an op, what each is priced at, and that the cheapest is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardwright.cost.hardware import BYTES, TPU_V5P, Hardware
+from shardwright.cost.price import Cost
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.memo import Session
+from shardwright.mesh import Mesh
+from shardwright.partition.assign import Source, assign, choices
+from shardwright.reshard.plan import plan
+from shardwright.sharding import TensorSharding, replicated
+
+MESH = Mesh(x=2, y=4)
+MATRIX = TensorType((64, 64), "f32")
+BYTES_OF_MATRIX = 64 * 64 * 4
+NONE: frozenset[int] = frozenset()
+DOT = Signature(
+    "stablehlo.dot_general",
+    (("dot_dimension_numbers", "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>"),),
+    (MATRIX, MATRIX),
+    (MATRIX,),
+)
+ADD = Signature("stablehlo.add", (), (MATRIX, MATRIX), (MATRIX,))
+OPAQUE = Signature("stablehlo.custom_call", (("call_target_name", '"mine"'),), (MATRIX,), (MATRIX,))
+
+
+def lies(*axes: str, partial: str = "") -> TensorSharding:
+    return TensorSharding.of(MESH, [list(dim) for dim in axes], partial=partial)
+
+
+WHOLE = lies("", "")
+
+
+@pytest.mark.parametrize(
+    ("sources", "target", "passing"),
+    [
+        (((lies("x", ""),), (lies("", "y"),)), lies("x", "y"), NONE),
+        (((lies("", "y"),), (lies("y", ""),)), WHOLE, NONE),
+        (((lies("y", ""),), (lies("x", ""), lies("", "y"))), lies("", "x"), NONE),
+        (((lies("", "", partial="y"),), (lies("", "x"),)), WHOLE, frozenset({0})),
+        (((), (lies("x", "y"),)), lies("y", "x"), NONE),
+    ],
+)
+@pytest.mark.parametrize("hardware", [BYTES, TPU_V5P], ids=lambda hardware: hardware.name)
+def test_the_cheapest_of_the_choices_is_taken(
+    sources: tuple[Source, ...], target: TensorSharding, passing: frozenset[int], hardware: Hardware
+) -> None:
+    with Session(hardware=hardware):
+        ways = choices(DOT, sources, (target,), passing)
+        taken = assign(DOT, sources, (target,), passing)
+    assert taken in ways
+    assert len(set(ways)) == len(ways)
+    assert taken.price(hardware) == min(way.price(hardware) for way in ways)
+
+
+def test_each_edge_has_a_price_of_its_own() -> None:
+    versions, target = (lies("x", ""), lies("", "x")), lies("y", "")
+    for way in choices(DOT, (versions, (WHOLE,)), (target,), NONE):
+        for number, have in enumerate((versions, (WHOLE,))):
+            need = way.operands[number]
+            assert way.reads[number] == tuple(plan(MATRIX.dims, 4, version, need).cost for version in have)
+        assert way.writes == (plan(MATRIX.dims, 4, way.results[0], target).cost,)
+
+
+def test_the_work_of_the_op_itself_is_what_is_left_on_a_device() -> None:
+    ways = choices(DOT, ((lies("x", ""),), (lies("", "y"),)), (WHOLE,), NONE)
+    work = {way.results[0]: way.own for way in ways}
+    assert work[lies("x", "y")] == Cost(multiply_adds=64**3 / 8)
+    assert work[WHOLE] == Cost(multiply_adds=64**3)
+
+
+def test_a_partial_sum_may_stay_and_comes_from_no_whole_version() -> None:
+    awaiting = lies("", "", partial="y")
+    ways = choices(ADD, ((awaiting, WHOLE), (awaiting,)), (WHOLE,), frozenset({0, 1}))
+    staying = [way for way in ways if way.operands[0].partial]
+    assert staying
+    assert all(way.reads[0][1] is None and way.operands[1] == way.operands[0] for way in staying)
+    assert assign(ADD, ((awaiting,), (awaiting,)), (WHOLE,), frozenset({0, 1})).results == (awaiting,)
+
+
+def test_what_any_device_can_make_has_no_edges() -> None:
+    assert all(way.reads[0] == () for way in choices(ADD, ((), (lies("x", ""),)), (WHOLE,), NONE))
+
+
+def test_an_op_of_which_nothing_is_known_has_one_choice() -> None:
+    (way,) = choices(OPAQUE, ((lies("x", ""),),), (lies("y", ""),), NONE)
+    assert way == assign(OPAQUE, ((lies("x", ""),),), (lies("y", ""),), NONE)
+    assert (way.operands, way.results, way.gathered, way.whole) == ((WHOLE,), (WHOLE,), (0,), (0,))
+    assert way.reads == ((Cost(BYTES_OF_MATRIX / 2, 1),),)
+
+
+def test_hardware_decides_and_two_do_not_mix() -> None:
+    """Gathering both factors sends less than reducing the product; where starts are dear, one reduction is taken."""
+    narrow, wide = TensorType((64, 8), "f32"), TensorType((8, 64), "f32")
+    dot = Signature(DOT.name, DOT.attributes, (narrow, wide), (MATRIX,))
+    sources = (lies("", "x"),), (lies("x", ""),)
+    slow_to_start = Hardware("slow", bytes_per_second=1e9, start_seconds=1.0, multiply_adds_per_second=1e12)
+    with Session():
+        question = dot, sources, (WHOLE,), NONE
+        assert assign(*question).results[0].partial
+    with Session(hardware=BYTES):
+        assert assign(*question).results == (replicated(MESH, 2),)
+    with Session(hardware=slow_to_start):
+        assert assign(*question).results[0].partial
