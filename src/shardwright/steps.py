@@ -33,6 +33,7 @@ __all__ = [
     "ReduceScatter",
     "Step",
     "ToUnreduced",
+    "check_kind",
     "local_bytes",
     "same_grid",
     "same_placement",
@@ -119,6 +120,11 @@ class AllReduce:
     axes: Axes
     kind: str = "sum"
 
+    @property
+    def reduced(self) -> Axes:
+        """The axes along which contributions are combined."""
+        return self.axes
+
     def apply(self, before: TensorSharding) -> TensorSharding:
         """The layout after; ShardingError where the tensor is not partial so, or the order is not the mesh's."""
         if before.mesh.in_order(self.axes) != self.axes:
@@ -134,9 +140,14 @@ class ReduceScatter:
     axes: tuple[Axes, ...]
     kind: str = "sum"
 
+    @property
+    def reduced(self) -> Axes:
+        """The axes along which contributions are combined."""
+        return tuple(axis for of_dim in self.axes for axis in of_dim)
+
     def apply(self, before: TensorSharding) -> TensorSharding:
         """The layout after; ShardingError where the tensor is not partial along `axes`."""
-        partial = _reduced(self, before, _flat(self.axes), self.kind)
+        partial = _reduced(self, before, self.reduced, self.kind)
         after = [held + new for held, new in zip(before.axes, _per_dim(self, before), strict=True)]
         return _layout(self, before, after, partial)
 
@@ -160,6 +171,21 @@ class ToUnreduced:
 
 Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
 """Any step."""
+
+
+def check_kind(step: AllReduce | ReduceScatter, before: TensorSharding) -> None:
+    """Check that a tensor is not partial by another kind along the axes that a step reduces.
+
+    Raises:
+        ShardingError: it is.
+    """
+    for partial in before.partial:
+        if partial.kind != step.kind and overlaps_any(partial.axis, step.reduced):
+            raise ShardingError(
+                f"a reduction by {step.kind} of a tensor that is unreduced by {partial.kind}",
+                cause=f"the operand is {before!r}",
+                remedy=f"reduce by {partial.kind}",
+            )
 
 
 def local_bytes(shape: Sequence[int], element_bytes: int, sharding: TensorSharding) -> int:
@@ -197,10 +223,6 @@ def _wide_axes(sharding: TensorSharding) -> tuple[object, ...]:
 
 def _wide(partial: Iterable[Partial]) -> tuple[Partial, ...]:
     return tuple(p for p in partial if p.axis.size > 1)
-
-
-def _flat(axes: Iterable[Axes]) -> Axes:
-    return tuple(axis for of_dim in axes for axis in of_dim)
 
 
 def _per_dim(step: AllSlice | AllGather | ReduceScatter, before: TensorSharding) -> tuple[Axes, ...]:

@@ -13,7 +13,6 @@ from shardwright.ir.context import load_module, module_text
 from shardwright.ir.fragments_write import write_text
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
-from shardwright.notation.sdy.sharding import print_mesh
 from shardwright.partition import localize, materialize
 from shardwright.propagation import propagate
 from tests.oracles.shardy import ShardyFailure, run_batch
@@ -176,7 +175,7 @@ def test_strings_targets_and_meshes_are_no_functions() -> None:
 def test_large_graphs_are_written_with_them_as_mlir_prints_them() -> None:
     lines = [f"%{n + 1} = stablehlo.sine %{n} : {T}" for n in range(300)]
     graph = read(MESH + function("f") + main(custom("f"), *lines, returned="%300"))
-    text = write_text(graph, print_mesh, modules.PRINTERS)
+    text = write_text(graph, modules.PRINTERS)
     assert text is not None
     assert text == module_text(modules.write(graph))
     assert "func.func private @f" in text

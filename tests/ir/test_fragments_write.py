@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -13,7 +14,6 @@ from shardwright.ir.fragments_write import write_text
 from shardwright.ir.graph import Graph
 from shardwright.ir.names import ARGUMENT, Scope, wished
 from shardwright.notation import modules
-from shardwright.notation.sdy.sharding import print_mesh
 from shardwright.partition import localize, materialize
 from shardwright.propagation import propagate
 from tests.ir.test_fragments import LAYERS
@@ -31,7 +31,7 @@ def graph_of(text: str) -> Graph:
 
 def written(graph: Graph, locations: bool = False, shardings: bool = True) -> bool:
     """Whether the graph could be written by its forms. If so it is as MLIR prints it."""
-    text = write_text(graph, print_mesh, modules.PRINTERS if shardings else None, locations)
+    text = write_text(graph, modules.PRINTERS, shardings=shardings, locations=locations)
     assert text is None or text == module_text(modules.write(graph, shardings=shardings), locations)
     return text is not None
 
@@ -86,7 +86,7 @@ def test_a_sharding_that_cannot_be_written_is_said() -> None:
         raise ShardingError("no such mesh")
 
     with pytest.raises(ShardingError, match="no such mesh"):
-        write_text(graph, refuse, modules.PRINTERS)
+        write_text(graph, replace(modules.PRINTERS, mesh=refuse))
 
 
 def test_names_are_given_as_mlir_gives_them() -> None:

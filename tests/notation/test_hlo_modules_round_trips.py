@@ -17,7 +17,6 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.notation import modules
 from shardwright.notation.hlo.modules import export_module, import_module
-from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.sharding import TensorSharding
 from tests.notation.test_hlo_modules import exported, imported
 from tests.notation.test_hlo_properties import modelled
@@ -59,15 +58,11 @@ def assert_alike(left: Graph, right: Graph) -> int:
         for one, other in zip(first.results, second.results, strict=True):
             compare(one, other)
         if first.signature.name == "sdy.manual_computation":
-            for key, values in (("in_shardings", first.operands), ("out_shardings", first.results)):
-                said = [
-                    parse_shardings(op.signature.text(key) or "", graph.meshes)
-                    for op, graph in ((first, left), (second, right))
-                ]
-                for mine, theirs, value in zip(*said, values, strict=True):
-                    shape = left.types[value].dims
-                    assert held(mine, shape) == held(theirs, shape)
-                    assert [dim.open for dim in mine.dims] == [dim.open for dim in theirs.dims]
+            stated = first.signature.boundary.shardings, second.signature.boundary.shardings
+            for at, its, value in zip(*stated, (*first.operands, *first.results), strict=True):
+                shape = left.types[value].dims
+                assert held(at, shape) == held(its, shape)
+                assert [dim.open for dim in at.dims] == [dim.open for dim in its.dims]
     for mine, theirs, value in zip(
         left.main.result_shardings, right.main.result_shardings, left.main.block.terminator.operands, strict=True
     ):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph, Op
+from shardwright.mesh import AxisRef
 from shardwright.notation.modules import read, write
 from shardwright.partition import localize
 from shardwright.partition.check import check
 from shardwright.partition.materialize import Explicit, materialize
 from shardwright.propagation import propagate
 from shardwright.sharding import TensorSharding
+from shardwright.steps import AllReduce
 
 MESH = 'sdy.mesh @mesh = <["y"=4]>\n'
 
@@ -84,7 +87,7 @@ def test_partial_sums_are_joined_before_they_are_reduced(name: str, joined: str)
     (reduced,) = (op for op in made.graph.walk() if op.name == "sdy.all_reduce")
     names = [op.name for op in made.graph.main.block.ops]
     assert names.index(f"stablehlo.{name}") < names.index("sdy.all_reduce") < names.index("stablehlo.tanh")
-    assert reduced.signature.text("reduction_axes") == '#sdy<axis_ref_list{"y"}>'
+    assert reduced.signature.step == AllReduce((made.graph.mesh.axis("y"),))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +295,7 @@ def test_check_catches_a_collective_that_was_dropped() -> None:
 def test_check_catches_a_collective_over_the_wrong_axis() -> None:
     graph = explicit(product(value("{}", "{}"))).graph
     op = _collective(graph)
-    op.signature = op.signature.replace(reduction_axes='#sdy<axis_ref_list{"y":(1)2}>')
+    op.signature = replace(op.signature, step=AllReduce((AxisRef("y", 1, 2),)))
     with pytest.raises(ShardingError, match="not local"):
         check(graph)
 

@@ -9,7 +9,6 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.notation.modules import read
-from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.propagation.boundary import divisible
 from shardwright.sharding import TensorSharding
 
@@ -62,19 +61,17 @@ def _compare_blocks(ours: Graph, one: Block, theirs: Graph, other: Block, found:
             said = _exported(right_op, theirs.shardings[right], theirs.types[right])
             if not _equal(ours.shardings[left], said):
                 found.append(f"{left_op}: {ours.shardings[left]}, C++ {said}")
-        for attribute, values in (("in_shardings", right_op.operands), ("out_shardings", right_op.results)):
-            mine, its = _boundary(left_op, attribute, ours), _boundary(right_op, attribute, theirs)
+        stated, its_stated = left_op.signature.boundary, right_op.signature.boundary
+        for mine, given, values in (
+            (stated.in_shardings, its_stated.in_shardings, right_op.operands),
+            (stated.out_shardings, its_stated.out_shardings, right_op.results),
+        ):
             types = [theirs.types[value] for value in values]
-            its = [_exported(right_op, said, type) for said, type in zip(its, types, strict=False)]
-            if not all(_equal(said, other) for said, other in zip_longest(mine, its)):
-                found.append(f"{left_op}: {attribute} {mine}, C++ {its}")
+            its = [_exported(right_op, one, type) for one, type in zip(given or (), types, strict=False)]
+            if not all(_equal(one, other) for one, other in zip_longest(mine or (), its)):
+                found.append(f"{left_op}: {mine} at its boundary, C++ {its}")
         for left_block, right_block in zip(left_op.regions, right_op.regions, strict=True):
             _compare_blocks(ours, left_block, theirs, right_block, found)
-
-
-def _boundary(op: Op, attribute: str, graph: Graph) -> list[TensorSharding | None]:
-    text = op.signature.text(attribute)
-    return [] if text is None else list(parse_shardings(text, graph.meshes))
 
 
 def _exported(op: Op, sharding: TensorSharding | None, type: TensorType) -> TensorSharding | None:

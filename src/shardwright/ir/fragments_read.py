@@ -21,9 +21,10 @@ from shardwright.ir.inlining import MOST_COPIED
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.nesting import DEEPEST_CALLS
 from shardwright.ir.ops import CALLS
-from shardwright.ir.read import Reader, Readers
+from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
 from shardwright.ir.stages import stage_of
+from shardwright.ir.statements import Readers
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
 from shardwright.sharding import TensorSharding

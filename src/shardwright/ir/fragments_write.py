@@ -12,7 +12,7 @@ and each op of the whole graph is written as that line with names of its own, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from shardwright.ir.chunks import Unsure, cut_at_names, op_end
@@ -24,7 +24,6 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.ir.write import Printers, write_module
 from shardwright.memo import uncollected
-from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
 __all__ = ["write_text"]
@@ -36,9 +35,7 @@ _FEW_FORMS, _MANY_FORMS = 64, 1024
 
 
 @uncollected
-def write_text(
-    graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None, locations: bool = False
-) -> str | None:
+def write_text(graph: Graph, printers: Printers, *, shardings: bool = True, locations: bool = False) -> str | None:
     """What MLIR prints of the module that `write_module` makes; `None` where only MLIR itself knows.
 
     Raises:
@@ -48,7 +45,7 @@ def write_text(
         reducer = _Reducer(graph, locations)
         block = reducer.block(graph.main.block)
         reduced = reducer.graph_of(block)
-        text = module_text(write_module(reduced, print_mesh, printers), locations)
+        text = module_text(write_module(reduced, printers, shardings=shardings), locations)
         lines = text.split("\n")
         start = next((at for at, line in enumerate(lines, 1) if line.startswith("  func.func ")), len(lines))
         end = _read_block(block, lines, start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, ToUnreduced
+
 __all__ = [
     "BODY_OPS",
     "CALLS",
@@ -14,6 +16,7 @@ __all__ = [
     "REDUCTIONS",
     "RETURNS",
     "SHARDING_ATTRIBUTES",
+    "STEPS",
 ]
 
 BODY_OPS = frozenset(
@@ -78,16 +81,17 @@ value, and the others nothing.
 """
 
 COLLECTIVES = {
-    "sdy.all_gather": "gathering_axes",
-    "sdy.all_reduce": "reduction_axes",
-    "sdy.all_slice": "slicing_axes",
-    "sdy.all_to_all": "params",
-    "sdy.collective_permute": "",
-    "sdy.reduce_scatter": "reduce_scatter_axes",
+    "sdy.all_gather": AllGather,
+    "sdy.all_reduce": AllReduce,
+    "sdy.all_slice": AllSlice,
+    "sdy.all_to_all": AllToAll,
+    "sdy.collective_permute": CollectivePermute,
+    "sdy.reduce_scatter": ReduceScatter,
 }
-"""The ops between others that move data in an explicit program, each with the attribute that says along which axes; a
-collective_permute has none.
-"""
+"""The ops between others that move data in an explicit program, each with the step that it takes."""
+
+STEPS = {**COLLECTIVES, "sdy.replicated_to_unreduced": ToUnreduced}
+"""All ops of the sdy dialect that take one step from layout to layout."""
 
 DEVICE_OPS = frozenset(
     f"stablehlo.{name}"

@@ -9,11 +9,8 @@ How a sharding is written is a notation's business, so the parsers of sharding t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from shardwright.boundary import NOTHING_STATED, Boundary
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import Callees, called_by, collect, named_by, undefined
 from shardwright.ir.calls import (
@@ -28,42 +25,23 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import ir
 from shardwright.ir.devices import check_meshes
 from shardwright.ir.graph import Block, Function, Graph, Op
-from shardwright.ir.handles import attributes_of, body_of, entries_of, result_name, unique_names, visibility_of
+from shardwright.ir.handles import attributes_of, entries_of, result_name, unique_names, visibility_of
 from shardwright.ir.inlining import MOST_COPIED, CallSites, Inlined, bodiless, too_many, uncallable
 from shardwright.ir.locations import LocationTable, argument_name, position_of
 from shardwright.ir.nesting import DEEPEST_CALLS, DEEPEST_REGIONS, too_deep
-from shardwright.ir.opaque import attribute, attribute_text
-from shardwright.ir.ops import BODY_OPS, CALLS, COMPUTATIONS, SHARDING_ATTRIBUTES
-from shardwright.ir.signature import Body, Signature
+from shardwright.ir.opaque import attribute
+from shardwright.ir.ops import BODY_OPS, CALLS, SHARDING_ATTRIBUTES, STEPS
+from shardwright.ir.signature import Signature
 from shardwright.ir.stages import stage_of
+from shardwright.ir.statements import Readers, Statements
 from shardwright.ir.types import TensorType, static_type
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Reader", "Readers", "read_module"]
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """How the texts of a module are read. All raise `ShardingError` for malformed text.
-
-    Attributes:
-        mesh: A mesh from its attribute's text and its symbol.
-        shardings: The shardings of an attribute of the `sdy` dialect, with the meshes of the module by symbol.
-        manual_axes: The names in the attribute of a manual computation.
-        carrier: One sharding as a carrier has it, of a tensor of the shape given, with the meshes of the module.
-    """
-
-    mesh: Callable[[str, str], Mesh]
-    shardings: Callable[[str, Mapping[str, Mesh]], tuple[TensorSharding, ...]]
-    manual_axes: Callable[[str], tuple[str, ...]]
-    carrier: Callable[[str, tuple[int, ...], Mapping[str, Mesh]], TensorSharding]
-
+__all__ = ["Reader", "read_module"]
 
 _SHARDING = "sdy.sharding"
-_BOUNDARY = ("in_shardings", "out_shardings", "manual_axes")
-_NOT_SIGNATURE = frozenset({_SHARDING, CARRIED_SHARDINGS, "mhlo.sharding"})
 
 
 @uncollected
@@ -82,10 +60,11 @@ class Reader:
 
     def __init__(self, module: ir.Module, readers: Readers, source: str) -> None:
         self.module = module
+        self.meshes: dict[str, Mesh] = {}
         self.readers = readers
+        self.statements = Statements(readers, self.meshes)
         self.types: list[TensorType] = []
         self.shardings: list[TensorSharding | None] = []
-        self.meshes: dict[str, Mesh] = {}
         self.mesh_ops: dict[str, Any] = {}
         self.locations = LocationTable(source)
         self.functions: dict[str, Any] = {}
@@ -249,8 +228,10 @@ class Reader:
             attributes = attributes_of(op)
             location, values = op.location, list(op.results)
             made = [known.get(value.type) or self._type_of(value, location) for value in values]
+            before = self.shardings[operands[0]] if name in STEPS else None
             # Types by identity, which one reading keeps apart: they are hashed for every op.
-            key = (name, tuple(attributes.items()), tuple([id(types[v]) for v in operands]), tuple(map(id, made)))
+            types_of = tuple([id(types[v]) for v in operands]), tuple(map(id, made))
+            key = (name, tuple(attributes.items()), *types_of, before)
             regions = len(op.regions)
             signature = signatures.get(key) if not regions else None
             if signature is None:
@@ -311,32 +292,10 @@ class Reader:
     def _signature(
         self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...], results: tuple[TensorType, ...]
     ) -> Signature:
-        skipped = _BOUNDARY if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
-        unsigned = _NOT_SIGNATURE if len(op.results) else _NOT_SIGNATURE - {_SHARDING}  # there is no value to have it
-        attributes = tuple(
-            sorted(
-                (key, attribute_text(value))
-                for key, value in found.items()
-                if key not in unsigned and key not in skipped
-            )
-        )
-        bodies = self._bodies(op) if name in BODY_OPS else ()
-        boundary = self._boundary(op, found) if name in COMPUTATIONS else NOTHING_STATED
-        types = tuple([self.types[value] for value in operands])
-        return Signature(name, attributes, types, results, bodies, boundary)
-
-    def _boundary(self, op: Any, attributes: dict[str, Any]) -> Boundary:
-        """What a manual or named computation states of its operands and results."""
-        ins, outs, manual = (attributes.get(key) for key in _BOUNDARY)
-        return Boundary(
-            None if ins is None else self._parse(str(ins), op.location),
-            None if outs is None else self._parse(str(outs), op.location),
-            () if manual is None else self.readers.manual_axes(str(manual)),
-        )
-
-    def _bodies(self, op: Any) -> tuple[Body, ...]:
+        types = tuple([self.types[value] for value in operands]), results
+        before = self.shardings[operands[0]] if name in STEPS else None
         try:
-            return tuple(body_of(region, op) for region in op.regions)
+            return self.statements.signature(op, name, found, types, before)
         except ShardingError as error:
             raise self._at(error, op.location) from None
 

@@ -10,6 +10,7 @@ from shardwright.ir.attributes import decode
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.memo import Hashed
+from shardwright.steps import Step
 
 __all__ = ["Body", "BodyOp", "Signature"]
 
@@ -52,11 +53,20 @@ _KINDS = {name: kind for kind, name in REDUCTIONS.items()}
 
 @dataclass(frozen=True, eq=False)
 class Signature(Hashed):
-    """Name, attributes (as MLIR text), operand and result types, scalar bodies and boundary of an op.
+    """All that decides what an op computes from its operands; compared by value.
 
-    Compared by value. The shardings of values and locations are not part of it; neither are regions that
-    hold tensor programs of their own (`while`, `case`), which are blocks of the graph. The boundary is what
-    an op that holds a program in the `sdy` dialect states of its values; of other ops it is empty.
+    The shardings of values and locations are not part of it; neither are regions that hold tensor programs of their
+    own (`while`, `case`), which are blocks of the graph.
+
+    Attributes:
+        name: The op's name.
+        attributes: Its attributes as MLIR text, sorted by name.
+        operands: The types of its operands.
+        results: The types of its results.
+        bodies: Its regions that compute on scalars.
+        boundary: What a manual or named computation states of its values; of other ops nothing.
+        step: What a collective of the `sdy` dialect does. In a program that is not explicit yet it asks for the layout
+            of its result, whatever it does. A `collective_permute` has none: where it goes, its result's sharding says.
     """
 
     name: str
@@ -65,6 +75,7 @@ class Signature(Hashed):
     results: tuple[TensorType, ...]
     bodies: tuple[Body, ...] = ()
     boundary: Boundary = NOTHING_STATED
+    step: Step | None = None
 
     def text(self, attribute: str) -> str | None:
         """The MLIR text of an attribute, or `None`."""
@@ -97,6 +108,7 @@ class Signature(Hashed):
             self.results if results is None else results,
             self.bodies,
             self.boundary,
+            self.step,
         )
 
     @property

@@ -21,39 +21,42 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
+from shardwright.steps import Step
 
 __all__ = ["Printers", "boundary_texts", "write_module"]
 
 
 @dataclass(frozen=True, slots=True)
 class Printers:
-    """How shardings are written.
+    """How the texts of a module are written.
 
     Attributes:
+        mesh: A mesh as its attribute.
         sharding: One as an attribute of the `sdy` dialect.
         shardings: Those of an op's operands or results as one attribute.
         manual_axes: Names of axes as the attribute of a manual computation.
+        step: The attributes that say a step, for an operand of this sharding, where it has one, on the mesh.
         needs_carrier: Whether the dialect's parser would not know this one.
         carrier: One as the text of a carrier, for a tensor of the shape given.
     """
 
+    mesh: Callable[[Mesh], str]
     sharding: Callable[[TensorSharding], str]
     shardings: Callable[[Sequence[TensorSharding]], str]
     manual_axes: Callable[[Iterable[str]], str]
+    step: Callable[[Step, TensorSharding | None, Mesh], dict[str, str]]
     needs_carrier: Callable[[TensorSharding], bool]
     carrier: Callable[[TensorSharding, tuple[int, ...]], str]
 
 
 @uncollected
-def write_module(
-    graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None, locations: bool = True
-) -> ir.Module:
-    """The module of `graph`; with no printers, without any shardings. Not verified: see `Module.operation.verify`.
+def write_module(graph: Graph, printers: Printers, *, shardings: bool = True, locations: bool = True) -> ir.Module:
+    """The module of `graph`, with or without the shardings of values. Not verified: see `Module.operation.verify`.
 
     Without `locations` none is made for ops, for a module that is printed without them.
     """
     with context(), ir.Location.unknown():
-        return _Writer(graph, print_mesh, printers, locations).write()
+        return _Writer(graph, printers, shardings, locations).write()
 
 
 def boundary_texts(signature: Signature, printers: Printers) -> dict[str, str]:
@@ -69,13 +72,11 @@ def boundary_texts(signature: Signature, printers: Printers) -> dict[str, str]:
 
 
 class _Writer:
-    def __init__(
-        self, graph: Graph, print_mesh: Callable[[Mesh], str], printers: Printers | None, locations: bool
-    ) -> None:
+    def __init__(self, graph: Graph, printers: Printers, shardings: bool, locations: bool) -> None:
         self.graph = graph
-        self.locations = locations
-        self.print_mesh = print_mesh
         self.printers = printers
+        self.shardings = shardings
+        self.locations = locations
         self.values: list[Any] = [None] * len(graph.types)
         self._types: dict[TensorType, Any] = {}
         self._signatures: dict[Any, tuple[str, list[Any], dict[str, Any]]] = {}
@@ -90,7 +91,7 @@ class _Writer:
         with ir.InsertionPoint(module.body):
             for symbol, mesh in graph.meshes.items():
                 values = {key: attribute(text) for key, text in graph.mesh_attributes.get(symbol, {}).items()}
-                values |= {"sym_name": ir.StringAttr.get(symbol), "mesh": attribute(self.print_mesh(mesh))}
+                values |= {"sym_name": ir.StringAttr.get(symbol), "mesh": attribute(self.printers.mesh(mesh))}
                 ir.Operation.create("sdy.mesh", attributes=values)
             self._function()
         self._callees(module)
@@ -100,8 +101,8 @@ class _Writer:
         """Put the functions that ops name after the one written, with their meshes."""
         if not self.graph.callees:
             return
-        callees = self.graph.callees.of(name for signature, _ in self._signatures for name in named_by(signature))
-        if self.printers is None:
+        callees = self.graph.callees.of(name for signature, *_ in self._signatures for name in named_by(signature))
+        if not self.shardings:
             callees = callees.without_shardings()
         source = callees.module()  # kept in a name: its ops go with it
         for view in list(source.body.operations):
@@ -138,7 +139,7 @@ class _Writer:
         rows = []
         for entries, value, sharding in zip(texts, values, shardings, strict=True):
             row = {name: attribute(text) for name, text in entries.items()}
-            if sharding is not None and self.printers is not None:
+            if sharding is not None and self.shardings:
                 if self.printers.needs_carrier(sharding):
                     text = self.printers.carrier(sharding, self.graph.types[value].dims)
                     row[CARRIED_SHARDING] = ir.StringAttr.get(text)
@@ -184,7 +185,7 @@ class _Writer:
         text = f'"stablehlo.constant"() <{{value = {signature.text("value")}}}> : () -> {signature.results[0]}'
         created = ir.Operation.parse(text)
         attributes: dict[str, Any] = {}
-        self._shardings(signature.name, (self.graph.shardings[op.results[0]],), signature.results, attributes)
+        self._said(signature.name, (self.graph.shardings[op.results[0]],), signature.results, attributes)
         for key, value in attributes.items():
             created.attributes[key] = value
         ir.InsertionPoint.current.insert(created)
@@ -192,21 +193,24 @@ class _Writer:
 
     def _head(self, op: Op) -> tuple[str, list[Any], dict[str, Any]]:
         """Name, result types and attributes, remembered per signature and shardings."""
-        signature = op.signature
-        shardings = tuple([self.graph.shardings[value] for value in op.results]) if self.printers else ()
-        key = (signature, shardings)
+        signature, said = op.signature, self.graph.shardings
+        shardings = tuple([said[value] for value in op.results]) if self.shardings else ()
+        before = said[op.operands[0]] if signature.step is not None else None
+        key = (signature, shardings, before)
         head = self._signatures.get(key)
         if head is None:
             attributes = {name: attribute(text) for name, text in signature.attributes}
-            if self.printers is None:
+            if not self.shardings:
                 attributes.pop("sdy.sharding", None)
-            if self.printers is not None:
-                attributes |= {key: attribute(text) for key, text in boundary_texts(signature, self.printers).items()}
-            name = self._shardings(signature.name, shardings, signature.results, attributes)
+            texts = boundary_texts(signature, self.printers)
+            if signature.step is not None and shardings and shardings[0] is not None:
+                texts |= self.printers.step(signature.step, before, shardings[0].mesh)
+            attributes |= {key: attribute(text) for key, text in texts.items()}
+            name = self._said(signature.name, shardings, signature.results, attributes)
             head = self._signatures[key] = (name, [self._type(type) for type in signature.results], attributes)
         return head
 
-    def _shardings(
+    def _said(
         self,
         name: str,
         shardings: tuple[TensorSharding | None, ...],
@@ -216,7 +220,7 @@ class _Writer:
         """Put the shardings of an op's results into its attributes. The name of the op that then stands for it."""
         printers = self.printers
         some = next((sharding for sharding in shardings if sharding is not None), None)
-        if some is None or printers is None or "out_shardings" in attributes:
+        if some is None or "out_shardings" in attributes:
             return name
         carried = any(sharding is not None and printers.needs_carrier(sharding) for sharding in shardings)
         if carried and name in ("sdy.sharding_constraint", "sdy.reshard"):

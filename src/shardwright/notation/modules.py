@@ -8,10 +8,12 @@ from shardwright.ir.context import ir, module_text
 from shardwright.ir.fragments_read import read_text
 from shardwright.ir.fragments_write import write_text
 from shardwright.ir.graph import Graph
-from shardwright.ir.read import Readers, read_module
+from shardwright.ir.read import read_module
+from shardwright.ir.statements import Readers
 from shardwright.ir.write import Printers, write_module
 from shardwright.notation.carriers import carrier_text, needs_carrier, parse_carrier
 from shardwright.notation.sdy.attributes import parse_manual_axes, print_manual_axes
+from shardwright.notation.sdy.collectives import parse_step, print_step
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_mesh, print_sharding, print_shardings
 
 __all__ = ["LARGE", "PRINTERS", "READERS", "located_text", "read", "read_large", "text_of", "write"]
@@ -22,8 +24,10 @@ LARGE = 1 << 18
 _MANY = 3000
 """Values of a graph from which on it pays to print each form of op but once."""
 
-READERS = Readers(parse_mesh, parse_shardings, parse_manual_axes, parse_carrier)
-PRINTERS = Printers(print_sharding, print_shardings, print_manual_axes, needs_carrier, carrier_text)
+READERS = Readers(parse_mesh, parse_shardings, parse_manual_axes, parse_step, parse_carrier)
+PRINTERS = Printers(
+    print_mesh, print_sharding, print_shardings, print_manual_axes, print_step, needs_carrier, carrier_text
+)
 
 
 def read(module: ir.Module, source: str = "-") -> Graph:
@@ -37,7 +41,7 @@ def read(module: ir.Module, source: str = "-") -> Graph:
 
 def write(graph: Graph, *, shardings: bool = True) -> ir.Module:
     """The module of a graph, with or without the shardings of its values."""
-    return write_module(graph, print_mesh, PRINTERS if shardings else None)
+    return write_module(graph, PRINTERS, shardings=shardings)
 
 
 def read_large(
@@ -53,11 +57,12 @@ def read_large(
 
 def text_of(graph: Graph, *, shardings: bool = True, locations: bool = False) -> str:
     """The text of the module that `write` makes, with locations where asked for; sooner where it is large."""
-    printers = PRINTERS if shardings else None
-    found = write_text(graph, print_mesh, printers, locations) if len(graph.types) > _MANY else None
+    found = None
+    if len(graph.types) > _MANY:
+        found = write_text(graph, PRINTERS, shardings=shardings, locations=locations)
     if found is not None:
         return found
-    return module_text(write_module(graph, print_mesh, printers, locations), locations)
+    return module_text(write_module(graph, PRINTERS, shardings=shardings, locations=locations), locations)
 
 
 def located_text(graph: Graph) -> str:

@@ -88,5 +88,5 @@ def _take(ctx: Local, value: int, type: TensorType, step: Step, before: TensorSh
         for dim, axes in enumerate(step.axes):
             value = local_reduce_scatter(ctx, value, axes, dim, step.kind, before.mesh)
         return value
-    (result,) = localize_op(ctx, collective(step, type, before), (value,), (before,), (step.apply(before),))
+    (result,) = localize_op(ctx, collective(step, type), (value,), (before,), (step.apply(before),))
     return result

@@ -137,7 +137,7 @@ class Values:
             )
         before = needed.with_axes(needed.axes)
         whole = self.want(value, before)
-        signature = collective(ToUnreduced(needed.partial_axes, kind), value.type, before)
+        signature = collective(ToUnreduced(needed.partial_axes, kind), value.type)
         (number,) = self.builder.append(signature, (whole,), (needed,))
         self._remember(value, needed, number)
         return number

@@ -7,6 +7,8 @@ random numbers, constants) compute as they did, on operands converted down and w
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.ir.types import TensorType
@@ -89,12 +91,12 @@ def _keeps_type(signature: Signature) -> bool:
 
 
 def _widened(signature: Signature) -> Signature:
-    return Signature(
-        signature.name,
-        tuple((name, text) for name, text in signature.attributes if name not in _DROPPED),
-        tuple(map(_wide, signature.operands)),
-        tuple(map(_wide, signature.results)),
-        tuple(map(_widened_body, signature.bodies)),
+    return replace(
+        signature,
+        attributes=tuple((name, text) for name, text in signature.attributes if name not in _DROPPED),
+        operands=tuple(map(_wide, signature.operands)),
+        results=tuple(map(_wide, signature.results)),
+        bodies=tuple(map(_widened_body, signature.bodies)),
     )
 
 

@@ -1,26 +1,110 @@
-"""What the collectives of the `sdy` dialect do to shardings, for checking the sharding that each one states.
+"""The collectives of the `sdy` dialect: the steps they take, read and printed, and checked.
 
     >>> mesh = Mesh(x=2, y=4)
+    >>> print_step(AllReduce((mesh.axis("y"),)), None, mesh)
+    {'reduction_axes': '#sdy<axis_ref_list{"y"}>'}
     >>> before = TensorSharding.of(mesh, [["x"]], partial=["y"], kind="max")
     >>> check_collective("all_reduce", 'max {"y"}', before, TensorSharding.of(mesh, [["x"]]))
 
 Source: the sdy dialect reference (AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, CollectivePermuteOp,
-ReduceScatterOp).
+ReduceScatterOp, ReplicatedToUnreducedOp).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import reduction_kinds
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, subtract_axes
-from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves, print_axes
+from shardwright.ir.ops import STEPS
+from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, overlaps_any, subtract_axes
+from shardwright.notation.sdy.attributes import print_axis_list_attribute, print_axis_lists_attribute, print_moves
+from shardwright.notation.sdy.sharding import has_kinds_of, parse_axes, parse_axis_lists, parse_moves, print_axes
 from shardwright.sharding import Partial, TensorSharding
+from shardwright.steps import (
+    AllGather,
+    AllReduce,
+    AllSlice,
+    AllToAll,
+    CollectivePermute,
+    ReduceScatter,
+    Step,
+    ToUnreduced,
+    check_kind,
+)
 
-__all__ = ["check_collective", "check_partial", "combining_kind", "print_reduction", "reduced_axes"]
+__all__ = ["check_collective", "check_partial", "parse_step", "print_step", "reduced_axes"]
 
 _KIND = re.compile(r"\s*([a-z]\w*)?\s*")
+_REDUCTION = "reduction_op"
+
+
+class _Form(NamedTuple):
+    """The attribute in which an op says along which axes it takes its step, and how that is read and printed."""
+
+    attribute: str
+    parse: Callable[[str, Mesh], Any]
+    print: Callable[[Any, Mesh], str]
+
+
+_FORMS: dict[type[Step], _Form] = {
+    AllGather: _Form("gathering_axes", parse_axis_lists, print_axis_lists_attribute),
+    AllReduce: _Form("reduction_axes", parse_axes, print_axis_list_attribute),
+    AllSlice: _Form("slicing_axes", parse_axis_lists, print_axis_lists_attribute),
+    AllToAll: _Form("params", parse_moves, print_moves),
+    ReduceScatter: _Form("reduce_scatter_axes", parse_axis_lists, print_axis_lists_attribute),
+    ToUnreduced: _Form("axes", parse_axes, print_axis_list_attribute),
+}
+
+
+def parse_step(
+    name: str, attributes: tuple[tuple[str, str], ...], before: TensorSharding | None, mesh: Mesh
+) -> tuple[Step | None, tuple[tuple[str, str], ...]]:
+    """The step that op `name` (`sdy.all_gather`) takes, as its attributes say, and the attributes beside it.
+
+    A `collective_permute` says no step. The kind of a reduction is what its attribute says; where that is a sum, or is
+    missing, as in older versions of sdy, the one by which its operand, which lies as `before` says, is partial: a kind
+    that the installed sdy lacks is said there alone.
+    """
+    form = _FORMS.get(STEPS[name])
+    if form is None:
+        return None, attributes
+    texts = dict(attributes)
+    step: Step = STEPS[name](form.parse(texts.pop(form.attribute), mesh))
+    reduction = texts.pop(_REDUCTION, None)
+    if isinstance(step, AllReduce | ReduceScatter):
+        stated = reduction_kinds()[int(reduction.split()[0])] if reduction else "sum"  # 1 : i32
+        step = replace(step, kind=_awaited_kind(before, step.reduced) if stated == "sum" else stated)
+    return step, tuple(texts.items())
+
+
+def _awaited_kind(before: TensorSharding | None, axes: Axes) -> str:
+    """The one kind by which a tensor is partial along `axes`; a sum where there is none, or are several."""
+    partial = before.partial if before is not None else ()
+    kinds = {p.kind for p in partial if overlaps_any(p.axis, axes)}
+    return kinds.pop() if len(kinds) == 1 else "sum"
+
+
+def print_step(step: Step, before: TensorSharding | None, mesh: Mesh) -> dict[str, str]:
+    """The attributes, by name, in which an op says its step on `mesh`; its operand lies as `before` says.
+
+    An operand that awaits a kind that the installed sdy lacks says so itself, in a carrier.
+    """
+    if isinstance(step, CollectivePermute):
+        return {}
+    form = _FORMS[type(step)]
+    texts = {form.attribute: form.print(step.moves if isinstance(step, AllToAll) else step.axes, mesh)}
+    if isinstance(step, AllReduce | ReduceScatter) and step.kind != "sum" and (before is None or has_kinds_of(before)):
+        texts[_REDUCTION] = f"{reduction_kinds().index(step.kind)} : i32"
+    return texts
+
+
+def reduced_axes(step: Step | None) -> Axes:
+    """The axes along which a step combines contributions."""
+    return step.reduced if isinstance(step, AllReduce | ReduceScatter) else ()
 
 
 def check_collective(name: str, parameters: str, before: TensorSharding, after: TensorSharding) -> None:
@@ -30,18 +114,19 @@ def check_collective(name: str, parameters: str, before: TensorSharding, after: 
         ShardingError: another layout would result, the unreduced axes would not be those, or the kind is another one.
     """
     head = _KIND.match(parameters)
-    kind = (head[1] if head else None) or "sum"
     rest = parameters[head.end() :] if head else parameters
-    reduced = reduced_axes(name, rest, before.mesh)
-    for partial in before.partial:
-        if partial.kind != kind and any(partial.axis.overlaps(axis) for axis in reduced):
-            raise ShardingError(
-                f"a reduction by {kind} of a tensor that is unreduced by {partial.kind}",
-                cause=f"the operand is {before!r}",
-                remedy=f"reduce by {partial.kind}",
-            )
-    _check_dims(name, rest, before, after)
-    check_partial(reduced, before, after)
+    form = _FORMS.get(STEPS[f"sdy.{name}"])
+    step: Step = STEPS[f"sdy.{name}"](form.parse(rest, before.mesh)) if form else CollectivePermute(after)
+    if isinstance(step, AllReduce | ReduceScatter):
+        step = replace(step, kind=(head and head[1]) or "sum")
+        check_kind(step, before)
+    if not _fits(step, before, after):
+        raise ShardingError(
+            f"{name} {rest} does not take {before!r} to {after!r}".replace("  ", " "),
+            cause="out_sharding must be what the operand's sharding becomes by the collective",
+            remedy="correct out_sharding, or the axes",
+        )
+    check_partial(reduced_axes(step), before, after)
 
 
 def check_partial(reduced: Axes, before: TensorSharding, after: TensorSharding) -> None:
@@ -66,34 +151,6 @@ def check_partial(reduced: Axes, before: TensorSharding, after: TensorSharding) 
     )
 
 
-def reduced_axes(name: str, text: str, mesh: Mesh) -> Axes:
-    """The axes along which collective `name` combines contributions; `text` is its lists of axes."""
-    if name == "all_reduce":
-        return parse_axes(text, mesh)
-    return tuple(axis for axes in parse_axis_lists(text, mesh) for axis in axes) if name == "reduce_scatter" else ()
-
-
-def combining_kind(reduction: str | None, before: TensorSharding, axes: Axes) -> str:
-    """The kind by which a collective combines a tensor along `axes`, its attribute `reduction_op` being `reduction`.
-
-    The sharding says it where the tensor is unreduced: a sum is no attribute, and older versions of sdy have none.
-
-    Raises:
-        ShardingError: the tensor is unreduced by several kinds, or by another than the attribute says.
-    """
-    kinds = {partial.kind for partial in before.partial if any(partial.axis.overlaps(axis) for axis in axes)}
-    if reduction:
-        kinds.add(reduction_kinds()[int(reduction.split()[0])])  # 1 : i32
-    if len(kinds) > 1:
-        raise ShardingError(f"one collective cannot combine contributions by {' and '.join(sorted(kinds))}")
-    return kinds.pop() if kinds else "sum"
-
-
-def print_reduction(kind: str) -> str:
-    """Attribute `reduction_op` of a collective that combines by `kind`, one of `reduction_kinds()`."""
-    return f"{reduction_kinds().index(kind)} : i32"
-
-
 def _by_kind(partial: tuple[Partial, ...], mesh: Mesh) -> dict[str, Axes]:
     kinds = sorted({p.kind for p in partial})
     return {kind: mesh.in_order(p.axis for p in partial if p.kind == kind) for kind in kinds}
@@ -104,38 +161,23 @@ def _said(kinds: dict[str, Axes], mesh: Mesh) -> str:
     return " and ".join(parts) or "no axis"
 
 
-def _check_dims(name: str, text: str, before: TensorSharding, after: TensorSharding) -> None:
-    if name == "collective_permute":
-        fits = [axes_size(axes) for axes in before.axes] == [axes_size(axes) for axes in after.axes]
-    else:
-        fits = _after_gathers(name, text, before, after)
-    if not fits:
-        raise ShardingError(
-            f"{name} {text} does not take {before!r} to {after!r}".replace("  ", " "),
-            cause="out_sharding must be what the operand's sharding becomes by the collective",
-            remedy="correct out_sharding, or the axes",
-        )
-
-
-def _after_gathers(name: str, text: str, before: TensorSharding, after: TensorSharding) -> bool:
-    """Whether both are the same once the axes that one of them has more are written to the other."""
+def _fits(step: Step, before: TensorSharding, after: TensorSharding) -> bool:
+    """Whether dimensions are the same once the axes that one side has more are written to the other."""
+    if isinstance(step, CollectivePermute):
+        return [axes_size(axes) for axes in before.axes] == [axes_size(axes) for axes in after.axes]
     rank = before.rank
     more_before: list[tuple[AxisRef, ...]] = [()] * rank
     more_after: list[tuple[AxisRef, ...]] = [()] * rank
-    if name in ("all_gather", "all_slice", "reduce_scatter"):
-        lists = list(parse_axis_lists(text, before.mesh))
-        if len(lists) != rank:
-            return False
-        if name == "all_gather":
-            more_after = lists
-        else:
-            more_before = lists
-    elif name == "all_to_all":
-        for axes, source, target in parse_moves(text, before.mesh):
+    if isinstance(step, AllToAll):
+        for axes, source, target in step.moves:
             if max(source, target) >= rank:
                 return False
             more_after[source] = axes
             more_before[target] = axes
+    elif isinstance(step, AllGather | AllSlice | ReduceScatter):
+        if len(step.axes) != rank:
+            return False
+        (more_after if isinstance(step, AllGather) else more_before)[:] = step.axes
     left = [merge_axes((*axes, *more)) for axes, more in zip(before.axes, more_before, strict=True)]
     right = [merge_axes((*axes, *more)) for axes, more in zip(after.axes, more_after, strict=False)]
     return left == right

@@ -27,7 +27,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier
 from shardwright.notation.sdy.attributes import parse_manual_axes
-from shardwright.notation.sdy.collectives import check_collective, check_partial, reduced_axes
+from shardwright.notation.sdy.collectives import check_collective, check_partial, parse_step, reduced_axes
 from shardwright.notation.sdy.names import STRING
 from shardwright.notation.sdy.newer import COLLECTIVE
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
@@ -175,9 +175,9 @@ class _Checker:
             if spelt:
                 check_collective(short, parameters, before, after)
             else:
-                key = COLLECTIVES[name]
-                axes = reduced_axes(short, str(op.attributes[key]), before.mesh) if key else ()
-                check_partial(axes, before, after)
+                texts = tuple((key, str(value)) for key, value in op.attributes.items())
+                step, _ = parse_step(name, texts, before, before.mesh)
+                check_partial(reduced_axes(step), before, after)
         except ShardingError as error:
             raise error.replaced(op=f"sdy.{short}", location=self.locations.where(op.location)) from None
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes
-from shardwright.notation.sdy.collectives import combining_kind
-from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves
 from shardwright.partition.localize.checks import require_axes
 from shardwright.partition.localize.collectives import (
     local_all_gather,
@@ -21,8 +20,17 @@ from shardwright.partition.localize.collectives import (
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.registry import Shardings, localizer
+from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, ReduceScatter, Step, ToUnreduced, check_kind
 
 __all__: list[str] = []
+
+_S = TypeVar("_S", bound=Step)
+
+
+def _step(signature: Signature, kind: type[_S]) -> _S:
+    """What a collective does, which is a step of the kind that its name says."""
+    assert isinstance(signature.step, kind), "a collective is read and made with its step"
+    return signature.step
 
 
 def _joined(left: Sequence[Axes], right: Sequence[Axes]) -> list[Axes]:
@@ -34,7 +42,7 @@ def _all_gather(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
     mesh = target[0].mesh
-    axes = parse_axis_lists(signature.text("gathering_axes") or "", mesh)
+    axes = _step(signature, AllGather).axes
     require_axes("the operand", source[0], _joined(target[0].axes, axes))
     value = operands[0]
     for dim, gathered in enumerate(axes):
@@ -47,7 +55,7 @@ def _all_slice(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
     mesh = target[0].mesh
-    axes = parse_axis_lists(signature.text("slicing_axes") or "", mesh)
+    axes = _step(signature, AllSlice).axes
     require_axes("the result", target[0], _joined(source[0].axes, axes))
     return (local_all_slice(ctx, operands[0], axes, mesh),)
 
@@ -58,10 +66,9 @@ def _all_to_all(
 ) -> tuple[int, ...]:
     """Parameters name different dimensions, so one after the other does what all at once would."""
     mesh = target[0].mesh
-    parameters = parse_moves(signature.text("params") or "", mesh)
     lists: list[list[Axes]] = [[()] * source[0].rank, [()] * source[0].rank]
     value = operands[0]
-    for axes, source_dim, target_dim in parameters:
+    for axes, source_dim, target_dim in _step(signature, AllToAll).moves:
         lists[0][target_dim], lists[1][source_dim] = axes, axes
         value = local_all_to_all(ctx, value, axes, source_dim, target_dim, mesh)
     for dim, (before, after) in enumerate(
@@ -76,25 +83,22 @@ def _all_to_all(
 def _all_reduce(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
-    mesh = target[0].mesh
-    axes = parse_axes(signature.text("reduction_axes") or "{}", mesh)
+    step = _step(signature, AllReduce)
     require_axes("the result", target[0], source[0].axes)
-    kind = combining_kind(signature.text("reduction_op"), source[0], axes)
-    return (local_all_reduce(ctx, operands[0], axes, kind, mesh),)
+    check_kind(step, source[0])
+    return (local_all_reduce(ctx, operands[0], step.axes, step.kind, target[0].mesh),)
 
 
 @localizer("sdy.reduce_scatter")
 def _reduce_scatter(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
-    mesh = target[0].mesh
-    axes = parse_axis_lists(signature.text("reduce_scatter_axes") or "", mesh)
-    require_axes("the result", target[0], _joined(source[0].axes, axes))
-    scattered = tuple(axis for dim in axes for axis in dim)
-    kind = combining_kind(signature.text("reduction_op"), source[0], scattered)
+    step = _step(signature, ReduceScatter)
+    require_axes("the result", target[0], _joined(source[0].axes, step.axes))
+    check_kind(step, source[0])
     value = operands[0]
-    for dim, part in enumerate(axes):
-        value = local_reduce_scatter(ctx, value, part, dim, kind, mesh)
+    for dim, part in enumerate(step.axes):
+        value = local_reduce_scatter(ctx, value, part, dim, step.kind, target[0].mesh)
     return (value,)
 
 
@@ -110,10 +114,8 @@ def _replicated_to_unreduced(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
     """The first device along the axes keeps its value, the others have zeros instead."""
-    mesh = target[0].mesh
     require_axes("the result", target[0], source[0].axes)
-    axes = parse_axes(signature.text("axes") or "{}", mesh)
-    return (ctx.once(operands[0], axes, "sum", mesh),)
+    return (ctx.once(operands[0], _step(signature, ToUnreduced).axes, "sum", target[0].mesh),)
 
 
 @localizer("sdy.sharding_constraint")

@@ -59,12 +59,9 @@ def covered_factors(signature: Signature, rule: ShardingRule, splittable: frozen
 @memoize
 def local_signature(signature: Signature, operand_shardings: Shardings, result_shardings: Shardings) -> Signature:
     """The same op on the types of one device's shards."""
-    return Signature(
-        signature.name,
-        signature.attributes,
-        tuple(map(local_type, signature.operands, operand_shardings)),
-        tuple(map(local_type, signature.results, result_shardings)),
-        signature.bodies,
+    return signature.replace(
+        operands=tuple(map(local_type, signature.operands, operand_shardings)),
+        results=tuple(map(local_type, signature.results, result_shardings)),
     )
 
 
