@@ -2,7 +2,8 @@
 
 The package is a house of rooms (a module or a package directly under `src/shardwright`), one above the
 other. A room imports only from the rooms below it, and within rooms too no file needs itself: imports run
-in no circle, and where a room has an order of its own (`ORDERS`), they follow it.
+in no circle, and where a room has an order of its own (`ORDERS`), they follow it. The rooms that work on graphs
+read and print nothing: of `notation` they import what `TEXTS` names and no more.
 
 An import counts wherever in a file it stands: at the top, inside a function, under `TYPE_CHECKING`, or in a
 string `module:name`, which says where something is that is loaded when it is used. Each of them is a file
@@ -62,6 +63,19 @@ ORDERS = {
 # The files that may touch what jax and jaxlib do not promise to keep.
 DOORS = ("ir/context.py", "runtime/xla.py")
 PRIVATE = ("jaxlib", "jax._src", "jax.interpreters", "jax.lib", "jax.extend")
+
+# Layouts and communication are values in a graph: text becomes them, and they become text, where modules are read and
+# written. So the rooms that work on graphs import nothing of `notation` but what is named here for their file.
+ENGINES = ("rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard")
+TEXTS = {
+    "rules/text.py": ("sdy.factors",),  # the rule that an op of a program brings along is an attribute like any other
+    "propagation/find.py": ("modules",),  # the numbers that values are printed with, as users know them
+    "propagation/debug.py": ("sdy.sharding",),  # attributes made for people to read
+    "propagation/rfc.py": ("rfc.options", "sdy.names"),  # the attribute of a function that names its mesh
+    "partition/localize/collectives.py": ("sdy.names",),  # replica groups: attributes of StableHLO that name axes
+    "partition/localize/renumber.py": ("sdy.names",),  # the same
+    "analysis/groups.py": ("sdy.names",),  # the same
+}
 
 HOME = re.compile(r"[a-z_]\w*(?:\.\w+)+:\w+", re.ASCII)  # what `shardwright.lazy` loads
 
@@ -139,6 +153,14 @@ def check_file(path: Path, root: Path, rooms: set[str]) -> Iterator[str]:
             yield f"{path}:{line}: room '{own_room}' imports from room '{room}', which is on no floor"
         elif room != own_room and HEIGHT[room] > HEIGHT[own_room]:
             yield f"{path}:{line}: room '{own_room}' imports from room '{room}' above it"
+        elif room == "notation" and own_room in ENGINES and not is_text(name, inside, root):
+            yield f"{path}:{line}: '{name}' is of notation, and room '{own_room}' works on values; see TEXTS"
+
+
+def is_text(name: str, inside: Path, root: Path) -> bool:
+    """Tells whether a file of an engine may import the dotted `name` of notation."""
+    allowed = TEXTS.get(inside.as_posix(), ())
+    return any(is_within(name, f"{root.name}.notation.{module}") for module in allowed)
 
 
 def file_of(name: str, root: Path) -> Path | None:

@@ -32,11 +32,11 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Boundary(Hashed):
-    """What a computation states of the values that enter and leave it; frozen, compared by value.
+    """What an op itself states of the values that enter and leave it; frozen, compared by value.
 
     Attributes:
         in_shardings: How its operands lie; `None` where a named computation says nothing of them.
-        out_shardings: How its results lie; `None` likewise.
+        out_shardings: How its results lie, `None` likewise; of an op without results where it runs.
         manual_axes: The names of the axes along which the body is a program for one device, as they are listed.
     """
 
@@ -77,7 +77,7 @@ class Boundary(Hashed):
 
 
 NOTHING_STATED = Boundary()
-"""The boundary of ops that are no computations."""
+"""The boundary of an op whose results alone have shardings."""
 
 
 def without_manual_axes(sharding: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:

@@ -117,6 +117,22 @@ def test_contributions_made_of_a_whole_are_a_step() -> None:
     assert 'sdy.replicated_to_unreduced {"b"} %arg0' in module_text(write(graph))
 
 
+def test_an_op_without_results_states_where_it_runs() -> None:
+    text = """\
+sdy.mesh @one = <[], device_ids=[3]>
+func.func @main(%x: tensor<4xf32>) {
+  stablehlo.custom_call @log(%x) {has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} : (tensor<4xf32>) -> ()
+  return
+}
+"""
+    graph = graph_of(text)
+    log = first(graph, "stablehlo.custom_call").signature
+    assert [sharding.mesh.device_id(0) for sharding in log.boundary.out_shardings or ()] == [3]
+    assert log.text("sdy.sharding") is None
+    assert "sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>" in module_text(write(graph))
+    assert "sdy.sharding" not in module_text(write(graph, shardings=False))
+
+
 def test_boundaries_are_compared_by_value() -> None:
     said = (TensorSharding.of(MESH, [["a"]]),)
     assert Boundary(said, None, ("a",)) == Boundary(tuple(said), None, ("a",))

@@ -187,6 +187,37 @@ def test_private_jax_passes_through_its_doors(check: Check, door: str) -> None:
     assert status == 0
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from shardwright.notation.sdy.sharding import parse_shardings\n",
+        "from shardwright.notation.sdy import sharding\n",
+        "import shardwright.notation.carriers\n",
+        "from ..notation import modules\n",
+    ],
+)
+@pytest.mark.parametrize("room", ["rules", "reshard", "propagation", "partition", "analysis"])
+def test_engines_read_and_print_no_text(check: Check, room: str, source: str) -> None:
+    status, lines = check({f"{room}/engine.py": source})
+    assert status == 1
+    assert f"is of notation, and room '{room}' works on values; see TEXTS" in lines[0]
+
+
+def test_what_has_a_reason_to_read_text_reads_that_alone(check: Check) -> None:
+    names = "from shardwright.notation.sdy.names import symbol_name\n"
+    assert check({"analysis/groups.py": names})[0] == 0
+    status, lines = check({"analysis/groups.py": f"{names}from shardwright.notation.sdy.sharding import parse_axes\n"})
+    assert status == 1
+    assert len(lines) == 1
+
+
+def test_every_exception_is_needed() -> None:
+    root = REPOSITORY / "src" / "shardwright"
+    for file, modules in floors.TEXTS.items():
+        text = (root / file).read_text()
+        assert all(f"shardwright.notation.{module} " in text for module in modules), file
+
+
 def test_a_missing_folder_fails(tmp_path: Path) -> None:
     assert floors.main([str(tmp_path / "nowhere")]) == 1
 

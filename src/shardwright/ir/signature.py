@@ -64,7 +64,7 @@ class Signature(Hashed):
         operands: The types of its operands.
         results: The types of its results.
         bodies: Its regions that compute on scalars.
-        boundary: What a manual or named computation states of its values; of other ops nothing.
+        boundary: What a manual or named computation, or an op without results, states; of other ops nothing.
         step: What a collective of the `sdy` dialect does. In a program that is not explicit yet it asks for the layout
             of its result, whatever it does. A `collective_permute` has none: where it goes, its result's sharding says.
     """

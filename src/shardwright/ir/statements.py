@@ -74,11 +74,14 @@ class Statements:
             ShardingError: what it states cannot be read, or a computation inside it does not belong to it alone.
         """
         skipped = _BOUNDARY if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
-        unsigned = _NOT_SIGNATURE if types[1] else _NOT_SIGNATURE - {"sdy.sharding"}  # there is no value to have it
-        kept = ((key, value) for key, value in found.items() if key not in unsigned and key not in skipped)
+        kept = ((key, value) for key, value in found.items() if key not in _NOT_SIGNATURE and key not in skipped)
         attributes = tuple(sorted((key, attribute_text(value)) for key, value in kept))
         bodies = tuple(body_of(region, op) for region in op.regions) if name in BODY_OPS else ()
-        boundary = self._boundary(found) if name in COMPUTATIONS else NOTHING_STATED
+        boundary = NOTHING_STATED
+        if name in COMPUTATIONS:
+            boundary = self._boundary(found)
+        elif not types[1] and "sdy.sharding" in found:  # there is no value to have it
+            boundary = Boundary(out_shardings=self._shardings(found["sdy.sharding"]))
         step: Step | None = None
         if name in STEPS:
             (after,) = self._shardings(found[SHARDING_ATTRIBUTES[name]])

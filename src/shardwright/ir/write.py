@@ -60,10 +60,10 @@ def write_module(graph: Graph, printers: Printers, *, shardings: bool = True, lo
 
 
 def boundary_texts(signature: Signature, printers: Printers) -> dict[str, str]:
-    """The attributes, as text by name, in which a computation states what enters and leaves it; of other ops none."""
-    if signature.name not in COMPUTATIONS:
-        return {}
+    """The attributes, as text by name, in which an op itself states what enters and leaves it."""
     boundary = signature.boundary
+    if signature.name not in COMPUTATIONS:
+        return {} if boundary.out_shardings is None else {"sdy.sharding": printers.shardings(boundary.out_shardings)}
     sides = {"in_shardings": boundary.in_shardings, "out_shardings": boundary.out_shardings}
     texts = {key: printers.shardings(side) for key, side in sides.items() if side is not None}
     if signature.name == "sdy.manual_computation":
@@ -200,9 +200,9 @@ class _Writer:
         head = self._signatures.get(key)
         if head is None:
             attributes = {name: attribute(text) for name, text in signature.attributes}
-            if not self.shardings:
-                attributes.pop("sdy.sharding", None)
             texts = boundary_texts(signature, self.printers)
+            if not self.shardings:
+                texts.pop("sdy.sharding", None)
             if signature.step is not None and shardings and shardings[0] is not None:
                 texts |= self.printers.step(signature.step, before, shardings[0].mesh)
             attributes |= {key: attribute(text) for key, text in texts.items()}

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import REDUCTIONS
-from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.sharding import TensorSharding
 
 __all__ = ["alone", "check_boundary"]
@@ -61,10 +60,8 @@ def _check_effects(graph: Graph) -> None:
 
 def _said_of(op: Op, graph: Graph) -> Sequence[TensorSharding | None]:
     """The shardings of an op: of its results, or the one that an op without any has itself."""
-    text = op.signature.text("sdy.sharding")
-    if op.results or text is None:
-        return [graph.shardings[value] for value in op.results]
-    return parse_shardings(text, graph.meshes)
+    own = () if op.results else op.signature.boundary.out_shardings or ()
+    return [*own, *(graph.shardings[value] for value in op.results)]
 
 
 def _stated(graph: Graph) -> Iterator[tuple[str, TensorSharding | None, str, str]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from shardwright.boundary import NOTHING_STATED
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import RETURNS
@@ -133,7 +136,7 @@ class _Localizer:
         else:
             signature = op.signature
             if not op.results:  # it may state a sharding of its own
-                signature = signature.replace(**dict.fromkeys(SHARDING_NAMES))
+                signature = replace(signature, boundary=NOTHING_STATED)
             if signature.bodies:
                 signature = plain_bodies(signature)
             results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
