@@ -27,10 +27,11 @@ from shardwright.passes.attached import (
     single,
     static_shape,
 )
+from shardwright.passes.edits import put_behind
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 
-__all__ = ["add_data_flow_edges", "add_edges", "insert_after"]
+__all__ = ["add_data_flow_edges", "add_edges"]
 
 Owner = tuple[Any, TensorSharding | None]
 """A value that gets an edge, and the edge's sharding."""
@@ -50,19 +51,7 @@ def add_edges(op: Any, shardings: Shardings) -> None:
         if static_shape(value.type) is None or edge_of(value) is not None:
             continue
         attributes = {} if sharding is None else {"sharding": single(sharding)}
-        edge = ir.Operation.create(
-            EDGE, results=[value.type], operands=[value], attributes=attributes, loc=value.location
-        )
-        insert_after(value, edge)
-        value.replace_all_uses_except(edge.results[0], edge)
-
-
-def insert_after(value: Any, op: Any) -> None:
-    """Put an op behind the one that makes `value`, or at the start of the block whose argument it is."""
-    if isinstance(value, ir.BlockArgument):
-        ir.InsertionPoint.at_block_begin(value.owner).insert(op)
-    else:
-        ir.InsertionPoint.after(value.owner).insert(op)
+        put_behind(value, EDGE, attributes, value.location)
 
 
 def _owners(op: Any, shardings: Shardings) -> Iterator[Owner]:

@@ -10,11 +10,11 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
-from shardwright.passes.add_data_flow_edges import insert_after
 from shardwright.passes.attached import (
     ARGUMENTS,
     SHARDING,
     Shardings,
+    edge_of,
     functions,
     per_value,
     rows_of,
@@ -22,6 +22,7 @@ from shardwright.passes.attached import (
     symbol_of,
 )
 from shardwright.passes.call_graph import calls_in
+from shardwright.passes.edits import put_behind
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 
@@ -69,9 +70,7 @@ def _entry(module: ir.Module) -> Any:
 
 
 def _add(value: Any, sharding: TensorSharding | None, location: Any) -> None:
-    if static_shape(value.type) is None or any(use.owner.operation.name == _EDGE for use in value.uses):
+    if static_shape(value.type) is None or edge_of(value, _EDGE) is not None:
         return
     attributes = {} if sharding is None else {SHARDING: per_value([sharding])}
-    edge = ir.Operation.create(_EDGE, results=[value.type], operands=[value], attributes=attributes, loc=location)
-    insert_after(value, edge)
-    value.replace_all_uses_except(edge.results[0], edge)
+    put_behind(value, _EDGE, attributes, location)

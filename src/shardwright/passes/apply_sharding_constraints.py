@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardwright.ir.context import ir, parse_attribute
-from shardwright.passes.add_data_flow_edges import insert_after
 from shardwright.passes.attached import EDGE, Shardings, edge_of, operations, single, static_shape
 from shardwright.passes.constraint_debug import OPTIONS, Notes
+from shardwright.passes.edits import put_behind
 from shardwright.passes.registry import Options, register
 from shardwright.passes.set_sharding import can_say, set_sharding
 from shardwright.propagation.constraints import CONSTRAINING, Constraining
@@ -71,11 +71,9 @@ class _InModule(Constraining):
     def read_constraint(self, value: Any, sharding: TensorSharding, op: Any) -> None:
         if op.name == CONSTRAINT:
             _move_after(op, value)
+            value.replace_all_uses_except(op.results[0], op)
         else:
-            attributes = {"sharding": single(sharding)}
-            op = ir.Operation.create(CONSTRAINT, [value.type], [value], attributes, loc=op.location)
-            insert_after(value, op)
-        value.replace_all_uses_except(op.results[0], op)
+            put_behind(value, CONSTRAINT, {"sharding": single(sharding)}, op.location)
 
     def read_behind(self, tail: Any, head: Any) -> None:
         value = head.operands[0]

@@ -15,7 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.locations import read_location
-from shardwright.ir.ops import COMPUTATIONS
+from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import carrier_text, needs_carrier, parse_carrier
@@ -63,8 +63,7 @@ Row = dict[str, Any]
 """The attributes of an argument or result of a function."""
 
 _PER_VALUE = "#sdy.sharding_per_value<"
-_OWN = ("sharding", "out_sharding")
-_BOUNDARIES = ("in_shardings", "out_shardings")
+_IN_SHARDINGS = "in_shardings"
 
 
 def operations(root: Any, *, inner_first: bool = False) -> list[Any]:
@@ -213,9 +212,9 @@ class Shardings:
 
     def _of_boundary(self, op: Any, index: int) -> TensorSharding | None:
         """What a computation says of its argument, seen from inside."""
-        if "in_shardings" not in op.attributes:
+        if _IN_SHARDINGS not in op.attributes:
             return None
-        said = self.read(op.attributes["in_shardings"])[index]
+        said = self.read(op.attributes[_IN_SHARDINGS])[index]
         return without_manual_axes(said, manual_axes_of(op))
 
     def of_row(self, row: Mapping[str, Any], type: Any) -> TensorSharding | None:
@@ -224,15 +223,15 @@ class Shardings:
             return self.one(row[SHARDING])
         return self.carried(carried_text(row[CARRIED_SHARDING]), type) if CARRIED_SHARDING in row else None
 
+    def of_rows(self, function: Any, which: str) -> list[TensorSharding | None]:
+        """What a function says of all its arguments or results."""
+        pairs = zip(rows_of(function, which), types_of(function, which), strict=True)
+        return [self.of_row(row, type) for row, type in pairs]
+
     def _of_result(self, value: Any) -> TensorSharding | None:
         op, index = value.owner.operation, value.result_number
         name, attributes = op.name, op.attributes
-        if name in COMPUTATIONS:
-            found = attributes.get("out_shardings")
-        elif own := _own(name, attributes):
-            found = attributes[own]
-        else:
-            found = attributes.get(SHARDING)
+        found = attributes.get(SHARDING_ATTRIBUTES.get(name, SHARDING))
         if found is not None:
             read = self.read(found)
             return read[index] if index < len(read) else None
@@ -254,21 +253,12 @@ def manual_axes_of(op: Any) -> tuple[str, ...]:
     return () if said is None else parse_manual_axes(str(said))
 
 
-def edge_of(value: Any) -> Any | None:
-    """The `sdy.data_flow_edge` of which `value` is the owner."""
+def edge_of(value: Any, name: str = EDGE) -> Any | None:
+    """The edge of which `value` is the owner."""
     for use in value.uses:
-        if use.owner.operation.name == EDGE:
+        if use.owner.operation.name == name:
             return use.owner.operation
     return None
-
-
-def _own(name: str, attributes: Any) -> str:
-    """The attribute of its own in which an op of sdy says the sharding of its result, or nothing."""
-    if name.startswith("sdy."):
-        for own in _OWN:
-            if own in attributes:
-                return own
-    return ""
 
 
 class _Rewriting:
@@ -286,7 +276,8 @@ class _Rewriting:
         if op.name == "func.func":
             change_rows(op, self._row)
             return
-        for key in _said(op.name):
+        incoming = (_IN_SHARDINGS,) if op.name in COMPUTATIONS else ()
+        for key in (*incoming, SHARDING_ATTRIBUTES.get(op.name, SHARDING)):
             if key in attributes:
                 attributes[key] = self._changed(attributes[key])
         if self.carriers and CARRIED_SHARDINGS in attributes:
@@ -337,10 +328,3 @@ def say_in_row(row: Row, sharding: TensorSharding | None, shape: tuple[int, ...]
 
 def _text(text: str) -> Any:
     return ir.StringAttr.get(text, context=context())
-
-
-def _said(name: str) -> tuple[str, ...]:
-    """The attributes in which an op may say shardings."""
-    if name in COMPUTATIONS:
-        return _BOUNDARIES
-    return (*_OWN, SHARDING) if name.startswith("sdy.") else (SHARDING,)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.ir.erasing import erase
 from shardwright.ir.handles import attributes_of
 from shardwright.passes.attached import functions, operations
+from shardwright.passes.edits import replace_by
 from shardwright.passes.registry import Options, register
 from shardwright.rules.traits import facts_of
 
@@ -35,8 +35,7 @@ def _merge(function: Any) -> None:
             continue
         first = seen.setdefault(key, op)
         if first is not op:
-            op.results[0].replace_all_uses_with(first.results[0])
-            erase(op)
+            replace_by(op, first.results)
 
 
 def _key(op: Any) -> Any | None:

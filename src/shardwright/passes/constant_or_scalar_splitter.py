@@ -20,6 +20,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.passes.attached import operations
 from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of, original_name, retarget
+from shardwright.passes.edits import replace_by
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.constants import preserves_constants, split_constants
 from shardwright.propagation.working import GROUP, NAMED, Working, special_ops
@@ -41,16 +42,10 @@ def constant_or_scalar_splitter(module: ir.Module, options: Options) -> None:
     """
     for op in operations(module):
         if op.name == "stablehlo.constant":
-            _convert(op)
+            replace_by(op, renamed(op, "sdy.constant").results)
     splitter = _Splitter(module)
     for function in CallGraph(module).callees_first():
         splitter.split(_Numbered(function))
-
-
-def _convert(op: Any) -> None:
-    new = renamed(op, "sdy.constant")
-    op.results[0].replace_all_uses_with(new.results[0])
-    erase(op)
 
 
 class _Numbered:

@@ -27,6 +27,7 @@ from shardwright.passes.attached import (
     rows_of,
     set_rows,
 )
+from shardwright.passes.edits import terminator_of
 from shardwright.passes.registry import Option, Options
 from shardwright.sharding import TensorSharding
 
@@ -116,9 +117,9 @@ class _Origins:
     def _boundary(self, function: Any) -> None:
         for index, value in enumerate(_arguments(function)):
             self.say(value, self.shardings.of(value), f"input: {index}")
-        rows = rows_of(function, RESULTS)
+        said = self.shardings.of_rows(function, RESULTS)
         for index, value in enumerate(_returned(function)):
-            self.say(value, self.shardings.of_row(rows[index], value.type), f"output: {index}")
+            self.say(value, said[index], f"output: {index}")
 
     # Writing
 
@@ -182,5 +183,5 @@ def _returned(function: Any) -> list[Any]:
     blocks = list(function.regions[0].blocks)
     if not blocks:
         return []
-    last = blocks[-1].operations[len(blocks[-1].operations) - 1].operation
+    last = terminator_of(blocks[-1])
     return list(last.operands) if last.name == "func.return" else []

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import context, ir
-from shardwright.ir.erasing import erase
 from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, operations, set_rows, single
 from shardwright.passes.call_graph import ORIGINAL_NAME, Symbols
+from shardwright.passes.edits import end_with, replace_by
 from shardwright.passes.registry import Options, register
 from shardwright.passes.sink_data_flow_edges import remove_edges_of, say_what_edges_say
 
@@ -30,9 +30,7 @@ def export_named_computations(module: ir.Module, options: Options) -> None:
         remove_edges_of(op)
         name = symbols.add(_function(op, shardings))
         call = _call(op, name)
-        for old, new in zip(list(op.results), list(call.results), strict=True):
-            old.replace_all_uses_with(new)
-        erase(op)
+        replace_by(op, call.results)
 
 
 def _function(op: Any, shardings: Shardings) -> Any:
@@ -51,18 +49,11 @@ def _function(op: Any, shardings: Shardings) -> Any:
         loc=op.location,
     )
     body.append_to(function.regions[0])
-    _return(function.regions[0].blocks[0])
+    end_with(function.regions[0].blocks[0], "func.return")
     if "in_shardings" in op.attributes:
         said = shardings.read(op.attributes["in_shardings"])
         set_rows(function, ARGUMENTS, [{SHARDING: single(sharding)} for sharding in said])
     return function
-
-
-def _return(block: Any) -> None:
-    """Let a block end in the terminator of a function."""
-    old = block.operations[len(block.operations) - 1].operation
-    ir.Operation.create("func.return", operands=list(old.operands), loc=old.location, ip=ir.InsertionPoint(old))
-    erase(old)
 
 
 def _call(op: Any, name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.mesh import Mesh
-from shardwright.passes.attached import Shardings, rows_of, static_shape, types_of
+from shardwright.passes.attached import Shardings, static_shape, types_of
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["all_shardings", "unsaid"]
@@ -17,7 +17,7 @@ def all_shardings(function: Any, which: str, shardings: Shardings) -> tuple[Tens
     One that has none of its own is open, on the first mesh of the others.
     """
     types = types_of(function, which)
-    said = [shardings.of_row(row, its) for row, its in zip(rows_of(function, which), types, strict=True)]
+    said = shardings.of_rows(function, which)
     mesh = next((sharding.mesh for sharding in said if sharding is not None and not sharding.mesh.is_maximal), None)
     if mesh is None:
         return None

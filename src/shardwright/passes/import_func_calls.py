@@ -10,11 +10,11 @@ import re
 from typing import Any
 
 from shardwright.ir.context import context, ir
-from shardwright.ir.erasing import erase
 from shardwright.notation.sdy.names import SYMBOL, symbol, symbol_name
 from shardwright.passes.add_data_flow_edges import add_edges
 from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, error_at, operations, per_value
 from shardwright.passes.call_graph import CallGraph, Symbols, callee_of, original_name
+from shardwright.passes.edits import end_with, replace_by
 from shardwright.passes.function_shardings import all_shardings
 from shardwright.passes.registry import Option, Options, register
 
@@ -83,9 +83,7 @@ class _Importer:
         )
         self._body(name, function).append_to(computation.regions[0])
         self.bodies.setdefault(name, computation)
-        for old, new in zip(call.results, computation.results, strict=True):
-            old.replace_all_uses_with(new)
-        erase(call)
+        replace_by(call, computation.results)
 
     def _body(self, name: str, function: Any) -> Any:
         """A block that is the function's body: its own for the first call, copies for others."""
@@ -93,11 +91,7 @@ class _Importer:
         if first is not None:
             return _only_block(first.clone(ip=False))
         block = _only_block(function.clone(ip=False) if name in self.named_elsewhere else function)
-        returned = block.operations[len(block.operations) - 1].operation
-        ir.Operation.create(
-            "sdy.return", operands=list(returned.operands), loc=returned.location, ip=ir.InsertionPoint(returned)
-        )
-        erase(returned)
+        end_with(block, "sdy.return")
         return block
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from shardwright.ir.context import ir
 from shardwright.passes.attached import RESULTS, SHARDING, Shardings, per_value, single
 from shardwright.passes.call_graph import Symbols, calls_in
+from shardwright.passes.edits import put_behind
 from shardwright.passes.function_shardings import all_shardings, unsaid
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
@@ -41,7 +42,7 @@ def _resolve(call: Any, function: Any, shardings: Shardings) -> None:
     call.attributes[SHARDING] = per_value(got)
     for value, before, after in zip(list(call.results), got, wanted, strict=True):
         if not _same(before, after):
-            _reshard(call, value, after)
+            put_behind(value, "sdy.reshard", {"sharding": single(after)}, call.location)
 
 
 def _closed_like(shardings: Sequence[TensorSharding], types: Sequence[Any]) -> tuple[TensorSharding, ...]:
@@ -54,15 +55,3 @@ def _same(first: TensorSharding, second: TensorSharding) -> bool:
     if not any(first.axes) and not any(second.axes):
         return True
     return first.mesh == second.mesh and first.axes == second.axes
-
-
-def _reshard(call: Any, value: Any, sharding: TensorSharding) -> None:
-    reshard = ir.Operation.create(
-        "sdy.reshard",
-        results=[value.type],
-        operands=[value],
-        attributes={"sharding": single(sharding)},
-        loc=call.location,
-    )
-    ir.InsertionPoint.after(call).insert(reshard)
-    value.replace_all_uses_except(reshard.results[0], [reshard])

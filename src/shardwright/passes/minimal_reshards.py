@@ -21,11 +21,11 @@ from typing import Any
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.boundary import without_manual_axes
 from shardwright.ir.context import ir
-from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import COMPUTATIONS
-from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, functions, manual_axes_of, operations, rows_of
+from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, functions, manual_axes_of, operations
 from shardwright.passes.call_graph import Symbols
+from shardwright.passes.edits import behind, replace_by, terminator_of
 from shardwright.passes.factor_reshards import Seen, reduce_factors, reshard_alike, reshard_product, see
 from shardwright.passes.function_shardings import all_shardings, unsaid
 from shardwright.passes.reshards_at_uses import Use, UseReshards
@@ -87,7 +87,7 @@ class _Inserting:
         edges = list(self._edges(op))
         for wanted, uses in edges:
             for use in uses:
-                self._pass_on(use, wanted, _behind(use.value))
+                self._pass_on(use, wanted, behind(use.value))
         if op.name == _CALL:
             self._call(op)
         elif op.results and not edges and "out_sharding" not in op.attributes:
@@ -129,8 +129,8 @@ class _Inserting:
     def _return(self, function: Any) -> None:
         end = _terminator(function.regions[0])
         at = ir.InsertionPoint(end)
-        for index, (row, value) in enumerate(zip(rows_of(function, RESULTS), end.operands, strict=True)):
-            self._pass_on(Use(end, index), self.shardings.of_row(row, value.type), at)
+        for index, wanted in enumerate(self.shardings.of_rows(function, RESULTS)):
+            self._pass_on(Use(end, index), wanted, at)
 
     # Ops
 
@@ -146,7 +146,7 @@ class _Inserting:
             wanted = tuple(unsaid(mesh, type, open=False) for type in types)
         for index, sharding in enumerate(wanted):
             use = Use(op, index)
-            at = _behind(use.value)
+            at = behind(use.value)
             self._pass_on(use, sharding, at)
             self.reshards.reshard(use, sharding, at)
 
@@ -157,9 +157,8 @@ class _Inserting:
         if self.sums:
             at = ir.InsertionPoint(op)
             if op.name == _RESHARD and self._pass_on(Use(op, 0), wanted, at):
-                result.replace_all_uses_with(op.operands[0])
                 self.reshards.forget(result)
-                erase(op)
+                replace_by(op, op.operands)
                 return
             for index in range(len(op.operands)):
                 self.reshards.reduce(Use(op, index), wanted, at)
@@ -194,12 +193,4 @@ class _Inserting:
 
 
 def _terminator(region: Any) -> Any:
-    operations = region.blocks[0].operations
-    return operations[len(operations) - 1].operation
-
-
-def _behind(value: Any) -> Any:
-    """Just behind where a value comes to be."""
-    if isinstance(value, ir.BlockArgument):
-        return ir.InsertionPoint.at_block_begin(value.owner)
-    return ir.InsertionPoint.after(value.owner)
+    return terminator_of(region.blocks[0])

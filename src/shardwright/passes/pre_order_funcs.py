@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.passes.call_graph import CallGraph
+from shardwright.passes.edits import terminator_of
 from shardwright.passes.registry import Options, register
 
 __all__ = ["pre_order_funcs"]
@@ -13,6 +14,6 @@ __all__ = ["pre_order_funcs"]
 def pre_order_funcs(module: ir.Module, options: Options) -> None:
     """Move the functions that have a body to the end of the module, callers first."""
     for function in reversed(CallGraph(module).callees_first()):
-        last = module.body.operations[len(module.body.operations) - 1].operation
+        last = terminator_of(module.body)
         if last != function:
             function.move_after(last)

@@ -6,6 +6,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.passes.attached import RESULTS, Shardings, functions, rows_of, say_in_row, set_rows, static_shape
+from shardwright.passes.edits import terminator_of
 from shardwright.passes.entry import entries
 from shardwright.passes.registry import Options, register
 
@@ -21,8 +22,7 @@ def propagate_to_func_results(module: ir.Module, options: Options) -> None:
 
 
 def _propagate(function: Any, shardings: Shardings) -> None:
-    block = function.regions[0].blocks[0]
-    terminator = block.operations[len(block.operations) - 1].operation
+    terminator = terminator_of(function.regions[0].blocks[0])
     if terminator.name != "func.return":
         return
     rows = rows_of(function, RESULTS)

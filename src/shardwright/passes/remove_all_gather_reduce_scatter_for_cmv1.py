@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.ir.erasing import erase
 from shardwright.passes.attached import SHARDING, Shardings, functions, operations, per_value
+from shardwright.passes.edits import replace_by
 from shardwright.passes.registry import Options, register
 from shardwright.rules.traits import facts_of
 
@@ -22,11 +22,11 @@ def remove_all_gather_reduce_scatter_for_cmv1(module: ir.Module, options: Option
     for function in functions(module):
         for op in operations(function, inner_first=True):
             if op.name == "sdy.all_gather" and _is_for_a_dot(op):
-                _remove(op)
+                replace_by(op, op.operands)
             elif op.name == "sdy.reduce_scatter" and _scatters_a_dot(op, shardings):
                 dot = op.operands[0].owner.operation
                 dot.attributes[SHARDING] = per_value(shardings.read(op.attributes["out_sharding"]))
-                _remove(op)
+                replace_by(op, op.operands)
 
 
 def _is_for_a_dot(op: Any) -> bool:
@@ -41,8 +41,3 @@ def _scatters_a_dot(op: Any, shardings: Shardings) -> bool:
         return False
     said = shardings.of(value)
     return said is None or not said.partial
-
-
-def _remove(op: Any) -> None:
-    op.results[0].replace_all_uses_with(op.operands[0])
-    erase(op)

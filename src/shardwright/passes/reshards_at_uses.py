@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
 from shardwright.notation.sdy.sharding import print_axes, print_axis_lists
-from shardwright.passes.attached import ARGUMENTS, Shardings, edge_of, rows_of, single
+from shardwright.passes.attached import ARGUMENTS, Shardings, edge_of, single
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["Use", "UseReshards", "insert_all_reduce", "insert_reshard", "sums"]
@@ -54,9 +54,10 @@ class UseReshards:
 
     def read_arguments(self, function: Any) -> None:
         """Read what a function says of its arguments, all at once: there may be thousands."""
-        for row, value in zip(rows_of(function, ARGUMENTS), function.regions[0].blocks[0].arguments, strict=True):
+        arguments = function.regions[0].blocks[0].arguments
+        for value, said in zip(arguments, self._shardings.of_rows(function, ARGUMENTS), strict=True):
             if edge_of(value) is None:
-                self._known[value] = self._shardings.of_row(row, value.type)
+                self._known[value] = said
 
     def forget(self, value: Any) -> None:
         """The sharding of a value is another now, or the value will be gone."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.ir.erasing import erase
 from shardwright.passes.attached import operations
+from shardwright.passes.edits import replace_by
 from shardwright.passes.registry import Options, register
 
 
@@ -20,5 +20,4 @@ def sharding_constraint_to_reshard(module: ir.Module, options: Options) -> None:
             loc=op.location,
             ip=ir.InsertionPoint(op),
         )
-        op.results[0].replace_all_uses_with(reshard.results[0])
-        erase(op)
+        replace_by(op, reshard.results)

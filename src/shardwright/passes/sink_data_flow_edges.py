@@ -15,7 +15,6 @@ from typing import Any
 
 from shardwright.boundary import with_manual_axes
 from shardwright.ir.context import context, ir
-from shardwright.ir.erasing import erase
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
 from shardwright.passes.attached import (
     EDGE,
@@ -27,6 +26,7 @@ from shardwright.passes.attached import (
     operations,
     per_value,
 )
+from shardwright.passes.edits import replace_by
 from shardwright.passes.function_shardings import unsaid
 from shardwright.passes.registry import Option, Options, register
 from shardwright.sharding import TensorSharding
@@ -52,7 +52,7 @@ def sink_data_flow_edges(module: ir.Module, options: Options) -> None:
             if op.name in DATA_FLOW_OPS:
                 say_what_edges_say(op, shardings, notes)
         for edge in [op for op in operations(function) if op.name == EDGE]:
-            _remove(edge)
+            replace_by(edge, edge.operands)
 
 
 def remove_edges_of(op: Any) -> None:
@@ -60,12 +60,7 @@ def remove_edges_of(op: Any) -> None:
     for owner in (*op.regions[0].blocks[0].arguments, *op.results):
         edge = edge_of(owner)
         if edge is not None:
-            _remove(edge)
-
-
-def _remove(edge: Any) -> None:
-    edge.results[0].replace_all_uses_with(edge.operands[0])
-    erase(edge)
+            replace_by(edge, edge.operands)
 
 
 def say_what_edges_say(op: Any, shardings: Shardings, notes: Sequence[str] = ()) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.ir.erasing import erase
 from shardwright.passes.attached import SHARDING, Shardings, functions, operations
+from shardwright.passes.edits import replace_by
 from shardwright.passes.function_shardings import unsaid
 from shardwright.passes.registry import Options, register
 from shardwright.passes.set_sharding import set_sharding
@@ -19,8 +19,7 @@ def sink_func_data_flow_edges(module: ir.Module, options: Options) -> None:
     for function in functions(module):
         for op in [op for op in operations(function) if op.name == "sdy.func_data_flow_edge"]:
             _sink(op, shardings)
-            op.results[0].replace_all_uses_with(op.operands[0])
-            erase(op)
+            replace_by(op, op.operands)
 
 
 def _sink(edge: Any, shardings: Shardings) -> None:

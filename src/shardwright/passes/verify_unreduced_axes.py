@@ -11,7 +11,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.mesh import Axes
-from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, error_at, functions, operations, rows_of
+from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, error_at, functions, operations
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
@@ -61,8 +61,7 @@ class _Verifier:
     def _check_return(self, op: Any, function: Any) -> None:
         parent = op.parent.operation
         if parent == function:
-            rows = zip(rows_of(function, RESULTS), op.operands, strict=False)
-            received = [axis for row, value in rows for axis in _axes(self.shardings.of_row(row, value.type))]
+            received = [axis for said in self.shardings.of_rows(function, RESULTS) for axis in _axes(said)]
         elif parent.name in _RETURNED_TO and not _is_condition(op, parent):
             received = self._of_values(parent.results)
         else:
@@ -71,13 +70,12 @@ class _Verifier:
 
     def _check_call(self, op: Any) -> None:
         callee = self.symbols.called(op)
-        given = [_axes(self.shardings.of(value)) for value in op.operands]
-        for index, (axes, row, value) in enumerate(zip(given, rows_of(callee, ARGUMENTS), op.operands, strict=False)):
-            taken = _axes(self.shardings.of_row(row, value.type))
-            _check_equal(op, axes, taken, f"' at call argument {index}.")
-        for index, (row, value) in enumerate(zip(rows_of(callee, RESULTS), op.results, strict=False)):
-            returned = _axes(self.shardings.of_row(row, value.type))
-            _check_equal(op, returned, _axes(self.shardings.of(value)), f"' at call result {index}.")
+        taken = self.shardings.of_rows(callee, ARGUMENTS)
+        for index, (value, said) in enumerate(zip(op.operands, taken, strict=False)):
+            _check_equal(op, _axes(self.shardings.of(value)), _axes(said), f"' at call argument {index}.")
+        returned = self.shardings.of_rows(callee, RESULTS)
+        for index, (said, value) in enumerate(zip(returned, op.results, strict=False)):
+            _check_equal(op, _axes(said), _axes(self.shardings.of(value)), f"' at call result {index}.")
 
     def _of_values(self, values: Any) -> list[Any]:
         return [axis for value in values for axis in _axes(self.shardings.of(value))]

@@ -22,7 +22,9 @@ from shardwright.ir.write import boundary_texts
 from shardwright.notation.carriers import carrier_text, needs_carrier
 from shardwright.notation.modules import PRINTERS
 from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, per_value, rows_of, say_in_row, set_rows, single
+from shardwright.passes.edits import put_behind
 from shardwright.passes.side_by_side import Part, SideBySide
+from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding
 
 __all__ = ["write_back"]
@@ -84,18 +86,7 @@ class _Writing:
     def _constraint(self, op: Op, value: Any) -> Any:
         said = self.made.shardings[op.results[0]]
         assert said is not None, "a constraint has a sharding"
-        is_argument = isinstance(value, ir.BlockArgument)
-        first = value.owner.operations[0] if is_argument else value.owner
-        made = ir.Operation.create(
-            "sdy.sharding_constraint",
-            results=[value.type],
-            operands=[value],
-            attributes={"sharding": single(said)},
-            loc=value.location if is_argument else first.location,
-            ip=ir.InsertionPoint(first) if is_argument else ir.InsertionPoint.after(first),
-        )
-        value.replace_all_uses_except(made.results[0], made)
-        return made
+        return put_behind(value, CONSTRAINT, {"sharding": single(said)}, value.location)
 
     # Functions
 
