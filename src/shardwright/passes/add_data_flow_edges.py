@@ -17,17 +17,9 @@ from typing import Any
 from shardwright.boundary import without_manual_axes
 from shardwright.ir.context import ir
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
-from shardwright.passes.attached import (
-    EDGE,
-    SHARDING,
-    Shardings,
-    edge_of,
-    manual_axes_of,
-    operations,
-    single,
-    static_shape,
-)
 from shardwright.passes.edits import put_behind
+from shardwright.passes.module_ops import EDGE, edge_of, manual_axes_of, operations, static_shape
+from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

@@ -10,19 +10,10 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
-from shardwright.passes.attached import (
-    ARGUMENTS,
-    SHARDING,
-    Shardings,
-    edge_of,
-    functions,
-    per_value,
-    rows_of,
-    static_shape,
-    symbol_of,
-)
 from shardwright.passes.call_graph import calls_in
 from shardwright.passes.edits import put_behind
+from shardwright.passes.module_ops import ARGUMENTS, edge_of, functions, rows_of, static_shape, symbol_of
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

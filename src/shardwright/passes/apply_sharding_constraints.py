@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardwright.ir.context import ir, parse_attribute
-from shardwright.passes.attached import EDGE, Shardings, edge_of, operations, single, static_shape
 from shardwright.passes.constraint_debug import OPTIONS, Notes
 from shardwright.passes.edits import put_behind
+from shardwright.passes.module_ops import EDGE, edge_of, operations, static_shape
+from shardwright.passes.module_shardings import Shardings, can_say, set_sharding, single
 from shardwright.passes.registry import Options, register
-from shardwright.passes.set_sharding import can_say, set_sharding
 from shardwright.propagation.constraints import CONSTRAINING, Constraining
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.rules.rule import identity_rule

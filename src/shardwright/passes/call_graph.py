@@ -8,7 +8,7 @@ from typing import Any
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.notation.sdy.names import symbol
-from shardwright.passes.attached import error_at, functions, operations, symbol_of
+from shardwright.passes.module_ops import error_at, functions, operations, symbol_of
 
 __all__ = ["ORIGINAL_NAME", "CallGraph", "Copier", "Symbols", "callee_of", "calls_in", "original_name", "retarget"]
 

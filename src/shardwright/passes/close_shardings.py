@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import Shardings
+from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import DimSharding, TensorSharding
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.handles import attributes_of
-from shardwright.passes.attached import functions, operations
 from shardwright.passes.edits import replace_by
+from shardwright.passes.module_ops import functions, operations
 from shardwright.passes.registry import Options, register
 from shardwright.rules.traits import facts_of
 

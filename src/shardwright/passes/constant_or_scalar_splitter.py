@@ -18,9 +18,9 @@ from shardwright.ir.handles import renamed
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.passes.attached import operations
 from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of, original_name, retarget
 from shardwright.passes.edits import replace_by
+from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.constants import preserves_constants, split_constants
 from shardwright.propagation.working import GROUP, NAMED, Working, special_ops

@@ -16,18 +16,9 @@ from typing import Any
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.mesh import AxisRef
 from shardwright.notation.sdy.sharding import print_axis
-from shardwright.passes.attached import (
-    ARGUMENTS,
-    EDGE,
-    RESULTS,
-    Shardings,
-    edge_of,
-    functions,
-    operations,
-    rows_of,
-    set_rows,
-)
 from shardwright.passes.edits import terminator_of
+from shardwright.passes.module_ops import ARGUMENTS, EDGE, RESULTS, edge_of, functions, operations, rows_of, set_rows
+from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Option, Options
 from shardwright.sharding import TensorSharding
 

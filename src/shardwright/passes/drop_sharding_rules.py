@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import functions, operations
+from shardwright.passes.module_ops import functions, operations
 from shardwright.passes.registry import Options, register
 
 _RULE = "sdy.sharding_rule"

@@ -8,7 +8,8 @@ from shardwright.ir.callees import symbols_of
 from shardwright.ir.context import ir
 from shardwright.ir.handles import attributes_of
 from shardwright.ir.opaque import attribute_text
-from shardwright.passes.attached import SHARDING, functions, operations, symbol_of
+from shardwright.passes.module_ops import functions, operations, symbol_of
+from shardwright.passes.module_shardings import SHARDING
 
 __all__ = ["entries", "named_symbols"]
 

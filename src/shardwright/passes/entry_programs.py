@@ -17,9 +17,9 @@ from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import READERS, write
-from shardwright.passes.attached import functions, operations, symbol_of
 from shardwright.passes.call_graph import callee_of
 from shardwright.passes.entry import entries, named_symbols
+from shardwright.passes.module_ops import functions, operations, symbol_of
 
 __all__ = ["rewrite_entries"]
 

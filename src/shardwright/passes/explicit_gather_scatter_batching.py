@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from shardwright.ir.attributes import decode
 from shardwright.ir.context import ir, parse_attribute
-from shardwright.passes.attached import operations, static_shape
 from shardwright.passes.identity_index import component_is_index
+from shardwright.passes.module_ops import operations, static_shape
 from shardwright.passes.registry import Options, register
 from shardwright.passes.upstream import run_native
 

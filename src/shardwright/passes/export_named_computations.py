@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import context, ir
-from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, operations, set_rows, single
 from shardwright.passes.call_graph import ORIGINAL_NAME, Symbols
 from shardwright.passes.edits import end_with, replace_by
+from shardwright.passes.module_ops import ARGUMENTS, operations, set_rows
+from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.registry import Options, register
 from shardwright.passes.sink_data_flow_edges import remove_edges_of, say_what_edges_say
 

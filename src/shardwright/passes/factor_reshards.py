@@ -18,8 +18,8 @@ from typing import Any
 from shardwright.ir.context import ir
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
-from shardwright.passes.attached import SHARDING, per_value
 from shardwright.passes.common_axes import common_axes, without_overlap
+from shardwright.passes.module_shardings import SHARDING, per_value
 from shardwright.passes.reshards_at_uses import UseReshards, insert_all_reduce, insert_reshard
 from shardwright.propagation.projection import FactorSharding, project, unproject
 from shardwright.rules.rule import ShardingRule

@@ -12,10 +12,10 @@ from typing import Any
 from shardwright.ir.context import context, ir
 from shardwright.notation.sdy.names import SYMBOL, symbol, symbol_name
 from shardwright.passes.add_data_flow_edges import add_edges
-from shardwright.passes.attached import ARGUMENTS, SHARDING, Shardings, error_at, operations, per_value
 from shardwright.passes.call_graph import CallGraph, Symbols, callee_of, original_name
 from shardwright.passes.edits import end_with, replace_by
-from shardwright.passes.function_shardings import all_shardings
+from shardwright.passes.module_ops import ARGUMENTS, error_at, operations
+from shardwright.passes.module_shardings import SHARDING, Shardings, all_shardings, per_value
 from shardwright.passes.registry import Option, Options, register
 
 __all__ = ["import_func_calls"]

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from shardwright.ir.context import ir
 from shardwright.mesh import Mesh
-from shardwright.passes.attached import Shardings, operations
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.mesh_references import has_carriers, mesh_in_groups
+from shardwright.passes.module_ops import operations
+from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import RESULTS, SHARDING, Shardings, per_value, single
 from shardwright.passes.call_graph import Symbols, calls_in
 from shardwright.passes.edits import put_behind
-from shardwright.passes.function_shardings import all_shardings, unsaid
+from shardwright.passes.module_ops import RESULTS
+from shardwright.passes.module_shardings import SHARDING, Shardings, all_shardings, per_value, single, unsaid
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

@@ -15,9 +15,10 @@ from shardwright.ir.erasing import erase
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.names import quoted, symbol
 from shardwright.notation.sdy.sharding import print_mesh
-from shardwright.passes.attached import Shardings, operations
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.mesh_references import mesh_in_groups, with_mesh_in_groups
+from shardwright.passes.module_ops import operations
+from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

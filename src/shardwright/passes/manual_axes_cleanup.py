@@ -13,7 +13,8 @@ from shardwright.boundary import with_unmentioned
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.attributes import print_manual_axes
-from shardwright.passes.attached import MANUAL_AXES, Shardings, error_at, manual_axes_of, operations, per_value
+from shardwright.passes.module_ops import MANUAL_AXES, error_at, manual_axes_of, operations
+from shardwright.passes.module_shardings import Shardings, per_value
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

@@ -23,13 +23,13 @@ from shardwright.boundary import without_manual_axes
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import COMPUTATIONS
-from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, functions, manual_axes_of, operations
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.edits import behind, replace_by, terminator_of
 from shardwright.passes.factor_reshards import Seen, reduce_factors, reshard_alike, reshard_product, see
-from shardwright.passes.function_shardings import all_shardings, unsaid
+from shardwright.passes.module_graph import read_module_graph
+from shardwright.passes.module_ops import ARGUMENTS, RESULTS, functions, manual_axes_of, operations
+from shardwright.passes.module_shardings import Shardings, all_shardings, unsaid
 from shardwright.passes.reshards_at_uses import Use, UseReshards
-from shardwright.passes.side_by_side import read_side_by_side
 from shardwright.rules.registry import rule_of
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
@@ -67,7 +67,7 @@ class _Inserting:
     @cached_property
     def ops(self) -> dict[Any, Op]:
         """The ops by their first results, for the hash of an op's handle changes with it. Most modules need none."""
-        pairs = [pair for part in read_side_by_side(self.module).parts for pair in part.ops]
+        pairs = [pair for part in read_module_graph(self.module).parts for pair in part.ops]
         return {handle.results[0]: op for handle, op in pairs if op.results}
 
     @cached_property

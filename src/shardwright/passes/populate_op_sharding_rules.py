@@ -10,8 +10,8 @@ from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import BODY_OPS
 from shardwright.ir.signature import Body, Signature
+from shardwright.passes.module_graph import ModuleGraph, read_module_graph
 from shardwright.passes.registry import Option, Options, register
-from shardwright.passes.side_by_side import SideBySide, read_side_by_side
 from shardwright.propagation.conservative import conservative_rule
 from shardwright.rules.registry import rule_for, rule_of
 from shardwright.rules.rule import ShardingRule
@@ -34,10 +34,10 @@ CONSERVATIVE = Option(
 )
 def populate_op_sharding_rules(module: ir.Module, options: Options) -> None:
     """Write the rules of all ops, those in bodies of reductions included."""
-    populate_rules(read_side_by_side(module), conservative=options[CONSERVATIVE.name])
+    populate_rules(read_module_graph(module), conservative=options[CONSERVATIVE.name])
 
 
-def populate_rules(read: SideBySide, *, conservative: bool) -> None:
+def populate_rules(read: ModuleGraph, *, conservative: bool) -> None:
     """Write the rules of the ops that were read into their module."""
     ops = [pair for part in read.parts for pair in part.ops]
     _Writing({value: op for _, op in ops for value in op.results}, conservative).ops(ops)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.passes.drop_sharding_rules import drop_sharding_rules
+from shardwright.passes.module_graph import read_module_graph
 from shardwright.passes.populate_op_sharding_rules import CONSERVATIVE, populate_rules, populate_rules_of
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.save_module import save_module
-from shardwright.passes.side_by_side import read_side_by_side
-from shardwright.passes.written import write_back
+from shardwright.passes.write_back import write_back
 from shardwright.propagation import FACTORS, propagate_only
 
 __all__: list[str] = []
@@ -51,7 +51,7 @@ def _strategy(name: str, options: Options) -> str:
 
 
 def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
-    read = read_side_by_side(module)
+    read = read_module_graph(module)
     if options["keep-sharding-rules"]:
         populate_rules(read, conservative=options[CONSERVATIVE.name])
     made = propagate_only(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import RESULTS, SHARDING, Shardings, per_value
 from shardwright.passes.call_graph import Symbols, calls_in
-from shardwright.passes.function_shardings import all_shardings
+from shardwright.passes.module_ops import RESULTS
+from shardwright.passes.module_shardings import SHARDING, Shardings, all_shardings, per_value
 from shardwright.passes.registry import Options, register
 
 __all__ = ["propagate_sharding_from_func_to_call"]

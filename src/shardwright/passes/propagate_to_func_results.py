@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import RESULTS, Shardings, functions, rows_of, say_in_row, set_rows, static_shape
 from shardwright.passes.edits import terminator_of
 from shardwright.passes.entry import entries
+from shardwright.passes.module_ops import RESULTS, functions, rows_of, set_rows, static_shape
+from shardwright.passes.module_shardings import Shardings, say_in_row
 from shardwright.passes.registry import Options, register
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import SHARDING, Shardings, functions, operations, per_value
 from shardwright.passes.edits import replace_by
+from shardwright.passes.module_ops import functions, operations
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Options, register
 from shardwright.rules.traits import facts_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import drop_attributes
+from shardwright.passes.module_ops import drop_attributes
 from shardwright.passes.registry import Options, register
 
 _NOTES = (

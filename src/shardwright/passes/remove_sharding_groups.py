@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
-from shardwright.passes.attached import operations
+from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Options, register
 
 

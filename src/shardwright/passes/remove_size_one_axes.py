@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import Shardings
+from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.boundary import without_size_one_axes
 

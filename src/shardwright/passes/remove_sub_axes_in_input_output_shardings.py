@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import SHARDING, Row, Shardings, change_rows, single
 from shardwright.passes.entry import entries
+from shardwright.passes.module_ops import Row, change_rows
+from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.boundary import whole_axes
 

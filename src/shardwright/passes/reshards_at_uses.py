@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
 from shardwright.notation.sdy.sharding import print_axes, print_axis_lists
-from shardwright.passes.attached import ARGUMENTS, Shardings, edge_of, single
+from shardwright.passes.module_ops import ARGUMENTS, edge_of
+from shardwright.passes.module_shardings import Shardings, single
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["Use", "UseReshards", "insert_all_reduce", "insert_reshard", "sums"]

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import SHARDING, Shardings, error_at, functions, operations, per_value, static_shape
+from shardwright.passes.module_ops import error_at, functions, operations, static_shape
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding, replicated
 

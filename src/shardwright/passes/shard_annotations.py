@@ -13,7 +13,7 @@ from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute, parse_type
 from shardwright.notation.shard.read import read_grid
-from shardwright.passes.attached import error_at, operations
+from shardwright.passes.module_ops import error_at, operations
 
 __all__ = ["Annotations", "Split", "grid_shapes"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import operations
 from shardwright.passes.edits import replace_by
+from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Options, register
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
-from shardwright.passes.attached import error_at, operations
+from shardwright.passes.module_ops import error_at, operations
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.groups import united
 

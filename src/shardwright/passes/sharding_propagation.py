@@ -22,10 +22,10 @@ from typing import Any
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir
 from shardwright.ir.signature import Signature
-from shardwright.passes.attached import error_at
+from shardwright.passes.module_graph import Part, read_module_graph
+from shardwright.passes.module_ops import error_at
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.shard_annotations import Annotations, Split, grid_shapes
-from shardwright.passes.side_by_side import Part, read_side_by_side
 from shardwright.rules.interface import INDEXING_MAPS
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, TensorMapping
@@ -57,7 +57,7 @@ def sharding_propagation(module: ir.Module, options: Options) -> None:
         ShardingError: a function of several blocks, or an annotation whose sharding cannot be traced.
     """
     shapes = grid_shapes(module)
-    for part in read_side_by_side(module).parts:
+    for part in read_module_graph(module).parts:
         annotations = Annotations(part.handle)
         top = _ops_of(part)
         for backward in _TRAVERSALS[options["traversal"]]:

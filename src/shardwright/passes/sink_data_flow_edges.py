@@ -16,18 +16,9 @@ from typing import Any
 from shardwright.boundary import with_manual_axes
 from shardwright.ir.context import context, ir
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
-from shardwright.passes.attached import (
-    EDGE,
-    SHARDING,
-    Shardings,
-    edge_of,
-    functions,
-    manual_axes_of,
-    operations,
-    per_value,
-)
 from shardwright.passes.edits import replace_by
-from shardwright.passes.function_shardings import unsaid
+from shardwright.passes.module_ops import EDGE, edge_of, functions, manual_axes_of, operations
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value, unsaid
 from shardwright.passes.registry import Option, Options, register
 from shardwright.sharding import TensorSharding
 

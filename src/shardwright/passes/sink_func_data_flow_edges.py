@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import SHARDING, Shardings, functions, operations
 from shardwright.passes.edits import replace_by
-from shardwright.passes.function_shardings import unsaid
+from shardwright.passes.module_ops import functions, operations
+from shardwright.passes.module_shardings import SHARDING, Shardings, set_sharding, unsaid
 from shardwright.passes.registry import Options, register
-from shardwright.passes.set_sharding import set_sharding
 
 
 @register("sdy-sink-func-data-flow-edges", "Sinks all func data flow edges into their input.", on="func.func")

@@ -11,9 +11,9 @@ from collections import Counter
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, functions, symbol_of
 from shardwright.passes.call_graph import ORIGINAL_NAME, Symbols, calls_in, original_name, retarget
-from shardwright.passes.function_shardings import all_shardings
+from shardwright.passes.module_ops import ARGUMENTS, RESULTS, functions, symbol_of
+from shardwright.passes.module_shardings import Shardings, all_shardings
 from shardwright.passes.registry import Option, Options, register
 
 _MANUAL_AXES = "sdy.func_manual_axes"

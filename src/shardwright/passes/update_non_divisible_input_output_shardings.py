@@ -13,17 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from shardwright.ir.context import ir
-from shardwright.passes.attached import (
-    SHARDING,
-    Row,
-    Shardings,
-    change_rows,
-    functions,
-    operations,
-    per_value,
-    single,
-    static_shape,
-)
+from shardwright.passes.module_ops import Row, change_rows, functions, operations, static_shape
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value, single
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.boundary import divisible
 from shardwright.sharding import TensorSharding

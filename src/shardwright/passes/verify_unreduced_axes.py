@@ -11,8 +11,9 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.mesh import Axes
-from shardwright.passes.attached import ARGUMENTS, RESULTS, Shardings, error_at, functions, operations
 from shardwright.passes.call_graph import Symbols
+from shardwright.passes.module_ops import ARGUMENTS, RESULTS, error_at, functions, operations
+from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 

@@ -7,157 +7,54 @@ know are said by carriers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shardwright.boundary import without_manual_axes
-from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import context, ir, parse_attribute
-from shardwright.ir.locations import read_location
 from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES
-from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import carrier_text, needs_carrier, parse_carrier
-from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_sharding, print_shardings
-from shardwright.sharding import TensorSharding
+from shardwright.passes.module_ops import (
+    ARGUMENTS,
+    Row,
+    change_rows,
+    edge_of,
+    manual_axes_of,
+    operations,
+    rows_of,
+    set_rows,
+    static_shape,
+    symbol_of,
+    types_of,
+)
+from shardwright.sharding import TensorSharding, replicated
 
 __all__ = [
-    "ARGUMENTS",
-    "EDGE",
-    "MANUAL_AXES",
-    "RESULTS",
     "SHARDING",
-    "Row",
     "Shardings",
-    "change_rows",
-    "drop_attributes",
-    "edge_of",
-    "error_at",
-    "functions",
-    "manual_axes_of",
+    "all_shardings",
+    "can_say",
     "meshes_of",
-    "operations",
     "per_value",
-    "rows_of",
     "say_in_row",
-    "set_rows",
+    "set_sharding",
     "single",
-    "static_shape",
-    "symbol_of",
-    "types_of",
+    "unsaid",
 ]
 
 SHARDING = "sdy.sharding"
-EDGE = "sdy.data_flow_edge"
-"""Ops that say shardings of their block arguments, `in_shardings`, and of their results, `out_shardings`."""
-
-ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
-"""The attributes of a function that hold those of its arguments and results."""
-
-MANUAL_AXES = "manual_axes"
-
 Change = Callable[[TensorSharding], TensorSharding]
-Row = dict[str, Any]
-"""The attributes of an argument or result of a function."""
-
 _PER_VALUE = "#sdy.sharding_per_value<"
 _IN_SHARDINGS = "in_shardings"
-
-
-def operations(root: Any, *, inner_first: bool = False) -> list[Any]:
-    """The ops within `root` and `root` itself, in program order: an op before what its regions hold, or after."""
-    found: list[Any] = []
-
-    def visit(op: Any) -> Any:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    walk(root.operation, visit, outer_first=not inner_first)
-    return found
-
-
-def functions(module: ir.Module) -> list[Any]:
-    """The functions of a module, in order."""
-    return [view.operation for view in module.body.operations if view.operation.name == "func.func"]
-
-
-def symbol_of(op: Any) -> str:
-    """The name of a function or mesh."""
-    return str(ir.StringAttr(op.attributes["sym_name"]).value)
 
 
 def meshes_of(module: ir.Module) -> dict[str, Mesh]:
     """The meshes of a module by name."""
     ops = [view.operation for view in module.body.operations if view.operation.name == "sdy.mesh"]
     return {symbol_of(op): parse_mesh(str(op.attributes["mesh"]), symbol_of(op)) for op in ops}
-
-
-def rows_of(function: Any, which: str) -> list[Row]:
-    """The attributes of every argument or result of a function."""
-    found = function.attributes.get(which)
-    if found is not None:
-        return [{named.name: named.attr for named in row} for row in _dictionaries(found)]
-    return [{} for _ in types_of(function, which)]
-
-
-def types_of(function: Any, which: str) -> list[Any]:
-    """The types of a function's arguments or results."""
-    type = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    return list(type.inputs if which == ARGUMENTS else type.results)
-
-
-def _dictionaries(array: Any) -> list[Any]:
-    return [ir.DictAttr(row) for row in ir.ArrayAttr(array)]
-
-
-def set_rows(function: Any, which: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Give every argument or result of a function its attributes."""
-    if any(rows):
-        listed = [ir.DictAttr.get(dict(row), context=context()) for row in rows]
-        function.attributes[which] = ir.ArrayAttr.get(listed, context=context())
-    elif which in function.attributes:
-        del function.attributes[which]
-
-
-def change_rows(function: Any, change: Callable[[Row, Any], None]) -> None:
-    """Change the attributes of arguments and results of a function; `change` is given those of one, and its type."""
-    for which in (ARGUMENTS, RESULTS):
-        if which in function.attributes:
-            rows = rows_of(function, which)
-            for row, type in zip(rows, types_of(function, which), strict=True):
-                change(row, type)
-            set_rows(function, which, rows)
-
-
-def drop_attributes(module: ir.Module, names: Sequence[str]) -> None:
-    """Take attributes of these names from all ops, and from arguments and results of functions."""
-
-    def drop(row: Row, type: Any) -> None:
-        for name in names:
-            row.pop(name, None)
-
-    for op in operations(module):
-        if op.name == "func.func":
-            change_rows(op, drop)
-        for name in names:
-            if name in op.attributes:
-                del op.attributes[name]
-
-
-def static_shape(type: Any) -> tuple[int, ...] | None:
-    """The shape of a ranked tensor type, in elements, where all of it is known."""
-    if isinstance(type, ir.ShapedType) and type.has_rank and type.has_static_shape:
-        return tuple(type.shape)
-    return None
-
-
-def error_at(op: Any, message: str, *, cause: str = "", remedy: str = "") -> ShardingError:
-    """An error that stands at an op."""
-    found = read_location(str(op.location))
-    where = f"{found.file}:{found.line}:{found.column}" if found.file else found.name
-    return ShardingError(message, op=op.name, location=where, cause=cause, remedy=remedy)
 
 
 class Shardings:
@@ -247,20 +144,6 @@ class Shardings:
             rewriting.visit(op)
 
 
-def manual_axes_of(op: Any) -> tuple[str, ...]:
-    """The axes that a computation is manual in; none for one that is not."""
-    said = op.attributes.get(MANUAL_AXES)
-    return () if said is None else parse_manual_axes(str(said))
-
-
-def edge_of(value: Any, name: str = EDGE) -> Any | None:
-    """The edge of which `value` is the owner."""
-    for use in value.uses:
-        if use.owner.operation.name == name:
-            return use.owner.operation
-    return None
-
-
 class _Rewriting:
     """Puts what `change` makes of shardings in their place."""
 
@@ -328,3 +211,61 @@ def say_in_row(row: Row, sharding: TensorSharding | None, shape: tuple[int, ...]
 
 def _text(text: str) -> Any:
     return ir.StringAttr.get(text, context=context())
+
+
+def all_shardings(function: Any, which: str, shardings: Shardings) -> tuple[TensorSharding, ...] | None:
+    """The shardings of all arguments or of all results, or `None` where none is split over a mesh.
+
+    One that has none of its own is open, on the first mesh of the others.
+    """
+    types = types_of(function, which)
+    said = shardings.of_rows(function, which)
+    mesh = next((sharding.mesh for sharding in said if sharding is not None and not sharding.mesh.is_maximal), None)
+    if mesh is None:
+        return None
+    return tuple(
+        unsaid(mesh, its, open=True) if sharding is None else sharding
+        for sharding, its in zip(said, types, strict=True)
+    )
+
+
+def unsaid(mesh: Mesh, type: Any, *, open: bool) -> TensorSharding:
+    """The sharding of a value of this type that is split along nothing; rank 0 for what is no tensor."""
+    return replicated(mesh, len(static_shape(type) or ()), open=open)
+
+
+def can_say(value: Any) -> bool:
+    """Whether a sharding can be attached to a value: not to arguments of regions such as that of a reduction."""
+    return isinstance(value, ir.OpResult) or value.owner.owner.operation.name in (
+        "func.func",
+        "stablehlo.while",
+        *COMPUTATIONS,
+    )
+
+
+def set_sharding(value: Any, sharding: TensorSharding, shardings: Shardings) -> None:
+    """Attach a sharding to a value that can have one and that has no edge; other results of its op are open then."""
+    if isinstance(value, ir.OpResult):
+        op = value.owner.operation
+        name = "out_shardings" if op.name in COMPUTATIONS else SHARDING
+        _set_one(op, name, list(op.results), value.result_number, sharding, shardings)
+        return
+    op, index = value.owner.owner.operation, value.arg_number
+    if op.name == "func.func":
+        rows = rows_of(op, ARGUMENTS)
+        rows[index][SHARDING] = single(sharding)
+        set_rows(op, ARGUMENTS, rows)
+    elif op.name == "stablehlo.while":
+        set_sharding(op.results[index], sharding, shardings)
+    else:
+        _set_one(op, "in_shardings", list(op.operands), index, sharding, shardings)
+
+
+def _set_one(op: Any, name: str, values: list[Any], index: int, sharding: TensorSharding, shardings: Shardings) -> None:
+    """Say the sharding of one of several values in the attribute for all of them."""
+    if name in op.attributes:
+        said = list(shardings.read(op.attributes[name]))
+    else:
+        said = [unsaid(sharding.mesh, value.type, open=True) for value in values]
+    said[index] = sharding
+    op.attributes[name] = per_value(said)

@@ -1,4 +1,4 @@
-"""What was found for functions side by side, back into their module: only what changed is touched.
+"""What was made of a module's graph, back into the module: only what changed is touched.
 
 Shardings become `sdy.sharding` and its like, other attributes of the `sdy` dialect are set as they are, constraints
 that were added stand behind the values they are of, and ops that are gone are erased.
@@ -21,9 +21,10 @@ from shardwright.ir.types import TensorType
 from shardwright.ir.write import boundary_texts
 from shardwright.notation.carriers import carrier_text, needs_carrier
 from shardwright.notation.modules import PRINTERS
-from shardwright.passes.attached import ARGUMENTS, RESULTS, SHARDING, per_value, rows_of, say_in_row, set_rows, single
 from shardwright.passes.edits import put_behind
-from shardwright.passes.side_by_side import Part, SideBySide
+from shardwright.passes.module_graph import ModuleGraph, Part
+from shardwright.passes.module_ops import ARGUMENTS, RESULTS, rows_of, set_rows
+from shardwright.passes.module_shardings import SHARDING, per_value, say_in_row, single
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding
 
@@ -33,7 +34,7 @@ _PLACE = re.compile(r'"(input|output): (\d+)"')
 _Said = tuple[TensorSharding | None, ...]
 
 
-def write_back(read: SideBySide, made: Graph) -> tuple[tuple[Any, Op], ...]:
+def write_back(read: ModuleGraph, made: Graph) -> tuple[tuple[Any, Op], ...]:
     """Change the module that was read to what was made of its graph; values keep their numbers in that.
 
     Ops may have been taken out, and their handles must not be used any more; constraints may have been added.
@@ -45,7 +46,7 @@ def write_back(read: SideBySide, made: Graph) -> tuple[tuple[Any, Op], ...]:
 
 
 class _Writing:
-    def __init__(self, read: SideBySide, made: Graph) -> None:
+    def __init__(self, read: ModuleGraph, made: Graph) -> None:
         self.read = read
         self.made = made
         self.makers = {op.results[0]: op for op in made.walk() if op.results}

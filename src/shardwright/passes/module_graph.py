@@ -1,7 +1,7 @@
 """A module as one graph, its functions side by side.
 
 Functions share no values, so a worklist over all of them, one after another, does what it would do over the module.
-Calls stay ops. `written.py` puts what was found back into the module.
+Calls stay ops. `write_back` puts what was found back into the module.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
 from shardwright.memo import uncollected
 from shardwright.notation.modules import READERS
-from shardwright.passes.attached import SHARDING, functions, meshes_of
 from shardwright.passes.entry import entries
+from shardwright.passes.module_ops import functions
+from shardwright.passes.module_shardings import SHARDING, meshes_of
 
-__all__ = ["Part", "SideBySide", "read_side_by_side"]
+__all__ = ["Part", "ModuleGraph", "read_module_graph"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SideBySide:
+class ModuleGraph:
     """The functions of a module that have a body, and the graph of all of them together.
 
     The graph's arguments and results are those of one function after those of another; results only of the functions
@@ -52,7 +53,7 @@ class SideBySide:
 
 
 @uncollected
-def read_side_by_side(module: ir.Module) -> SideBySide:
+def read_module_graph(module: ir.Module) -> ModuleGraph:
     """Read all functions of a module; nothing is changed.
 
     Raises:
@@ -86,7 +87,7 @@ def read_side_by_side(module: ir.Module) -> SideBySide:
     types = tuple(reader.types[value] for value in returned)
     combined.block.ops.append(Op(Signature("func.return", (), types, ()), returned, ()))
     graph = Graph(reader.types, reader.shardings, combined, reader.meshes, reader.locations)
-    return SideBySide(graph, tuple(parts))
+    return ModuleGraph(graph, tuple(parts))
 
 
 def _with_handles(block: Any, read: Block) -> Iterator[tuple[Any, Op]]:
