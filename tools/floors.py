@@ -36,11 +36,11 @@ HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 # through whatever files of the room; of files that are not named nothing is asked but that they are in no circle.
 ORDERS = {
     "ir": ("ops", "types", "signature", "context", "graph", "write", "read", "fragments_read"),
-    "notation": ("forms", "scan", "notation", "registry", "carriers", "module_notations", "conversion"),
+    "notation": ("names", "forms", "scan", "notation", "registry", "carriers", "module_notations", "conversion"),
     "notation/forms": ("form", "kinds", "assembly", "read", "texts"),
     "notation/hlo": ("tiles", "model", "text", "sharding", "mesh", "sites", "components", "importer", "modules"),
     "notation/rfc": ("sharding", "layouts", "mesh", "reading", "writing", "exporter", "modules"),
-    "notation/sdy": ("names", "parser", "sharding", "verify", "modules"),
+    "notation/sdy": ("parser", "sharding", "verify", "modules"),
     "notation/shard": ("dialect", "sharding", "read", "importer", "exporter", "modules"),
     "notation/shard/dialect": ("checks", "collectives", "earlier", "tables"),
     "rules": ("rule", "builder", "registry", "families", "traits"),
@@ -81,10 +81,10 @@ TEXTS = {
     "rules/text.py": ("sdy.factors",),  # the rule that an op of a program brings along is an attribute like any other
     "propagation/find.py": ("modules",),  # the numbers that values are printed with, as users know them
     "propagation/debug.py": ("sdy.sharding",),  # attributes made for people to read
-    "propagation/rfc.py": ("rfc.options", "sdy.names"),  # the attribute of a function that names its mesh
-    "partition/localize/collectives.py": ("sdy.names",),  # replica groups: attributes of StableHLO that name axes
-    "partition/localize/renumber.py": ("sdy.names",),  # the same
-    "analysis/groups.py": ("sdy.names",),  # the same
+    "propagation/rfc.py": ("rfc.options", "names"),  # the attribute of a function that names its mesh
+    "partition/localize/collectives.py": ("names",),  # replica groups: attributes of StableHLO that name axes
+    "partition/localize/renumber.py": ("names",),  # the same
+    "analysis/groups.py": ("names",),  # the same
 }
 
 HOME = re.compile(r"[a-z_]\w*(?:\.\w+)+:\w+", re.ASCII)  # what `shardwright.lazy` loads

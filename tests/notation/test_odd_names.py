@@ -6,15 +6,15 @@ import pytest
 
 import shardwright as sw
 from shardwright.errors import ShardingError
-from shardwright.notation.sdy.names import quoted, symbol
+from shardwright.notation.names import quoted, symbol_text
 
 _NAMES = ("a b", 'a"b', "a\nb", "é", "a\\b", "x:y", "1", "@", "a,b", "%p", "a=b", "x#1")
 
 
 def _program(mesh: str = "mesh", axis: str = "x", function: str = "main") -> str:
-    sharding = f"sdy.sharding = #sdy.sharding<{symbol(mesh)}, [{{}}, {{{quoted(axis)}}}]>"
-    return f"""sdy.mesh {symbol(mesh)} = <[{quoted(axis)}=2]>
-func.func {symbol(function)}(%a: tensor<4x8xf32> {{{sharding}}}) -> tensor<4x4xf32> {{
+    sharding = f"sdy.sharding = #sdy.sharding<{symbol_text(mesh)}, [{{}}, {{{quoted(axis)}}}]>"
+    return f"""sdy.mesh {symbol_text(mesh)} = <[{quoted(axis)}=2]>
+func.func {symbol_text(function)}(%a: tensor<4x8xf32> {{{sharding}}}) -> tensor<4x4xf32> {{
   %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1]
       : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
@@ -44,7 +44,7 @@ def test_every_notation_can_be_read_again_or_refuses_the_name(name: str, what: s
     else:
         assert (
             quoted(name) in sw.convert(written, to="sdy")
-            or symbol(name) in sw.convert(written, to="sdy")
+            or symbol_text(name) in sw.convert(written, to="sdy")
             or to == "mhlo"
         )
 

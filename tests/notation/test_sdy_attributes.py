@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.names import quoted, symbol_name, symbol_text, unquoted
 from shardwright.notation.sdy import sharding as sdy
 from shardwright.notation.sdy.attributes import (
     parse_manual_axes,
@@ -30,7 +31,6 @@ from shardwright.notation.sdy.attributes import (
 )
 from shardwright.notation.sdy.edges import AxisFlow, EdgeValue, PropagationStep, parse_edges, print_edges
 from shardwright.notation.sdy.factors import factor_symbol
-from shardwright.notation.sdy.names import quoted, symbol, symbol_name, unquoted
 from shardwright.sharding import DimSharding, TensorSharding
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
@@ -66,7 +66,7 @@ def same(text: str) -> str:
 @given(names)
 def test_strings_and_symbols_are_escaped_as_mlir_does(name: str) -> None:
     assert unquoted(same(quoted(name))) == name
-    assert symbol_name(same(symbol(name))) == name
+    assert symbol_name(same(symbol_text(name))) == name
 
 
 @given(names)

@@ -204,7 +204,7 @@ def test_engines_read_and_print_no_text(check: Check, room: str, source: str) ->
 
 
 def test_what_has_a_reason_to_read_text_reads_that_alone(check: Check) -> None:
-    names = "from shardwright.notation.sdy.names import symbol_name\n"
+    names = "from shardwright.notation.names import symbol_name\n"
     assert check({"analysis/groups.py": names})[0] == 0
     status, lines = check({"analysis/groups.py": f"{names}from shardwright.notation.sdy.sharding import parse_axes\n"})
     assert status == 1

@@ -21,7 +21,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.opaque import dense_array
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, Mesh, axes_size
-from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name, unquoted
+from shardwright.notation.names import STRING, SYMBOL, symbol_name, unquoted
 
 __all__ = ["Devices", "Groups", "Table", "replica_groups", "source_target_pairs"]
 

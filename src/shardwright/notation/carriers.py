@@ -18,10 +18,10 @@ from dataclasses import replace
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session
 from shardwright.mesh import Mesh
+from shardwright.notation.names import STRING, symbol_name
 from shardwright.notation.notation import Shape
 from shardwright.notation.registry import parse_text
 from shardwright.notation.sdy import sharding as sdy
-from shardwright.notation.sdy.names import STRING, symbol_name
 from shardwright.notation.shard import sharding as shard
 from shardwright.sharding import TensorSharding
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, Mesh
+from shardwright.notation.names import symbol_name, symbol_text
 from shardwright.scanner import Scanner
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["AxisScanner", "CallScanner", "axes_at", "layout", "named", "positions", "symbol_of"]
+__all__ = ["AxisScanner", "CallScanner", "axes_at", "layout", "mesh_symbol", "named", "positions"]
 
 
 class AxisScanner(Scanner):
@@ -40,7 +41,7 @@ class CallScanner(AxisScanner):
 
     __slots__ = ()
 
-    TOKEN = re.compile(r"""\s*("[^"]*"|'[^']*'|@"[^"]*"|@[\w.$-]+|%[\w.$-]+|[A-Za-z_][\w.]*|-?[0-9]+|\S)""")
+    TOKEN = re.compile(r"""\s*("[^"]*"|'[^']*'|@"(?:[^"\\]|\\.)*"|@[\w.$-]+|%[\w.$-]+|[A-Za-z_][\w.]*|-?[0-9]+|\S)""")
 
     def integer(self) -> int:
         """The next token as a number; one that is known at run time only is refused."""
@@ -83,7 +84,7 @@ def named(mesh: Mesh | None, symbol: str | None, text: str) -> Mesh:
         raise ShardingError(
             "a mesh of no axes", cause="a grid has at least one axis", remedy="give it an axis of size 1"
         )
-    return mesh if symbol is None else Mesh(mesh.axes, device_ids=mesh.device_ids, name=symbol[1:].strip('"'))
+    return mesh if symbol is None else Mesh(mesh.axes, device_ids=mesh.device_ids, name=symbol_name(symbol))
 
 
 def axes_at(lists: Iterable[Iterable[int]], mesh: Mesh) -> list[Axes]:
@@ -141,16 +142,14 @@ def positions(axes: Iterable[Axes], mesh: Mesh) -> list[list[int]]:
     return [[mesh.order[axis.name] for axis in group] for group in axes]
 
 
-def symbol_of(mesh: Mesh) -> str:
+def mesh_symbol(mesh: Mesh) -> str:
     """`@mesh`, quoted where the name asks for it.
 
     Raises:
-        ShardingError: the mesh has no name, or one with a quote in it.
+        ShardingError: the mesh has no name.
     """
-    if not mesh.name or '"' in mesh.name:
+    if not mesh.name:
         raise ShardingError(
-            f"the name {mesh.name!r} of a mesh cannot be written",
-            cause="texts refer to it as @name",
-            remedy="rename it",
+            "a mesh without a name cannot be written", cause="texts refer to it as @name", remedy="give it a name"
         )
-    return f"@{mesh.name}" if re.fullmatch(r"[\w.$-]+", mesh.name) else f'@"{mesh.name}"'
+    return symbol_text(mesh.name)

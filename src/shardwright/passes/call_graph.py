@@ -7,7 +7,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
-from shardwright.notation.sdy.names import symbol
+from shardwright.notation.names import symbol_text
 from shardwright.passes.module_ops import error_at, functions, operations, symbol_of
 
 __all__ = ["ORIGINAL_NAME", "CallGraph", "Copier", "Symbols", "callee_of", "calls_in", "original_name", "retarget"]
@@ -70,7 +70,9 @@ class Symbols:
         """
         name = callee_of(call)
         if name not in self.ops:
-            raise error_at(call, f"there is no function {symbol(name)}", remedy="define or declare it in this module")
+            raise error_at(
+                call, f"there is no function {symbol_text(name)}", remedy="define or declare it in this module"
+            )
         return self.ops[name]
 
     def forget(self, name: str) -> Any:
@@ -127,7 +129,7 @@ class CallGraph:
                 if callee in self.functions and callee not in depths:
                     raise error_at(
                         call,
-                        f"function {symbol(callee)} is recursive",
+                        f"function {symbol_text(callee)} is recursive",
                         cause="every call is to have a copy of the function's body, which has no end here",
                         remedy="express the recursion as stablehlo.while",
                     )

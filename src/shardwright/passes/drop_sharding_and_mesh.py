@@ -7,7 +7,7 @@ import re
 from shardwright.ir.carriers import CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
-from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name
+from shardwright.notation.names import STRING, SYMBOL, symbol_name
 from shardwright.passes.module_ops import drop_attributes, operations, symbol_of
 from shardwright.passes.module_shardings import SHARDING
 from shardwright.passes.registry import Options, register

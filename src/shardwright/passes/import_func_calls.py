@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from shardwright.ir.context import context, ir
-from shardwright.notation.sdy.names import SYMBOL, symbol, symbol_name
+from shardwright.notation.names import SYMBOL, symbol_name, symbol_text
 from shardwright.passes.add_data_flow_edges import add_edges
 from shardwright.passes.call_graph import CallGraph, Symbols, callee_of, original_name
 from shardwright.passes.edits import end_with, replace_by
@@ -124,7 +124,7 @@ def _check_size(graph: CallGraph) -> None:
         if size > _MOST_OPS:
             raise error_at(
                 function,
-                f"function {symbol(name)} has {size} ops with those of all that it calls",
+                f"function {symbol_text(name)} has {size} ops with those of all that it calls",
                 cause=f"every call would become a copy of the function's body; {_MOST_OPS} ops are the limit",
                 remedy="express repeated calls as a loop",
             )

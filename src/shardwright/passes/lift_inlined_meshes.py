@@ -13,7 +13,7 @@ from typing import Any
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.erasing import erase
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.names import quoted, symbol
+from shardwright.notation.names import quoted, symbol_text
 from shardwright.notation.sdy.sharding import print_mesh
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.mesh_references import mesh_in_groups, with_mesh_in_groups
@@ -101,7 +101,7 @@ class _Lifter:
                 groups = op.attributes["replica_groups"]
                 mesh = mesh_in_groups(str(groups), self.shardings.meshes)
                 if mesh is not None:
-                    name = symbol(self._name(mesh, op.location).name)
+                    name = symbol_text(self._name(mesh, op.location).name)
                     op.attributes["replica_groups"] = with_mesh_in_groups(groups, name)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name, unquoted
+from shardwright.notation.names import STRING, SYMBOL, symbol_name, unquoted
 from shardwright.passes.module_ops import ARGUMENTS, RESULTS, operations, rows_of
 
 __all__ = ["has_carriers", "mesh_in_groups", "with_mesh_in_groups"]

@@ -25,8 +25,8 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
+from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.options import FUNCTION_MESH
-from shardwright.notation.sdy.names import symbol_name
 from shardwright.propagation.annotations import RESHARD, Annotations
 from shardwright.propagation.boundary import outermost
 from shardwright.propagation.derivation import Completion, Decision, Dropped, Origin, Said, Statement, copied

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import NoReturn
 
 from shardwright.errors import ShardingError
+from shardwright.notation.names import symbol_name
 
 __all__ = ["Cursor", "NamedText", "VALUE"]
 
@@ -141,7 +142,7 @@ class Cursor:
         self.take()
         if self.text.startswith("::", self.at):
             self.refuse("invalid kind of attribute specified: a nested symbol", "name a symbol of the module")
-        return token[2:-1] if token.startswith('@"') else token[1:]
+        return symbol_name(token)
 
     def value(self) -> str:
         """`%name` or `%name#1`."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from shardwright.notation.forms.cursor import Cursor
 from shardwright.notation.forms.form import AttributeKind
+from shardwright.notation.names import quoted, symbol_text, unquoted
 
 __all__ = [
     "AXES",
@@ -39,7 +40,6 @@ __all__ = [
     "SYMBOL",
     "SYMBOL_NAME",
     "UNIT",
-    "spell_symbol",
 ]
 
 DYNAMIC = -(1 << 63)
@@ -48,14 +48,6 @@ DYNAMIC = -(1 << 63)
 REDUCTIONS = ("sum", "max", "min", "product", "average", "bitwise_and", "bitwise_or", "bitwise_xor", "generic")
 
 _DIMENSION = re.compile(r"[0-9]+|\?")
-_BARE = re.compile(r"[A-Za-z_][\w$.-]*")
-_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
-_UNESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
-
-
-def spell_symbol(name: str) -> str:
-    """`@name`, quoted where MLIR quotes it."""
-    return f"@{name}" if _BARE.fullmatch(name) else f'@"{name}"'
 
 
 def _numbers(values: Iterable[int]) -> str:
@@ -95,22 +87,12 @@ def _read_integer(cursor: Cursor) -> int:
 def _read_string(cursor: Cursor) -> str:
     if not cursor.peek().startswith('"') or cursor.peek() == '"':
         cursor.refuse("expected a string")
-    return _UNESCAPE.sub(_unescaped, cursor.take()[1:-1])
+    return unquoted(cursor.take())
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    code = match.group(1)
-    return {"n": "\n", "t": "\t"}.get(code, code) if len(code) == 1 else chr(int(code, 16))
-
-
-def _print_string(value: str) -> str:
-    escaped = _ESCAPE.sub(lambda match: "\\\\" if match.group() == "\\" else f"\\{ord(match.group()):02X}", value)
-    return f'"{escaped}"'
-
-
-SYMBOL = AttributeKind("a symbol", Cursor.symbol, spell_symbol, spell_symbol, _whole(Cursor.symbol), starts="@")
+SYMBOL = AttributeKind("a symbol", Cursor.symbol, symbol_text, symbol_text, _whole(Cursor.symbol), starts="@")
 SYMBOL_NAME = AttributeKind(
-    "the name of a symbol", Cursor.symbol, spell_symbol, _print_string, _whole(_read_string), starts="@"
+    "the name of a symbol", Cursor.symbol, symbol_text, quoted, _whole(_read_string), starts="@"
 )
 INDEX = AttributeKind(
     "a number", _read_integer, str, "{} : index".format, _whole(_typed("index")), starts="-0123456789"
@@ -260,4 +242,4 @@ def _print_bool(value: bool) -> str:
 BOOL = AttributeKind("true or false", _read_bool, _print_bool, _print_bool, _whole(_read_bool))
 
 
-STRING = AttributeKind("a string", _read_string, _print_string, _print_string, _whole(_read_string), starts='"')
+STRING = AttributeKind("a string", _read_string, quoted, quoted, _whole(_read_string), starts='"')

@@ -18,6 +18,7 @@ from shardwright.errors import ShardingError
 from shardwright.notation.forms.cursor import Cursor
 from shardwright.notation.forms.form import Attribute, AttributeKind, Dialect, Operand, OpForm, OpText, Symbols
 from shardwright.notation.forms.kinds import BOOL, I64, I64_LISTS, INDEX, STRING, SYMBOL
+from shardwright.notation.names import symbol_text
 from shardwright.notation.rfc.collectives import Collective, check
 from shardwright.notation.rfc.layouts import (
     ENCODED,
@@ -27,7 +28,6 @@ from shardwright.notation.rfc.layouts import (
     layout,
     rank_of,
     spelled_lists,
-    symbol_text,
 )
 
 __all__ = ["I64_LIST", "RFC", "SHARDING"]

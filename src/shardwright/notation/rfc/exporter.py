@@ -12,12 +12,12 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
+from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.annotate import annotate
 from shardwright.notation.rfc.distribute import distribute, verified
 from shardwright.notation.rfc.mesh import write_cluster
 from shardwright.notation.rfc.options import EXPLICIT, FUNCTION_MESH, OPTION
 from shardwright.notation.rfc.writing import AS_SDY, CARRIED, REQUESTS, SHARDING, Writing, rows
-from shardwright.notation.sdy.names import symbol_name
 
 __all__ = ["export_shardings"]
 

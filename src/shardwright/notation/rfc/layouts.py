@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shardwright.errors import ShardingError
+from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.sharding import read_lists
-from shardwright.notation.sdy.names import symbol_name
 
-__all__ = ["ENCODED", "Layout", "Lists", "checked", "layout", "rank_of", "spelled_lists", "symbol_text", "trimmed"]
+__all__ = ["ENCODED", "Layout", "Lists", "checked", "layout", "rank_of", "spelled_lists", "trimmed"]
 
 Lists = tuple[tuple[int, ...], ...]
 """Positions of mesh axes, a list per dimension."""
@@ -108,8 +108,3 @@ def trimmed(lists: Lists) -> Lists:
 def spelled_lists(lists: Lists) -> str:
     """`[[0], [], [1]]`."""
     return f"[{', '.join(str(list(axes)) for axes in lists)}]"
-
-
-def symbol_text(symbol: str) -> str:
-    """`@mesh0`, quoted where the name asks for it."""
-    return f"@{symbol}" if re.fullmatch(r"[A-Za-z_][\w$.-]*", symbol) else f'@"{symbol}"'

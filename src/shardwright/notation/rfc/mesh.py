@@ -16,7 +16,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.locations import read_location
 from shardwright.mesh import Mesh
-from shardwright.notation.rfc.layouts import symbol_text
+from shardwright.notation.names import symbol_text
 from shardwright.notation.sdy.sharding import parse_mesh, print_mesh
 
 _WORD = re.compile(r"[\w.$-]+", re.ASCII)

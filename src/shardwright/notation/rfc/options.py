@@ -19,10 +19,10 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
+from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.layouts import Layout, layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.reading import located, ops_of, sharding_on
-from shardwright.notation.sdy.names import symbol_name
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_sharding, print_shardings
 from shardwright.sharding import TensorSharding, replicated
 

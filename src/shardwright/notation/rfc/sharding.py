@@ -14,7 +14,7 @@ import re
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.scan import CallScanner, axes_at, layout, named, positions, symbol_of
+from shardwright.notation.scan import CallScanner, axes_at, layout, mesh_symbol, named, positions
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["KEYWORD", "PREFIX", "read_lists"]
@@ -81,7 +81,7 @@ def _print(sharding: TensorSharding, shape: Shape | None) -> str:
             )
     mesh = named(plain.mesh, None, repr(sharding))
     lists = [*plain.axes, plain.partial_axes] if plain.partial else plain.axes
-    symbol = "" if mesh.name == "mesh" else f"{symbol_of(mesh)}, "
+    symbol = "" if mesh.name == "mesh" else f"{mesh_symbol(mesh)}, "
     return f"{PREFIX}{symbol}{positions(lists, mesh)}>"
 
 

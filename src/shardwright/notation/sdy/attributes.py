@@ -17,8 +17,8 @@ from collections.abc import Iterable
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.names import STRING, quoted, unquoted
 from shardwright.notation.sdy.factors import FACTOR, factor_symbol, factors_of
-from shardwright.notation.sdy.names import STRING, quoted, unquoted
 from shardwright.notation.sdy.sharding import print_axes, print_axis, print_axis_lists, print_dimension
 from shardwright.sharding import DimSharding
 

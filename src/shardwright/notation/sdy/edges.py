@@ -18,8 +18,8 @@ from typing import Literal, NoReturn, cast
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef
+from shardwright.notation.names import STRING, quoted, unquoted
 from shardwright.notation.scan import AxisScanner
-from shardwright.notation.sdy.names import STRING, quoted, unquoted
 
 __all__ = ["EdgeValue", "AxisFlow", "PropagationStep", "parse_edges", "print_edges"]
 

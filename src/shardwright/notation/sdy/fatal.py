@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef
-from shardwright.notation.sdy.names import STRING, SYMBOL, symbol, unquoted
+from shardwright.notation.names import STRING, SYMBOL, symbol_text, unquoted
 from shardwright.notation.sdy.text import Unclosed, closing, statement
 from shardwright.scanner import line_of
 
@@ -88,7 +88,7 @@ def _check_meshes(text: str, name: str) -> None:
 
 def _check_one_device(text: str, name: str) -> None:
     symbols = [re.escape(match[1]) for match in _MESH.finditer(text)]
-    symbols += [re.escape(symbol(unquoted(match[1]))) for match in _GENERIC_MESH.finditer(text)]
+    symbols += [re.escape(symbol_text(unquoted(match[1]))) for match in _GENERIC_MESH.finditer(text)]
     meshes = "|".join([*symbols, rf"mesh\s*{_ONE}"])
     sharding = rf"<\s*(?:{meshes})\s*,\s*\["
     try:

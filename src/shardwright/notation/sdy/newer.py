@@ -20,9 +20,9 @@ import re
 from shardwright.errors import ShardingError
 from shardwright.ir.context import reduction_kinds
 from shardwright.ir.ops import COLLECTIVES
+from shardwright.notation.names import STRING
 from shardwright.notation.sdy.factors import factor_symbol
 from shardwright.notation.sdy.fatal import refuse_fatal
-from shardwright.notation.sdy.names import STRING
 from shardwright.notation.sdy.text import ShardedOp, Unclosed, closing, outside_strings, properties, statement
 from shardwright.scanner import line_of
 from shardwright.sharding import REDUCTION_KINDS

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.names import symbol_name, unquoted
 from shardwright.notation.scan import AxisScanner
-from shardwright.notation.sdy.names import symbol_name, unquoted
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 __all__ = ["Parser"]

@@ -15,8 +15,8 @@ from typing import TypeVar
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session, memoize
 from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.notation.names import SYMBOL, quoted, symbol_name, symbol_text
 from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.sdy.names import SYMBOL, quoted, symbol, symbol_name
 from shardwright.notation.sdy.parser import Parser
 from shardwright.sharding import DimSharding, TensorSharding
 
@@ -157,7 +157,7 @@ def _inner(sharding: TensorSharding) -> str:
     if sharding.offsets or sharding.halos:
         raise ShardingError("sdy cannot express offsets or halos", cause=f"sharding {sharding!r}")
     mesh = sharding.mesh
-    where = symbol(mesh.name) if mesh.name else print_mesh(mesh).removeprefix("#sdy.")
+    where = symbol_text(mesh.name) if mesh.name else print_mesh(mesh).removeprefix("#sdy.")
     text = f"<{where}, [{', '.join(print_dimension(dim, mesh) for dim in sharding.dims)}]"
     if sharding.replicated:
         text += f", replicated={print_axes(sharding.replicated, mesh)}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shardwright.notation.sdy.names import STRING
+from shardwright.notation.names import STRING
 
 __all__ = ["ShardedOp", "Unclosed", "closing", "outside_strings", "properties", "statement"]
 

@@ -26,9 +26,9 @@ from shardwright.ir.ops import COLLECTIVES, COMPUTATIONS, SHARDING_ATTRIBUTES
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.carriers import parse_carrier
+from shardwright.notation.names import STRING
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.collectives import check_collective, check_partial, parse_step, reduced_axes
-from shardwright.notation.sdy.names import STRING
 from shardwright.notation.sdy.newer import COLLECTIVE
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
 from shardwright.scanner import line_of

@@ -22,7 +22,7 @@ from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh, axes_size
 from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.rfc.sharding import KEYWORD, PREFIX
-from shardwright.notation.scan import CallScanner, axes_at, layout, named, positions, symbol_of
+from shardwright.notation.scan import CallScanner, axes_at, layout, mesh_symbol, named, positions
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["ceil_cuts", "parse", "print_sharding", "trailing_cuts"]
@@ -224,7 +224,7 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None, dialect: str =
     partial = _print_partial(plain)
     dialect = "mesh" if partial else dialect
     lists = positions(plain.axes, mesh) or [[]]  # upstream's parser wants one list even of a scalar
-    return f"{dialect}.sharding {symbol_of(mesh)} split_axes = {lists}{partial}{_print_bounds(plain, shape)}"
+    return f"{dialect}.sharding {mesh_symbol(mesh)} split_axes = {lists}{partial}{_print_bounds(plain, shape)}"
 
 
 def _print_partial(sharding: TensorSharding) -> str:

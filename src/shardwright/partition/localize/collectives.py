@@ -21,7 +21,7 @@ from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, Mesh, axes_size, merge_axes
-from shardwright.notation.sdy.names import quoted, symbol
+from shardwright.notation.names import quoted, symbol_text
 from shardwright.partition.localize.local import Local, positions
 from shardwright.sharding import TensorSharding
 
@@ -52,7 +52,7 @@ def replica_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
     for axis in merge_axes(axes):
         part = "" if mesh.is_full(axis) else f", sub_axis_info = ({axis.pre}){axis.size}"
         refs.append(f"#stablehlo.axis_ref<name = {quoted(axis.name)}{part}>")
-    return f"#stablehlo.replica_group_mesh_axes<mesh = {symbol(mesh.name)}, axes = [{', '.join(refs)}]>"
+    return f"#stablehlo.replica_group_mesh_axes<mesh = {symbol_text(mesh.name)}, axes = [{', '.join(refs)}]>"
 
 
 def _dense_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:

@@ -16,7 +16,7 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.opaque import dense_array
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.names import STRING, SYMBOL, symbol_name, unquoted
+from shardwright.notation.names import STRING, SYMBOL, symbol_name, unquoted
 from shardwright.partition.localize.collectives import replica_groups
 
 __all__ = ["by_position"]

@@ -21,8 +21,8 @@ from shardwright.notation.forms.kinds import (
     MESH_REDUCTION,
     REDUCTION,
     UNIT,
-    spell_symbol,
 )
+from shardwright.notation.names import symbol_text
 from shardwright.notation.shard.dialect.collectives import COLLECTIVE_FORMS
 from shardwright.notation.shard.dialect.grid import GRID_FORMS
 from shardwright.notation.shard.dialect.sharding import SHARDING, SHARDING_FORMS, verify_sharding
@@ -98,7 +98,7 @@ def _print_inline(value: dict[str, Any]) -> str:
     partial = ""
     if value.get("partial_axes"):
         partial = f", partial = {value['partial_type']}{list(value['partial_axes'])}"
-    return f"<{spell_symbol(value['grid'])}, {AXES.print(value['split_axes'])}{partial}>"
+    return f"<{symbol_text(value['grid'])}, {AXES.print(value['split_axes'])}{partial}>"
 
 
 def _generic_inline(value: dict[str, Any]) -> str:

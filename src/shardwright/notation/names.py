@@ -1,6 +1,6 @@
 r"""Names in MLIR text: strings with their escapes, and symbols.
 
-    >>> print(quoted('a"]'), unquoted(r'"a\22]"'), symbol("my mesh"), symbol_name('@"my mesh"'))
+    >>> print(quoted('a"]'), unquoted(r'"a\22]"'), symbol_text("my mesh"), symbol_name('@"my mesh"'))
     "a\22]" a"] @"my mesh" my mesh
 
 Source: MLIR's language reference, "Identifiers and keywords": strings escape by two hexadecimal digits, a bare symbol
@@ -13,7 +13,7 @@ import re
 
 from shardwright.errors import ShardingError
 
-__all__ = ["STRING", "SYMBOL", "quoted", "symbol", "symbol_name", "unquoted"]
+__all__ = ["STRING", "SYMBOL", "quoted", "symbol_name", "symbol_text", "unquoted"]
 
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 """A pattern for one string with its quotes."""
@@ -65,7 +65,7 @@ def _escaped(match: re.Match[bytes]) -> bytes:
     return b"\\\\" if match[0] == b"\\" else b"\\%02X" % match[0][0]
 
 
-def symbol(name: str) -> str:
+def symbol_text(name: str) -> str:
     """`@mesh`, in quotes where MLIR wants them."""
     return f"@{name}" if _BARE.fullmatch(name) else f"@{quoted(name)}"
 
