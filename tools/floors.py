@@ -47,7 +47,7 @@ ORDERS = {
     "cost": ("hardware", "price"),
     "reshard": ("search", "problem", "plan"),
     "propagation": ("working", "projection", "step", "engine", "propagator", "pipeline", "explain"),
-    "partition": ("localize", "splits", "factors", "assign", "materialize"),
+    "partition": ("localize", "splits", "decisions", "write", "factors", "assign", "decide", "materialize"),
     "partition/localize": ("local", "registry", "indices", "program"),
     "partition/processes": ("call", "registry", "program"),
     "analysis": ("groups", "scalars", "loops", "traffic"),

@@ -85,7 +85,8 @@ class Session:
 class Hashed:
     """Base of frozen dataclasses (`eq=False`) that are dictionary keys everywhere: the hash is computed once.
 
-    Compared by the values of all fields; unequal hashes settle most comparisons.
+    Compared by the values of all fields; unequal hashes settle most comparisons. What was found equal once shares the
+    values from then on, so that the next comparison is one of identities.
     """
 
     _key: tuple[Any, ...]
@@ -102,7 +103,13 @@ class Hashed:
         """Equal by value."""
         if self is other:
             return True
-        return type(other) is type(self) and self._hash == other._hash and self._key == other._key
+        if type(other) is not type(self) or self._hash != other._hash:
+            return False
+        if self._key is not other._key:
+            if self._key != other._key:
+                return False
+            object.__setattr__(other, "_key", self._key)
+        return True
 
     def __hash__(self) -> int:
         """The hash computed at construction."""

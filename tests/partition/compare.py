@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,10 +30,15 @@ class Case:
     local: Job
 
 
-def make_case(text: str, seed: int) -> Case:
-    """Take `text` through all stages, each checked, the explicit one written and read again."""
+def make_explicit(graph: Graph) -> Graph:
+    """The explicit program of a propagated one."""
+    return materialize(graph).graph
+
+
+def make_case(text: str, seed: int, explicit: Callable[[Graph], Graph] = make_explicit) -> Case:
+    """Take `text` through all stages, each checked, the explicit one made by `explicit`, written and read again."""
     graph = read(load_module(text))
-    made = materialize(propagate(graph)).graph
+    made = explicit(propagate(graph))
     check(made)
     module = write(made)
     assert module.operation.verify()

@@ -46,7 +46,7 @@ class Builder:
         """Append an op of this signature; its result values, with shardings where given."""
         said = list(shardings) + [None] * (len(signature.results) - len(shardings))
         results = tuple(
-            self.graph.new_value(type, sharding) for type, sharding in zip(signature.results, said, strict=True)
+            [self.graph.new_value(type, sharding) for type, sharding in zip(signature.results, said, strict=True)]
         )
         self.ops.append(Op(signature, tuple(operands), results, regions, self.location))
         return results

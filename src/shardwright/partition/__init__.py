@@ -3,6 +3,7 @@
 from shardwright.partition.check import check
 from shardwright.partition.localize import localize
 from shardwright.partition.materialize import Explicit, materialize
-from shardwright.partition.notes import Note, boundary_notes
+from shardwright.partition.note import Note
+from shardwright.partition.notes import boundary_notes
 
 __all__ = ["Explicit", "Note", "boundary_notes", "check", "localize", "materialize"]

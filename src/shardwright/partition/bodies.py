@@ -15,19 +15,32 @@ from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.memo import memoize
 
-__all__ = ["SHARDING_NAMES", "copied_body", "plain_bodies"]
+__all__ = ["SHARDING_NAMES", "check_body", "copied_body", "plain_bodies"]
 
 SHARDING_NAMES = frozenset({"mhlo.sharding", "sdy.sharding"})
 """Attributes that say how whole tensors lie."""
 
 
 def copied_body(source: Graph, target: Graph, block: Block) -> Block:
-    """The body of a manual computation of `source`, written for `target`, without what asks for layouts.
+    """The body of a manual computation of `source`, written for `target`, without what asks for layouts."""
+    return _Copier(source, target).block(block)
+
+
+def check_body(graph: Graph, block: Block) -> None:
+    """Check that the body of a manual computation can be taken over.
 
     Raises:
         ShardingError: there is a manual computation in it.
     """
-    return _Copier(source, target).block(block)
+    for op in block.walk():
+        if op.name == "sdy.manual_computation":
+            raise ShardingError(
+                "a manual computation stands in the body of another one",
+                op=op.signature.label,
+                location=str(graph.locations[op.location]),
+                cause="the body would have to be partitioned along the axes that the outer one leaves free",
+                remedy="make the outer one manual over these axes too, and write its body for one device",
+            )
 
 
 @memoize
@@ -62,16 +75,5 @@ class _Copier(Copier):
             self.pass_on(op)
         elif op.name == "sdy.named_computation":
             self.inline(op, into)
-        elif op.name == "sdy.manual_computation":
-            raise self._nested(op)
         elif op.name != "sdy.sharding_group":
             super().op(op, into)
-
-    def _nested(self, op: Op) -> ShardingError:
-        return ShardingError(
-            "a manual computation stands in the body of another one",
-            op=op.signature.label,
-            location=str(self.source.locations[op.location]),
-            cause="the body would have to be partitioned along the axes that the outer one leaves free",
-            remedy="make the outer one manual over these axes too, and write its body for one device",
-        )

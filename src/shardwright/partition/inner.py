@@ -13,7 +13,7 @@ from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import Choice
+from shardwright.partition.decisions import Computed
 from shardwright.partition.emit import collective
 from shardwright.partition.localize import (
     Local,
@@ -22,7 +22,6 @@ from shardwright.partition.localize import (
     local_type,
     localize_op,
 )
-from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllReduce, ReduceScatter, Step
 
@@ -33,49 +32,46 @@ def emit_reduced(
     builder: Builder,
     signature: Signature,
     operands: list[int],
-    choice: Choice,
-    targets: tuple[TensorSharding, ...],
+    decision: Computed,
 ) -> tuple[tuple[int, ...], tuple[TensorSharding, ...]]:
-    """Append an op split as `choice` says, its partial results reduced on the spot.
+    """Append an op whose partial results are reduced on the spot.
 
     Arguments:
         builder: Where to append.
         signature: The op at global types.
-        operands: Values that lie as `choice.operands`.
-        choice: The split; results partial by `choice.kind`.
-        targets: Where the results are wanted: they are reduced on the way there.
+        operands: Values that lie as the decision says.
+        decision: How the op is computed, on tensors, and the steps that its results take within it.
 
     Returns:
         The results and how they lie.
     """
     graph = builder.graph
+    read = tuple([layout for layout in decision.operands if layout is not None])
+    computed = tuple([layout for layout in decision.results if layout is not None])
     arguments = tuple(
-        graph.new_value(local_type(type, layout))
-        for type, layout in zip(signature.operands, choice.operands, strict=True)
+        graph.new_value(local_type(type, layout)) for type, layout in zip(signature.operands, read, strict=True)
     )
     ops: list[Op] = []
     ctx = Local(graph, ops, builder.location)
     ctx.mesh = Mesh(ctx.mesh.axes, name=ctx.mesh.name)  # a manual computation names devices by their ids
-    made = localize_op(ctx, signature, arguments, choice.operands, choice.results)
+    made = localize_op(ctx, signature, arguments, read, computed)
     reduced = [
-        _reduce(ctx, value, type, layout, target)
-        for value, type, layout, target in zip(made, signature.results, choice.results, targets, strict=True)
+        _reduce(ctx, value, type, layout, steps)
+        for value, type, layout, steps in zip(made, signature.results, computed, decision.within, strict=True)
     ]
     values, layouts = tuple(value for value, _ in reduced), tuple(layout for _, layout in reduced)
     returns = Signature("sdy.return", (), tuple(graph.types[value] for value in values), ())
     ctx.append(returns, values)
-    boundary = Boundary(choice.operands, layouts, tuple(targets[0].mesh.sizes))
+    boundary = Boundary(read, layouts, tuple(computed[0].mesh.sizes))
     whole = Signature("sdy.manual_computation", (), signature.operands, signature.results, boundary=boundary)
     return builder.append(whole, operands, layouts, (Block(arguments, ops),)), layouts
 
 
 def _reduce(
-    ctx: Local, value: int, type: TensorType, layout: TensorSharding, target: TensorSharding
+    ctx: Local, value: int, type: TensorType, layout: TensorSharding, steps: tuple[Step, ...]
 ) -> tuple[int, TensorSharding]:
-    """Take the steps of the plan from `layout` to `target` that lie before its last reduction, and that one."""
-    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target).steps
-    reductions = [number for number, step in enumerate(steps) if isinstance(step, AllReduce | ReduceScatter)]
-    for step in steps[: reductions[-1] + 1 if reductions else 0]:
+    """Take steps from `layout` on one device's shards; what comes of it, and how it lies."""
+    for step in steps:
         value = _take(ctx, value, type, step, layout)
         layout = step.apply(layout)
     return value, layout

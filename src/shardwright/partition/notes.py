@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES
@@ -18,6 +18,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import axes_size
 from shardwright.partition.assign import Choice, Source
 from shardwright.partition.boundary import alone
+from shardwright.partition.note import Note
 from shardwright.partition.splits import splits_of
 from shardwright.reshard.plan import plan
 from shardwright.rules.given import is_opaque
@@ -26,7 +27,6 @@ from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
 
 __all__ = [
-    "Note",
     "alone_notes",
     "body_notes",
     "boundary_notes",
@@ -38,25 +38,6 @@ __all__ = [
 ]
 
 _REQUESTS = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something a user may want to know of how an op was partitioned.
-
-    Attributes:
-        op: The op as users know it.
-        location: Its place in the source.
-        message: What was done, and why.
-        bytes: Bytes per device because of it, once.
-        measure: Whether these are `sent`, `held` beyond what was asked for, or `spared`.
-    """
-
-    op: str
-    location: str
-    message: str
-    bytes: int
-    measure: str = "sent"
 
 
 # --- shardings that do not divide
@@ -161,7 +142,7 @@ def whole_notes(
 
 def is_unknown(signature: Signature) -> bool:
     """Whether nothing tells what an op computes: it is computed whole, on every device."""
-    return splits_of(signature) is None and is_opaque(signature)
+    return is_opaque(signature) and splits_of(signature) is None
 
 
 def _changed(had: TensorSharding, has: TensorSharding) -> str:

@@ -7,6 +7,7 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
+from shardwright.partition.decisions import Layout
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["Targets"]
@@ -17,63 +18,55 @@ class Targets:
 
     Attributes:
         mesh: The mesh of the module.
-        results: The layouts in which the program returns.
+        arguments: The layout in which each argument comes: it may be partial.
+        results: The layout in which each result is returned.
         contributions: Values that are returned as contributions and in no other way, and how they lie then.
     """
 
     def __init__(self, graph: Graph) -> None:
         """Read the shardings of `graph`; ShardingError where it has no mesh."""
-        self.graph = graph
+        self._graph = graph
         self.mesh = _mesh(graph)
-        self.results = tuple(map(self._returned, graph.main.block.terminator.operands, graph.main.result_shardings))
-        self.contributions = _contributions(graph)
+        main = graph.main
+        arguments, returned = main.block.arguments, main.block.terminator.operands
+        stated = [graph.shardings[value] for value in arguments]
+        self.arguments = tuple(map(_with_contributions, self.of(arguments), stated))
+        self.results = tuple(map(self._returned, returned, main.result_shardings))
+        self.contributions = {
+            value: layout
+            for value, layout in zip(returned, self.results, strict=True)
+            if layout is not None and layout.partial and returned.count(value) == 1
+        }
 
-    def of(self, value: int) -> TensorSharding | None:
-        """The layout that propagation gave a value; `None` for what is no tensor."""
-        type = self.graph.types[value]
-        return self._even(self.graph.shardings[value], type) if type.is_tensor else None
-
-    def all(self, values: tuple[int, ...]) -> tuple[TensorSharding | None, ...]:
+    def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
-        return tuple([self.of(value) for value in values])
+        types, shardings, mesh = self._graph.types, self._graph.shardings, self.mesh
+        return tuple([_asked(shardings[v], types[v], mesh) if types[v].is_tensor else None for v in values])
 
-    def argument(self, value: int) -> TensorSharding | None:
-        """The layout in which an argument comes: it may be partial."""
-        sharding, layout = self.graph.shardings[value], self.of(value)
-        return _with_contributions(layout, sharding) if layout and sharding else layout
-
-    def _returned(self, value: int, sharding: TensorSharding | None) -> TensorSharding | None:
-        if not sharding:
-            return self.of(value)
-        return _with_contributions(self._even(sharding, self.graph.types[value]), sharding)
-
-    def _even(self, sharding: TensorSharding | None, type: TensorType) -> TensorSharding:
-        """What is to be on one device is on all: each runs every op."""
-        return _even(replicated(self.mesh, type.rank) if sharding is None or not sharding.mesh.axes else sharding, type)
+    def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
+        if stated is None:
+            return self.of((value,))[0]
+        return _with_contributions(_asked(stated, self._graph.types[value], self.mesh), stated)
 
 
 @memoize
-def _even(sharding: TensorSharding, type: TensorType) -> TensorSharding:
-    """The layout that `sharding` asks for, cut to what divides, and reduced.
+def _asked(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> TensorSharding:
+    """The layout that a sharding asks for, cut to what divides, and reduced.
 
-    That a value may be unreduced is no wish for contributions to be made: what is partial stays so until it is read.
+    What is to be on one device is on all: each runs every op. That a value may be unreduced is no wish for
+    contributions to be made: what is partial stays so until it is read.
     """
+    if sharding is None or not sharding.mesh.axes:
+        return replicated(mesh, type.rank)
     layout = sharding.closed().evenly_dividing(type.dims)
     return layout.with_axes(layout.axes) if layout.partial else layout
 
 
-def _with_contributions(layout: TensorSharding, stated: TensorSharding) -> TensorSharding:
+def _with_contributions(layout: Layout, stated: TensorSharding | None) -> Layout:
     """A layout with the contributions that are stated where the program begins or ends: its caller counts on them."""
-    return layout.with_axes(layout.axes, stated.partial).closed() if stated.partial else layout
-
-
-def _contributions(graph: Graph) -> dict[int, TensorSharding]:
-    returned = graph.main.block.terminator.operands
-    return {
-        value: _with_contributions(_even(sharding, graph.types[value]), sharding)
-        for value, sharding in zip(returned, graph.main.result_shardings, strict=True)
-        if sharding is not None and sharding.partial and returned.count(value) == 1
-    }
+    if layout is None or stated is None or not stated.partial:
+        return layout
+    return layout.with_axes(layout.axes, stated.partial).closed()
 
 
 def _mesh(graph: Graph) -> Mesh:

@@ -1,20 +1,21 @@
-"""A value of the propagated program and the layouts in which the explicit program holds it."""
+"""A value of the propagated program and its versions: the layouts that it is brought into, and from which it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.cost.price import price
 from shardwright.errors import ShardingError
-from shardwright.ir.builder import Builder
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
 from shardwright.partition.assign import Source, usable
-from shardwright.partition.emit import collective, emit_steps
+from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
+from shardwright.partition.scope import Scope
 from shardwright.reshard.plan import plan
-from shardwright.sharding import TensorSharding
-from shardwright.steps import ToUnreduced
+from shardwright.sharding import TensorSharding, replicated
+from shardwright.steps import Step, ToUnreduced
 
 __all__ = ["Value", "Values"]
 
@@ -23,36 +24,40 @@ class Value:
     """Versions of one value: the same data in several layouts.
 
     Attributes:
+        number: The value that decisions name: what a request for a layout gives is the value that it is asked of.
         type: Global type.
         target: The sharding propagation gave it (`None` for what is not a tensor).
         uses: How many operands read it.
-        versions: Layouts and the values that have them, as first computed first.
-        make: For constants and the like: computes it in any layout, with no communication.
+        versions: Its layouts, as first computed first, each under itself: equal ones are one object from here on.
+        fresh_from: For constants and the like, which are computed in any layout with no communication: what they are
+            computed from, a scalar or nothing. Else `None`.
     """
 
-    __slots__ = ("make", "target", "type", "uses", "versions")
+    __slots__ = ("fresh_from", "number", "target", "type", "uses", "versions")
 
     def __init__(
         self,
+        number: int,
         type: TensorType,
-        target: TensorSharding | None,
+        target: Layout,
         uses: int,
-        versions: list[tuple[TensorSharding | None, int]],
-        make: Callable[[TensorSharding], int] | None = None,
+        versions: dict[TensorSharding, TensorSharding],
+        fresh_from: tuple[Value, ...] | None = None,
     ) -> None:
         """A value with the versions computed so far."""
+        self.number = number
         self.type = type
         self.target = target
         self.uses = uses
         self.versions = versions
-        self.make = make
+        self.fresh_from = fresh_from
 
     @property
     def source(self) -> Source:
         """The layouts it exists in; none for what can be made in any."""
-        if self.make is not None or self.target is None:
+        if self.fresh_from is not None or self.target is None:
             return ()
-        return tuple([sharding for sharding, _ in self.versions if sharding is not None])
+        return tuple(self.versions)
 
     @property
     def element_bytes(self) -> int:
@@ -61,44 +66,43 @@ class Value:
 
 
 class Values:
-    """Brings values into the layouts that ops need, and remembers each layout for the next that needs it.
+    """Decides how values come into the layouts that ops need, each layout once for all that need it.
 
     Inside a region new layouts are known only until its end: they are computed there.
     """
 
-    def __init__(self, builder: Builder) -> None:
-        """Write with `builder`, whose list of ops changes from region to region."""
-        self.builder = builder
+    def __init__(self, mesh: Mesh) -> None:
+        """Nothing made yet; scalars are wanted whole on `mesh`."""
+        self.mesh = mesh
         self.hardware = current_hardware()
-        self._scopes: list[list[Value]] = []
+        self.scope = Scope()
+        self._made: list[Version] = []
 
-    def enter(self) -> None:
-        """Begin a region."""
-        self._scopes.append([])
+    def read(
+        self, values: Sequence[Value], layouts: Sequence[Layout]
+    ) -> tuple[tuple[Version, ...], tuple[Layout, ...]]:
+        """The versions made so that values are there in these layouts, and the versions that are read then."""
+        read = tuple([self.want(value, layout) for value, layout in zip(values, layouts, strict=True)])
+        return self.made(), read
 
-    def leave(self) -> None:
-        """End a region: forget the layouts computed in it."""
-        for value in reversed(self._scopes.pop()):
-            value.versions.pop()
+    def made(self) -> tuple[Version, ...]:
+        """The versions that were made since this was asked last."""
+        if not self._made:
+            return ()
+        made, self._made = tuple(self._made), []
+        return made
 
-    def _remember(self, value: Value, sharding: TensorSharding, number: int) -> None:
-        value.versions.append((sharding, number))
-        if self._scopes:
-            self._scopes[-1].append(value)
-
-    def want(self, value: Value, needed: TensorSharding | None) -> int:
-        """The value in layout `needed`, resharded from the cheapest version of it if need be."""
+    def want(self, value: Value, needed: Layout) -> Layout:
+        """The version in layout `needed`, made from the cheapest of the others if need be."""
         if needed is None or value.target is None:
-            return value.versions[0][1]
-        for sharding, number in value.versions:
-            if sharding == needed:
-                return number
+            return None
+        known = value.versions.get(needed)
+        if known is not None:
+            return known
         if needed.partial and not usable(value.source, needed):
             return self._contribute(value, needed)
-        if value.make is not None:
-            number = value.make(needed)
-            self._remember(value, needed, number)
-            return number
+        if value.fresh_from is not None:
+            return self._make(value, value.fresh_from, needed)
         if self._reduces_for_all(value, needed):
             self._reshard(value, value.target)
             return self.want(value, needed)
@@ -122,7 +126,15 @@ class Values:
         steps = plan(value.type.dims, value.element_bytes, before, after, self.hardware)
         return price(steps.cost, self.hardware)
 
-    def _contribute(self, value: Value, needed: TensorSharding) -> int:
+    def _make(self, value: Value, operands: tuple[Value, ...], needed: TensorSharding) -> TensorSharding:
+        outer, self._made = self._made, []
+        read = tuple([self.want(operand, replicated(self.mesh, operand.type.rank)) for operand in operands])
+        before, self._made = tuple(self._made), outer
+        self._made.append(Fresh(value.number, needed, before, read))
+        self.scope.add(value.versions, needed, needed)
+        return needed
+
+    def _contribute(self, value: Value, needed: TensorSharding) -> TensorSharding:
         """The value as contributions where nobody made any: one device along the axes has it, the others nothing.
 
         Raises:
@@ -136,19 +148,18 @@ class Values:
                 remedy="leave the value complete there",
             )
         before = needed.with_axes(needed.axes)
-        whole = self.want(value, before)
-        signature = collective(ToUnreduced(needed.partial_axes, kind), value.type)
-        (number,) = self.builder.append(signature, (whole,), (needed,))
-        self._remember(value, needed, number)
-        return number
+        self.want(value, before)
+        return self._take(value, before, (ToUnreduced(needed.partial_axes, kind),))
 
-    def _reshard(self, value: Value, needed: TensorSharding) -> int:
+    def _reshard(self, value: Value, needed: TensorSharding) -> TensorSharding:
         shape, size = value.type.dims, value.element_bytes
         sharding = min(usable(value.source, needed), key=lambda version: self._price(value, version, needed))
-        number = next(number for version, number in value.versions if version == sharding)
-        for passed, result in emit_steps(
-            self.builder, number, sharding, plan(shape, size, sharding, needed, self.hardware).steps
-        ):
-            self._remember(value, passed, result)
-            number = result
-        return number
+        return self._take(value, sharding, plan(shape, size, sharding, needed, self.hardware).steps)
+
+    def _take(self, value: Value, source: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
+        """Take steps from a version; the last layout that is passed through."""
+        self._made.append(Reshard(value.number, source, steps))
+        for step in steps:
+            source = step.apply(source)
+            self.scope.add(value.versions, source, source)
+        return source

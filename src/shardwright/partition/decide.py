@@ -1,0 +1,236 @@
+"""Propagated program → decisions: how each op is split, and which versions of values are made where.
+
+Ops are taken in order. Each is split as `assign` says; its operands are brought into the layouts that it needs; its
+results stay in the layout they are computed in (partial, perhaps) until somebody needs another. So a partial sum
+is reduced as late as possible, once, and as a reduce_scatter where a shard of it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import LAYOUTS
+from shardwright.ir.types import TensorType
+from shardwright.partition.assign import assign
+from shardwright.partition.bodies import check_body
+from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn
+from shardwright.partition.note import Note
+from shardwright.partition.notes import body_notes, is_unknown, whole_notes
+from shardwright.partition.splits import check_supported
+from shardwright.partition.targets import Targets
+from shardwright.partition.values import Value, Values
+from shardwright.reshard.plan import plan
+from shardwright.rules.traits import facts_of
+from shardwright.sharding import TensorSharding, replicated
+from shardwright.steps import AllReduce, ReduceScatter, Step
+
+__all__ = ["decide"]
+
+
+def decide(graph: Graph) -> Decisions:
+    """Decide how every op of a propagated graph is computed, and how every value that it reads comes where it needs it.
+
+    Raises:
+        ShardingError: no mesh, an op that has no meaning on one device or regions of no known meaning, a manual
+            computation that leaves axes free, or contributions of a kind that cannot be made.
+    """
+    return _Decider(graph).run()
+
+
+class _Decider:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.targets = Targets(graph)
+        self.mesh = self.targets.mesh
+        self.values = Values(self.mesh)
+        self.uses = _count_uses(graph)
+        self.env: dict[int, Value] = {}
+        self.decisions: dict[Op, Decision] = {}
+        self._handlers: dict[str, Callable[[Op], Decision]] = {
+            "stablehlo.broadcast_in_dim": self._broadcast,
+            "stablehlo.while": self._while,
+            "stablehlo.case": self._case,
+            "stablehlo.if": self._case,
+            "stablehlo.optimization_barrier": self._barrier,
+            **dict.fromkeys(LAYOUTS, self._layout),
+            "sdy.manual_computation": self._manual,
+            "sdy.named_computation": self._inline,
+        }
+
+    def run(self) -> Decisions:
+        arguments, results = self.targets.arguments, self.targets.results
+        self._block(self.graph.main.block, arguments, results)
+        return Decisions(arguments, results, tuple(map(self.decisions.get, self.graph.walk())))
+
+    # --- values
+
+    def _define(self, values: tuple[int, ...], layouts: Sequence[Layout], targets: Sequence[Layout]) -> None:
+        """Say in which layouts values are there first, and which ones propagation gave them."""
+        for value, layout, target in zip(values, layouts, targets, strict=True):
+            type = self.graph.types[value]
+            versions = {layout: layout} if layout else {}
+            fresh_from = () if layout and not type.elements else None
+            self.env[value] = Value(value, type, target, self.uses[value], versions, fresh_from)
+
+    def _known(self, values: tuple[int, ...]) -> list[Value]:
+        return [self.env[value] for value in values]
+
+    # --- blocks
+
+    def _block(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
+        """A block with these layouts of its arguments and of what it yields."""
+        self._define(block.arguments, layouts, self.targets.of(block.arguments))
+        self._ops(block.ops[:-1])
+        self.decisions[block.terminator] = Computed(*self.values.read(self._known(block.terminator.operands), yields))
+
+    def _region(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
+        with self.values.scope.region():
+            self._block(block, layouts, yields)
+
+    def _ops(self, ops: list[Op]) -> None:
+        for op in ops:
+            handler = self._handlers.get(op.name)
+            if handler is not None:
+                self.decisions[op] = handler(op)
+            elif facts_of(op.name).constant:
+                self.decisions[op] = self._at_uses(op)
+            elif op.regions:
+                raise ShardingError(
+                    f"{op.name} is not known",
+                    op=op.signature.label,
+                    location=str(self.graph.locations[op.location]),
+                    cause="it has regions whose meaning is not known",
+                    remedy="use stablehlo.while, stablehlo.case or a function call",
+                )
+            elif op.name != "sdy.sharding_group":
+                self.decisions[op] = self._split(op)
+
+    # --- ops
+
+    def _split(self, op: Op) -> Computed:
+        """Any op without regions: split it, bring its operands where they must be."""
+        signature = op.signature
+        check_supported(signature, lambda: str(self.graph.locations[op.location]))
+        operands, asked = self._known(op.operands), self.targets.of(op.results)
+        sources = tuple([operand.source for operand in operands])
+        if not asked and not any(sources):  # tokens, and what any device can make
+            return Computed(*self.values.read(operands, [replicated(self.mesh, value.type.rank) for value in operands]))
+        passing = frozenset(
+            [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
+        )
+        targets = tuple([layout or replicated(self.mesh, 0) for layout in asked])
+        choice = assign(signature, sources, tuple(map(self.targets.contributions.get, op.results, targets)), passing)
+        notes: tuple[Note, ...] = ()
+        if choice.gathered or choice.whole or is_unknown(signature):
+            notes = tuple(whole_notes(self.graph, op, choice, sources, targets))
+        before, read = self.values.read(operands, choice.operands)
+        results = choice.results if all(asked) else _of_tensors(signature.results, choice.results)
+        if choice.kind == "sum" or not any(result.partial for result in choice.results):
+            self._define(op.results, results, asked)
+            return Computed(before, read, results, (), notes)
+        within = tuple(map(_to_last_reduction, signature.results, choice.results, targets))
+        self._define(op.results, list(map(_taken, choice.results, within)), asked)
+        return Computed(before, read, results, within, notes)
+
+    def _at_uses(self, op: Op, operands: tuple[Value, ...] = ()) -> AtUses:
+        """A constant or iota: any device can make any shard of it."""
+        (result,) = op.results
+        type, target = self.graph.types[result], self.targets.of(op.results)[0]
+        self.env[result] = Value(result, type, target, self.uses[result], {}, operands)
+        return AtUses()
+
+    def _broadcast(self, op: Op) -> Decision:
+        """A broadcast scalar is made where it is needed, in the layout needed."""
+        operand = self.env[op.operands[0]]
+        return self._split(op) if operand.type.rank else self._at_uses(op, (operand,))
+
+    def _layout(self, op: Op) -> PassedOn:
+        """A request for a layout: reshard now; other layouts of the value stay known."""
+        (result,) = op.results
+        value = self.env[op.operands[0]]
+        target = self.targets.of(op.results)[0]
+        if value.fresh_from is None:
+            self.values.want(value, target)
+        uses = self.uses[result] + value.uses - 1
+        self.env[result] = Value(value.number, value.type, target, uses, value.versions, value.fresh_from)
+        return PassedOn(self.values.made())
+
+    def _barrier(self, op: Op) -> Computed:
+        layouts = self.targets.of(op.results)
+        before, read = self.values.read(self._known(op.operands), layouts)
+        self._define(op.results, layouts, layouts)
+        return Computed(before, read, layouts)
+
+    def _while(self, op: Op) -> Computed:
+        """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
+        layouts = self.targets.of(op.results)
+        before, read = self.values.read(self._known(op.operands), layouts)
+        condition, body = op.regions
+        self._region(condition, layouts, (replicated(self.mesh, 0),))
+        self._region(body, layouts, layouts)
+        self._define(op.results, layouts, layouts)
+        return Computed(before, read, layouts)
+
+    def _case(self, op: Op) -> Computed:
+        """All branches yield the layouts of the results."""
+        layouts = self.targets.of(op.results)
+        before, read = self.values.read(self._known(op.operands), (replicated(self.mesh, 0),))
+        for region in op.regions:
+            self._region(region, (), layouts)
+        self._define(op.results, layouts, layouts)
+        return Computed(before, read, layouts)
+
+    def _inline(self, op: Op) -> PassedOn:
+        """A named computation is its body."""
+        (block,) = op.regions
+        self.env.update(zip(block.arguments, map(self.env.__getitem__, op.operands), strict=True))
+        self._ops(block.ops[:-1])
+        self.env.update(zip(op.results, map(self.env.__getitem__, block.terminator.operands), strict=True))
+        return PassedOn()
+
+    def _manual(self, op: Op) -> Computed:
+        """A computation written per device: its operands are brought where it says, its body stays as it is."""
+        boundary = op.signature.boundary.layouts()
+        if boundary.free_axes:
+            raise ShardingError(
+                f"sdy.manual_computation leaves the axes {', '.join(boundary.free_axes)} free",
+                op=op.name,
+                location=str(self.graph.locations[op.location]),
+                cause="its body would have to be partitioned further along them",
+                remedy="make the computation manual over all axes that its shardings use",
+            )
+        before, read = self.values.read(self._known(op.operands), boundary.in_shardings or ())
+        results = _of_tensors(op.signature.results, boundary.out_shardings or ())
+        self._define(op.results, results, self.targets.of(op.results))
+        check_body(self.graph, op.regions[0])
+        return Computed(before, read, results, notes=tuple(body_notes(self.graph, op, set(boundary.manual_axes))))
+
+
+def _to_last_reduction(type: TensorType, layout: TensorSharding, target: TensorSharding) -> tuple[Step, ...]:
+    """The way of a result to its target up to the last reduction: nothing stays partial by another kind than sum."""
+    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target).steps
+    last = max((n for n, step in enumerate(steps) if isinstance(step, AllReduce | ReduceScatter)), default=-1)
+    return steps[: last + 1]
+
+
+def _taken(layout: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
+    """The layout after some steps."""
+    return reduce(lambda before, step: step.apply(before), steps, layout)
+
+
+def _of_tensors(types: tuple[TensorType, ...], layouts: Sequence[TensorSharding]) -> tuple[Layout, ...]:
+    """The layouts of what are tensors."""
+    return tuple([layout if type.is_tensor else None for type, layout in zip(types, layouts, strict=True)])
+
+
+def _count_uses(graph: Graph) -> list[int]:
+    uses = [0] * len(graph.types)
+    for op in graph.walk():
+        if op.name == "sdy.sharding_group":
+            continue
+        for value in op.operands:
+            uses[value] += 1
+    return uses
