@@ -46,7 +46,8 @@ ORDERS = {
     "rules": ("rule", "builder", "registry", "families", "traits"),
     "cost": ("hardware", "price"),
     "reshard": ("search", "problem", "plan"),
-    "propagation": ("working", "projection", "step", "engine", "propagator", "pipeline", "explain"),
+    "propagation": ("working", "recording", "pipeline", "explain"),
+    "propagation/engine": ("projection", "step", "worklist", "propagator"),
     "partition": ("localize", "splits", "decisions", "write", "factors", "assign", "decide", "materialize"),
     "partition/localize": ("local", "registry", "indices", "program"),
     "partition/processes": ("call", "registry", "program"),
@@ -79,9 +80,9 @@ PRIVATE = ("jaxlib", "jax._src", "jax.interpreters", "jax.lib", "jax.extend")
 ENGINES = ("rules", "cost", "reshard", "propagation", "partition", "optimize", "analysis", "autoshard")
 TEXTS = {
     "rules/text.py": ("sdy.factors",),  # the rule that an op of a program brings along is an attribute like any other
-    "propagation/find.py": ("modules",),  # the numbers that values are printed with, as users know them
-    "propagation/debug.py": ("sdy.sharding",),  # attributes made for people to read
-    "propagation/rfc.py": ("rfc.options", "names"),  # the attribute of a function that names its mesh
+    "propagation/explain/find.py": ("modules",),  # the numbers that values are printed with, as users know them
+    "propagation/debug/attributes.py": ("sdy.sharding",),  # attributes made for people to read
+    "propagation/rfc/completion.py": ("rfc.options", "names"),  # the attribute of a function that names its mesh
     "partition/localize/collectives.py": ("names",),  # replica groups: attributes of StableHLO that name axes
     "partition/localize/renumber.py": ("names",),  # the same
     "analysis/groups.py": ("names",),  # the same

@@ -9,7 +9,7 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.notation.modules import read
-from shardwright.propagation.boundary import divisible
+from shardwright.propagation.steps.boundary import divisible
 from shardwright.sharding import TensorSharding
 
 __all__ = ["UP_TO_RESHARDS", "differences", "differences_of"]

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardwright.mesh import Mesh
-from shardwright.propagation.compatible import Direction
-from shardwright.propagation.engine import Numbers, StepTable, Worklist
-from shardwright.propagation.step import Strategy, step
+from shardwright.propagation.engine.compatible import Direction
+from shardwright.propagation.engine.step import Strategy, step
+from shardwright.propagation.engine.worklist import Numbers, StepTable, Worklist
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 

@@ -12,7 +12,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import read
 from shardwright.propagation import propagate
-from shardwright.propagation.boundary import divisible, whole_axes, without_size_one_axes
+from shardwright.propagation.steps.boundary import divisible, whole_axes, without_size_one_axes
 from shardwright.sharding import DimSharding, TensorSharding
 
 _MESH = Mesh(x=2, y=4, one=1)

@@ -16,8 +16,8 @@ from shardwright.propagation import (
     format_explanation,
     propagate,
 )
-from shardwright.propagation.condense import Gap, Repeat, condensed
-from shardwright.propagation.explanation import Explanations
+from shardwright.propagation.explain.condense import Gap, Repeat, condensed
+from shardwright.propagation.explain.explanation import Explanations
 
 _MESH = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
 _X = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {?}]>}'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.propagation.compatible import Direction
-from shardwright.propagation.priorities import (
+from shardwright.propagation.engine.compatible import Direction
+from shardwright.propagation.engine.priorities import (
     ROUNDS,
     at_first,
     at_priority,

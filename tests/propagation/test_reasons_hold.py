@@ -11,16 +11,16 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import AxisRef
 from shardwright.notation.modules import read
 from shardwright.propagation import Chain, Link, Recording, propagate
-from shardwright.propagation.compatible import Direction, is_strict_prefix
-from shardwright.propagation.engine import StepTable
-from shardwright.propagation.explain import explain_values
-from shardwright.propagation.history import History
-from shardwright.propagation.projection import project
-from shardwright.propagation.reasons import Step
-from shardwright.propagation.refusal import Case, Refusal, refusal
-from shardwright.propagation.step import common_mesh, outcome
-from shardwright.propagation.trace import tensor_names
-from shardwright.propagation.unanimous import objection
+from shardwright.propagation.engine.compatible import Direction, is_strict_prefix
+from shardwright.propagation.engine.projection import project
+from shardwright.propagation.engine.step import common_mesh, outcome
+from shardwright.propagation.engine.worklist import StepTable
+from shardwright.propagation.explain.explain import explain_values
+from shardwright.propagation.explain.history import History
+from shardwright.propagation.explain.refusal import Case, Refusal, refusal
+from shardwright.propagation.explain.trails import tensor_names
+from shardwright.propagation.explain.withheld import objection
+from shardwright.propagation.recording import Step
 from shardwright.sharding import TensorSharding
 from tests.propagation.programs import random_program
 from tests.propagation.programs_wide import wide_program

@@ -10,8 +10,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.program import load
 from shardwright.propagation import Recording
-from shardwright.propagation.derivation import Dropped
-from shardwright.propagation.rfc import complete
+from shardwright.propagation.rfc.completion import complete
+from shardwright.propagation.rfc.derivation import Dropped
 
 _HEAD = 'sdy.mesh @m = <["x"=2, "y"=2]>\nsdy.mesh @n = <["z"=4]>\n'
 _V, _M = "tensor<8xf32>", "tensor<8x8xf32>"

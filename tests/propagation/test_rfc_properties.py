@@ -13,7 +13,7 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Graph
 from shardwright.notation.modules import read, write
 from shardwright.program import load
-from shardwright.propagation.rfc import complete
+from shardwright.propagation.rfc.completion import complete
 from tests.propagation.programs import random_program
 
 _COUNT = 60

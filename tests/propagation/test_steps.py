@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.propagation.compatible import (
+from shardwright.propagation.engine.compatible import (
     Direction,
     compatible_axes,
     is_strict_prefix,
     truncate_within,
     without_overlap,
 )
-from shardwright.propagation.projection import FactorSharding, TensorProjection, project, unproject
-from shardwright.propagation.step import Strategy, common_mesh, step
+from shardwright.propagation.engine.projection import FactorSharding, TensorProjection, project, unproject
+from shardwright.propagation.engine.step import Strategy, common_mesh, step
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 

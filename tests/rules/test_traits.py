@@ -9,7 +9,7 @@ import pytest
 import tests.rules.corpus_more  # noqa: F401  (registers makers)
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.propagation.priorities import flow_of
+from shardwright.propagation.engine.priorities import flow_of
 from shardwright.rules.facts import Flow
 from shardwright.rules.traits import facts_of, is_constant_preserving, is_elementwise, is_scalar_expansion
 from tests.oracles.shardy import ShardyFailure, run_batch

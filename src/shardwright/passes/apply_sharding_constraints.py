@@ -14,7 +14,7 @@ from shardwright.passes.edits import put_behind
 from shardwright.passes.module_ops import EDGE, edge_of, operations, static_shape
 from shardwright.passes.module_shardings import Shardings, can_say, set_sharding, single
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.constraints import CONSTRAINING, Constraining
+from shardwright.propagation.steps.constraints import CONSTRAINING, Constraining
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.rules.rule import identity_rule
 from shardwright.rules.text import ATTRIBUTE, format_rule

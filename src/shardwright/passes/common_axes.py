@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shardwright.mesh import Axes, AxisRef, axes_size, can_coexist, is_prefix
-from shardwright.propagation.projection import extend_axes
+from shardwright.propagation.engine.projection import extend_axes
 from shardwright.rules.rule import ShardingRule, TensorMapping
 
 __all__ = ["Split", "common_axes", "without_overlap"]

@@ -22,7 +22,7 @@ from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of,
 from shardwright.passes.edits import replace_by
 from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.constants import preserves_constants, split_constants
+from shardwright.propagation.steps.constants import preserves_constants, split_constants
 from shardwright.propagation.working import GROUP, NAMED, Working, special_ops
 
 __all__ = ["constant_or_scalar_splitter"]

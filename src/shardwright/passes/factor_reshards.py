@@ -21,7 +21,7 @@ from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
 from shardwright.passes.common_axes import common_axes, without_overlap
 from shardwright.passes.module_shardings import SHARDING, per_value
 from shardwright.passes.reshards_at_uses import UseReshards, insert_all_reduce, insert_reshard
-from shardwright.propagation.projection import FactorSharding, project, unproject
+from shardwright.propagation.engine.projection import FactorSharding, project, unproject
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding, replicated
 

@@ -12,7 +12,7 @@ from shardwright.ir.ops import BODY_OPS
 from shardwright.ir.signature import Body, Signature
 from shardwright.passes.module_graph import ModuleGraph, read_module_graph
 from shardwright.passes.registry import Option, Options, register
-from shardwright.propagation.conservative import conservative_rule
+from shardwright.propagation.engine.conservative import conservative_rule
 from shardwright.rules.registry import rule_for, rule_of
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE, format_rule

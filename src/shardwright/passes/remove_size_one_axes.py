@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardwright.ir.context import ir
 from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.boundary import without_size_one_axes
+from shardwright.propagation.steps.boundary import without_size_one_axes
 
 __all__ = ["remove_size_one_axes"]
 

@@ -9,7 +9,7 @@ from shardwright.passes.entry import entries
 from shardwright.passes.module_ops import Row, change_rows
 from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.boundary import whole_axes
+from shardwright.propagation.steps.boundary import whole_axes
 
 
 @register("sdy-remove-sub-axes-in-input-output-shardings", "Removes sub-axes in input and output shardings.")

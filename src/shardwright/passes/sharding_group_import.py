@@ -11,7 +11,7 @@ from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.passes.module_ops import error_at, operations
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.groups import united
+from shardwright.propagation.steps.groups import united
 
 __all__ = ["sharding_group_import"]
 

@@ -16,7 +16,7 @@ from shardwright.ir.context import ir
 from shardwright.passes.module_ops import Row, change_rows, functions, operations, static_shape
 from shardwright.passes.module_shardings import SHARDING, Shardings, per_value, single
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.boundary import divisible
+from shardwright.propagation.steps.boundary import divisible
 from shardwright.sharding import TensorSharding
 
 _KEPT_DIVISIBLE = {"func.call": (SHARDING,), "sdy.manual_computation": ("in_shardings", "out_shardings")}

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
-    from shardwright.propagation.chain import Annotation, Chain, Link, Stop
-    from shardwright.propagation.derivation import Dropped
-    from shardwright.propagation.explain import explain_values
-    from shardwright.propagation.explanation import Explanation, Explanations, format_explanation
-    from shardwright.propagation.find import find_value
-    from shardwright.propagation.history import History
+    from shardwright.propagation.explain.chain import Annotation, Chain, Link, Stop
+    from shardwright.propagation.explain.explain import explain_values
+    from shardwright.propagation.explain.explanation import Explanation, Explanations, format_explanation
+    from shardwright.propagation.explain.find import find_value
+    from shardwright.propagation.explain.history import History
     from shardwright.propagation.method import FACTORS, STRATEGIES
     from shardwright.propagation.pipeline import propagate, propagate_only
-    from shardwright.propagation.reasons import Recording
+    from shardwright.propagation.recording import Recording
+    from shardwright.propagation.rfc.derivation import Dropped
     from shardwright.propagation.strategies import DEFAULT_STRATEGY, STRATEGY_WORDS, check_strategy
 
 __all__ = [
@@ -45,22 +45,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Dropped": "shardwright.propagation.derivation:Dropped",
-    "explain_values": "shardwright.propagation.explain:explain_values",
-    "Annotation": "shardwright.propagation.chain:Annotation",
-    "Chain": "shardwright.propagation.chain:Chain",
-    "Explanation": "shardwright.propagation.explanation:Explanation",
-    "Explanations": "shardwright.propagation.explanation:Explanations",
-    "Link": "shardwright.propagation.chain:Link",
-    "Stop": "shardwright.propagation.chain:Stop",
-    "format_explanation": "shardwright.propagation.explanation:format_explanation",
-    "find_value": "shardwright.propagation.find:find_value",
-    "History": "shardwright.propagation.history:History",
+    "Dropped": "shardwright.propagation.rfc.derivation:Dropped",
+    "explain_values": "shardwright.propagation.explain.explain:explain_values",
+    "Annotation": "shardwright.propagation.explain.chain:Annotation",
+    "Chain": "shardwright.propagation.explain.chain:Chain",
+    "Explanation": "shardwright.propagation.explain.explanation:Explanation",
+    "Explanations": "shardwright.propagation.explain.explanation:Explanations",
+    "Link": "shardwright.propagation.explain.chain:Link",
+    "Stop": "shardwright.propagation.explain.chain:Stop",
+    "format_explanation": "shardwright.propagation.explain.explanation:format_explanation",
+    "find_value": "shardwright.propagation.explain.find:find_value",
+    "History": "shardwright.propagation.explain.history:History",
     "FACTORS": "shardwright.propagation.method:FACTORS",
     "STRATEGIES": "shardwright.propagation.method:STRATEGIES",
     "propagate": "shardwright.propagation.pipeline:propagate",
     "propagate_only": "shardwright.propagation.pipeline:propagate_only",
-    "Recording": "shardwright.propagation.reasons:Recording",
+    "Recording": "shardwright.propagation.recording:Recording",
     "DEFAULT_STRATEGY": "shardwright.propagation.strategies:DEFAULT_STRATEGY",
     "STRATEGY_WORDS": "shardwright.propagation.strategies:STRATEGY_WORDS",
     "check_strategy": "shardwright.propagation.strategies:check_strategy",

@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
-from shardwright.propagation.priorities import ROUNDS
-from shardwright.propagation.step import Strategy
+from shardwright.propagation.engine.priorities import ROUNDS
+from shardwright.propagation.engine.step import Strategy
 
 __all__ = ["FACTORS", "STRATEGIES", "Method", "Phase", "method"]
 

@@ -9,19 +9,19 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
-from shardwright.propagation.boundary import leave, outermost
-from shardwright.propagation.constants import merge_constants, merge_scalars, split_constants
-from shardwright.propagation.constraints import apply_constraints
-from shardwright.propagation.dataflow import add_edges, find_edges
-from shardwright.propagation.debug import Debug, write_debug
+from shardwright.propagation.debug.attributes import Debug, write_debug
 from shardwright.propagation.effects import remove_dead
-from shardwright.propagation.groups import collect_groups
+from shardwright.propagation.engine.propagator import Propagator
 from shardwright.propagation.method import method
-from shardwright.propagation.normalize import normalize
 from shardwright.propagation.order import Places, order_by_use, restore
-from shardwright.propagation.propagator import Propagator
-from shardwright.propagation.reasons import Recording
-from shardwright.propagation.rfc import complete
+from shardwright.propagation.recording import Recording
+from shardwright.propagation.rfc.completion import complete
+from shardwright.propagation.steps.boundary import leave, outermost
+from shardwright.propagation.steps.constants import merge_constants, merge_scalars, split_constants
+from shardwright.propagation.steps.constraints import apply_constraints
+from shardwright.propagation.steps.dataflow import add_edges, find_edges
+from shardwright.propagation.steps.groups import collect_groups
+from shardwright.propagation.steps.normalize import normalize
 from shardwright.propagation.working import EDGE, Working
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage

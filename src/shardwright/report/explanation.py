@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from shardwright.propagation import Explanation
-from shardwright.propagation.explanation import outline, shown_unasked
+from shardwright.propagation.explain.explanation import outline, shown_unasked
 from shardwright.report.layout import Page
 
 __all__ = ["explanations_page", "print_explanations"]

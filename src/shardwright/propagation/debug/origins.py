@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import AxisRef
-from shardwright.propagation.reasons import Recording, Step
-from shardwright.propagation.sources import new_axes
+from shardwright.propagation.givers import new_axes
+from shardwright.propagation.recording import Recording, Step
 from shardwright.propagation.working import CONSTRAINT, MANUAL
 from shardwright.sharding import TensorSharding
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
-from shardwright.propagation.aggressive import propagate_aggressive
-from shardwright.propagation.basic import propagate_basic
-from shardwright.propagation.compatible import Direction
-from shardwright.propagation.projection import TensorProjection, project, unproject
+from shardwright.propagation.engine.aggressive import propagate_aggressive
+from shardwright.propagation.engine.basic import propagate_basic
+from shardwright.propagation.engine.compatible import Direction
+from shardwright.propagation.engine.projection import TensorProjection, project, unproject
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from shardwright.mesh import Axes, AxisRef, can_coexist
-from shardwright.propagation.projection import FactorAxes, FactorSharding, TensorProjection
+from shardwright.propagation.engine.projection import FactorAxes, FactorSharding, TensorProjection
 
 __all__ = [
     "Direction",

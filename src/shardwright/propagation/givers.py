@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shardwright.mesh import Axes, AxisRef, can_coexist, subtract_axes
-from shardwright.propagation.compatible import prefix_status
-from shardwright.propagation.projection import TensorProjection
-from shardwright.propagation.reasons import Step
-from shardwright.propagation.step import Outcome, outcome
+from shardwright.propagation.engine.compatible import prefix_status
+from shardwright.propagation.engine.projection import TensorProjection
+from shardwright.propagation.engine.step import Outcome, outcome
+from shardwright.propagation.recording import Step
 
 __all__ = ["Node", "Part", "fresh_axes", "new_axes", "parts", "result_of"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shardwright.mesh import Axes
-from shardwright.propagation.compatible import is_strict_prefix, truncate_across, truncate_within
-from shardwright.propagation.refusal import Case, Refusal
-from shardwright.propagation.step import Strategy
+from shardwright.propagation.engine.compatible import is_strict_prefix, truncate_across, truncate_within
+from shardwright.propagation.engine.step import Strategy
+from shardwright.propagation.explain.refusal import Case, Refusal
 
 __all__ = ["objection"]
 

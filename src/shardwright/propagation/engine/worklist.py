@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from shardwright.propagation.compatible import Direction
-from shardwright.propagation.projection import extend_axes
-from shardwright.propagation.step import Shardings, Strategy, step
+from shardwright.propagation.engine.compatible import Direction
+from shardwright.propagation.engine.projection import extend_axes
+from shardwright.propagation.engine.step import Shardings, Strategy, step
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import DimSharding, TensorSharding
 

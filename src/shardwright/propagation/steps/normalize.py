@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import Mesh
-from shardwright.propagation.boundary import without_size_one_axes
+from shardwright.propagation.steps.boundary import without_size_one_axes
 from shardwright.propagation.working import MANUAL, NAMED, Working
 from shardwright.sharding import TensorSharding
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.mesh import AxisRef, Mesh
-from shardwright.propagation.chain import Annotation, Chain, Link, Stop
-from shardwright.propagation.condense import Gap, Repeat, condensed
+from shardwright.propagation.explain.chain import Annotation, Chain, Link, Stop
+from shardwright.propagation.explain.condense import Gap, Repeat, condensed
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Explanation", "Explanations", "format_explanation", "outline", "shown_unasked"]

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwright.mesh import Axes, Mesh
-from shardwright.propagation.compatible import (
+from shardwright.propagation.engine.compatible import (
     Direction,
     compatible_axes,
     is_strict_prefix,
     truncate_across,
     truncate_within,
 )
-from shardwright.propagation.conservative import whole_prefix
-from shardwright.propagation.projection import TensorProjection
+from shardwright.propagation.engine.conservative import whole_prefix
+from shardwright.propagation.engine.projection import TensorProjection
 
 __all__ = ["propagate_basic"]
 

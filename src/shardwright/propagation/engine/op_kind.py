@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shardwright.propagation.engine import Transform
+from shardwright.propagation.engine.worklist import Transform
 from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
-from shardwright.propagation.chain import Chain
-from shardwright.propagation.derivation import Completion
-from shardwright.propagation.explanation import Explanation, Explanations
-from shardwright.propagation.history import History
-from shardwright.propagation.lineage import annotation_of, dropped_at, lineage_of
-from shardwright.propagation.reasons import Recording
-from shardwright.propagation.stops import stops_at
-from shardwright.propagation.trace import chains_to, region_name
+from shardwright.propagation.explain.chain import Chain
+from shardwright.propagation.explain.explanation import Explanation, Explanations
+from shardwright.propagation.explain.history import History
+from shardwright.propagation.explain.stops import stops_at
+from shardwright.propagation.explain.trails import chains_to, region_name
+from shardwright.propagation.recording import Recording
+from shardwright.propagation.rfc.derivation import Completion
+from shardwright.propagation.rfc.trails import annotation_of, dropped_at, lineage_of
 from shardwright.sharding import TensorSharding
 
 __all__ = ["explain_values"]

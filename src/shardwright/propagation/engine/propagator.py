@@ -8,13 +8,13 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.ops import DATA_FLOW_OPS
-from shardwright.propagation import priorities
-from shardwright.propagation.classes import Classes, OfSignature
 from shardwright.propagation.effects import is_pure
-from shardwright.propagation.engine import Numbers, StepTable, Worklist
-from shardwright.propagation.kind import Kind
+from shardwright.propagation.engine import priorities
+from shardwright.propagation.engine.op_classes import Classes, OfSignature
+from shardwright.propagation.engine.op_kind import Kind
+from shardwright.propagation.engine.worklist import Numbers, StepTable, Worklist
 from shardwright.propagation.method import Method, Phase
-from shardwright.propagation.reasons import Recording, When
+from shardwright.propagation.recording import Recording, When
 from shardwright.propagation.working import EDGE, Working
 from shardwright.rules.facts import Flow
 from shardwright.rules.rule import identity_rule

@@ -10,17 +10,17 @@ from dataclasses import replace
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import DATA_FLOW_OPS, RETURNS
 from shardwright.mesh import Axes, AxisRef, overlaps_any, subtract_axes
-from shardwright.propagation.chain import Annotation, Stop
-from shardwright.propagation.compatible import Direction
-from shardwright.propagation.engine import StepTable
-from shardwright.propagation.history import History
-from shardwright.propagation.priorities import BARRIERS, flow_of
-from shardwright.propagation.reasons import Rewritten
-from shardwright.propagation.refusal import Case, Refusal, refusal
-from shardwright.propagation.sources import fresh_axes
-from shardwright.propagation.step import common_mesh
-from shardwright.propagation.trace import chains_to, tensor_names
-from shardwright.propagation.unanimous import objection
+from shardwright.propagation.engine.compatible import Direction
+from shardwright.propagation.engine.priorities import BARRIERS, flow_of
+from shardwright.propagation.engine.step import common_mesh
+from shardwright.propagation.engine.worklist import StepTable
+from shardwright.propagation.explain.chain import Annotation, Stop
+from shardwright.propagation.explain.history import History
+from shardwright.propagation.explain.refusal import Case, Refusal, refusal
+from shardwright.propagation.explain.trails import chains_to, tensor_names
+from shardwright.propagation.explain.withheld import objection
+from shardwright.propagation.givers import fresh_axes
+from shardwright.propagation.recording import Rewritten
 from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding

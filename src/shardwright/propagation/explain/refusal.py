@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardwright.mesh import Axes, AxisRef
-from shardwright.propagation.compatible import Direction, compatible_axes, prefix_status, without_overlap
-from shardwright.propagation.conservative import whole_prefix
-from shardwright.propagation.engine import StepTable
-from shardwright.propagation.projection import TensorProjection, project
-from shardwright.propagation.step import Shardings, common_mesh
+from shardwright.propagation.engine.compatible import Direction, compatible_axes, prefix_status, without_overlap
+from shardwright.propagation.engine.conservative import whole_prefix
+from shardwright.propagation.engine.projection import TensorProjection, project
+from shardwright.propagation.engine.step import Shardings, common_mesh
+from shardwright.propagation.engine.worklist import StepTable
 
 __all__ = ["Case", "Refusal", "refusal"]
 

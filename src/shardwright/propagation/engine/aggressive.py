@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 
 from shardwright.mesh import Axes, Mesh, axes_size
-from shardwright.propagation.compatible import (
+from shardwright.propagation.engine.compatible import (
     Direction,
     compatible_axes,
     is_strict_prefix,
@@ -22,8 +22,8 @@ from shardwright.propagation.compatible import (
     truncate_across,
     truncate_within,
 )
-from shardwright.propagation.conservative import whole_prefix
-from shardwright.propagation.projection import TensorProjection
+from shardwright.propagation.engine.conservative import whole_prefix
+from shardwright.propagation.engine.projection import TensorProjection
 
 __all__ = ["propagate_aggressive"]
 

@@ -27,13 +27,13 @@ from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.options import FUNCTION_MESH
-from shardwright.propagation.annotations import RESHARD, Annotations
-from shardwright.propagation.boundary import outermost
-from shardwright.propagation.derivation import Completion, Decision, Dropped, Origin, Said, Statement, copied
-from shardwright.propagation.normalize import normalize
-from shardwright.propagation.option import OPTION, preset
-from shardwright.propagation.reasons import Recording
-from shardwright.propagation.statements import made_partial, option_of, shaped
+from shardwright.propagation.recording import Recording
+from shardwright.propagation.rfc.annotations import RESHARD, Annotations
+from shardwright.propagation.rfc.derivation import Completion, Decision, Dropped, Origin, Said, Statement, copied
+from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
+from shardwright.propagation.rfc.option import OPTION, preset
+from shardwright.propagation.steps.boundary import outermost
+from shardwright.propagation.steps.normalize import normalize
 from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule

@@ -16,7 +16,7 @@ from dataclasses import replace
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.mesh import Axes
-from shardwright.propagation.compatible import Direction
+from shardwright.propagation.engine.compatible import Direction
 from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.traits import facts_of, is_elementwise

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shardwright.ir.graph import Graph, Op
-from shardwright.propagation.chain import Annotation
-from shardwright.propagation.find import printed_names
-from shardwright.propagation.reasons import Event, Recording, Rewritten, Step
+from shardwright.propagation.explain.chain import Annotation
+from shardwright.propagation.explain.find import printed_names
+from shardwright.propagation.recording import Event, Recording, Rewritten, Step
 from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Edge
 from shardwright.sharding import TensorSharding
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import AxisRef, can_coexist, subtract_axes
-from shardwright.propagation.chain import Annotation, Chain, Link
-from shardwright.propagation.history import Change, History
-from shardwright.propagation.projection import TensorProjection
-from shardwright.propagation.reasons import Rewritten, Step, When
-from shardwright.propagation.sources import fresh_axes, parts, result_of
+from shardwright.propagation.engine.projection import TensorProjection
+from shardwright.propagation.explain.chain import Annotation, Chain, Link
+from shardwright.propagation.explain.history import Change, History
+from shardwright.propagation.givers import fresh_axes, parts, result_of
+from shardwright.propagation.recording import Rewritten, Step, When
 from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Edge
 from shardwright.sharding import TensorSharding
 

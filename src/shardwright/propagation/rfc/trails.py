@@ -10,10 +10,10 @@ from typing import Any
 
 from shardwright.ir.graph import Op
 from shardwright.mesh import AxisRef
-from shardwright.propagation.chain import Annotation, Chain, Link
-from shardwright.propagation.derivation import Completion, Origin, Said, Spoken, Statement
-from shardwright.propagation.history import History
-from shardwright.propagation.option import OPTION
+from shardwright.propagation.explain.chain import Annotation, Chain, Link
+from shardwright.propagation.explain.history import History
+from shardwright.propagation.rfc.derivation import Completion, Origin, Said, Spoken, Statement
+from shardwright.propagation.rfc.option import OPTION
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.locations import LocationTable
-from shardwright.propagation.derivation import Place, Spoken, Statement
+from shardwright.propagation.rfc.derivation import Place, Spoken, Statement
 from shardwright.propagation.working import CONSTRAINT, Working
 from shardwright.sharding import TensorSharding
 

@@ -29,9 +29,9 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.notation.sdy.sharding import print_axis
-from shardwright.propagation.origins import Origins
-from shardwright.propagation.reasons import Recording, Step
-from shardwright.propagation.sources import Node, new_axes
+from shardwright.propagation.debug.origins import Origins
+from shardwright.propagation.givers import Node, new_axes
+from shardwright.propagation.recording import Recording, Step
 from shardwright.propagation.working import CONSTRAINT, EDGE
 
 __all__ = ["Debug", "write_debug"]

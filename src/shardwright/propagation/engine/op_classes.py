@@ -7,12 +7,12 @@ from typing import NamedTuple
 from shardwright.boundary import with_manual_axes, with_replicated, without_manual_axes
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.propagation import priorities
-from shardwright.propagation.conservative import conservative_rule
-from shardwright.propagation.engine import Numbers, StepTable
-from shardwright.propagation.kind import Kind
+from shardwright.propagation.engine import priorities
+from shardwright.propagation.engine.conservative import conservative_rule
+from shardwright.propagation.engine.op_kind import Kind
+from shardwright.propagation.engine.priorities import BARRIERS
+from shardwright.propagation.engine.worklist import Numbers, StepTable
 from shardwright.propagation.method import Method, Phase
-from shardwright.propagation.priorities import BARRIERS
 from shardwright.propagation.working import MANUAL, Edge
 from shardwright.rules.facts import Flow
 from shardwright.rules.registry import rule_for

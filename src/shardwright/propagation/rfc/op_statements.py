@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, overlaps_any, subtract_axes, truncate_by_divisor
-from shardwright.propagation.derivation import Dropped, Said
-from shardwright.propagation.option import Option
-from shardwright.propagation.projection import project
+from shardwright.propagation.engine.projection import project
+from shardwright.propagation.rfc.derivation import Dropped, Said
+from shardwright.propagation.rfc.option import Option
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import facts_of, is_elementwise
 from shardwright.sharding import DimSharding, Partial, TensorSharding

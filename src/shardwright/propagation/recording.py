@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
 from shardwright.mesh import Axes
-from shardwright.propagation.derivation import Completion, Dropped
-from shardwright.propagation.engine import Changes, Key, Numbers, StepTable, Worklist
+from shardwright.propagation.engine.worklist import Changes, Key, Numbers, StepTable, Worklist
 from shardwright.propagation.method import Phase
+from shardwright.propagation.rfc.derivation import Completion, Dropped
 from shardwright.propagation.working import CONSTRAINT, Working
 from shardwright.sharding import TensorSharding
 

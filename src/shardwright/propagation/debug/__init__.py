@@ -1,0 +1,1 @@
+"""Shardy's debug attributes."""

@@ -1,0 +1,1 @@
+"""Why a value is sharded as it is: a record of what was done, followed back."""

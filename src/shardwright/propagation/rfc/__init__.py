@@ -1,0 +1,1 @@
+"""The mesh RFC's own completion, which is not Shardy's."""
