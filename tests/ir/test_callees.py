@@ -10,7 +10,7 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.load import load_source
 from shardwright.ir.callees import Callees, symbols_of
 from shardwright.ir.context import load_module, module_text
-from shardwright.ir.fragments_write import write_text
+from shardwright.ir.fast.write import write_text
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
 from shardwright.partition import localize, materialize

@@ -6,7 +6,7 @@ import pytest
 
 import shardwright as sw
 from shardwright.ir.context import load_module
-from shardwright.ir.fragments_read import read_text
+from shardwright.ir.fast.read import read_text
 from shardwright.notation.modules import READERS, read
 from shardwright.program import Spmd
 from shardwright.program.program import EXAMPLE

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from shardwright.ir.chunks import op_column
 from shardwright.ir.context import context, ir, module_bytecode
+from shardwright.ir.fast.chunks import op_column
 
 __all__ = ["Location", "LocationTable", "argument_name", "position_of"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shardwright.ir.context import ir, module_text
-from shardwright.ir.fragments_read import read_text
-from shardwright.ir.fragments_write import write_text
+from shardwright.ir.fast.read import read_text
+from shardwright.ir.fast.write import write_text
 from shardwright.ir.graph import Graph
 from shardwright.ir.read import read_module
 from shardwright.ir.statements import Readers

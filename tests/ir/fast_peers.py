@@ -7,7 +7,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, load_module
-from shardwright.ir.fragments_read import read_text
+from shardwright.ir.fast.read import read_text
 from shardwright.ir.graph import Block, Graph
 from shardwright.notation import modules
 

@@ -1,4 +1,4 @@
-"""MLIR text → graph, each form of op parsed once (see `ir.fragments`): for large modules, which repeat themselves.
+"""MLIR text → graph, each form of op parsed once (see `ir.fast.reduced`): for large modules, which repeat themselves.
 
 MLIR parses and verifies the reduced text, which `ir.read` reads; the ops of the whole are made from that here. What
 MLIR would have checked of the others is checked here: that a name is defined once and before it is read, and types.
@@ -13,9 +13,9 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.calls import is_annotated_call, is_annotated_function
-from shardwright.ir.chunks import Unsure, op_column
 from shardwright.ir.context import context, ir, load_module
-from shardwright.ir.fragments import Chunk, Form, FunctionText, Reduced, Row, reduce_text
+from shardwright.ir.fast.chunks import Unsure, op_column
+from shardwright.ir.fast.reduced import Chunk, Form, FunctionText, Reduced, Row, reduce_text
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.inlining import MOST_COPIED
 from shardwright.ir.locations import LocationTable

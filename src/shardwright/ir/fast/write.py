@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from shardwright.ir.chunks import Unsure, cut_at_names, op_end
 from shardwright.ir.context import module_text
+from shardwright.ir.fast.chunks import Unsure, cut_at_names, op_end
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.names import ARGUMENT, Scope, wished
 from shardwright.ir.ops import RETURNS

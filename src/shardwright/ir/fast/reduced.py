@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shardwright.ir.chunks import (
+from shardwright.ir.fast.chunks import (
     END,
     NAME,
     START,

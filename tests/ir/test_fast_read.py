@@ -10,10 +10,10 @@ import jax
 import pytest
 
 from shardwright import ShardingError, load
-from shardwright.ir import fragments
 from shardwright.ir.context import load_module, module_text
+from shardwright.ir.fast import reduced as fast
 from shardwright.notation import modules
-from tests.ir.fragments_peers import agree, described
+from tests.ir.fast_peers import agree, described
 from tests.models.test_jax_features import ZOO
 from tests.propagation.programs import random_program
 
@@ -74,7 +74,7 @@ module @layers {
 @pytest.fixture(params=[0, 12, 200], ids=["every function", "main", "none"])
 def looked_into(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether short functions are reduced too."""
-    monkeypatch.setattr(fragments, "FEW_LINES", request.param)
+    monkeypatch.setattr(fast, "FEW_LINES", request.param)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -93,7 +93,7 @@ def test_calls_loops_and_bodies_read_the_same(located: bool) -> None:
 
 def test_ops_of_one_form_are_parsed_once() -> None:
     text = (EXAMPLES / "gpt8.mlir").read_text()
-    reduced = fragments.reduce_text(text)
+    reduced = fast.reduce_text(text)
     assert len(reduced.text) < 0.35 * len(text)
     assert sum(len(function.chunks) for function in reduced.functions.values()) < 300
 

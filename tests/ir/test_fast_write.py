@@ -10,13 +10,13 @@ import pytest
 
 from shardwright import ShardingError
 from shardwright.ir.context import load_module, module_text
-from shardwright.ir.fragments_write import write_text
+from shardwright.ir.fast.write import write_text
 from shardwright.ir.graph import Graph
 from shardwright.ir.names import ARGUMENT, Scope, wished
 from shardwright.notation import modules
 from shardwright.partition import localize, materialize
 from shardwright.propagation import propagate
-from tests.ir.test_fragments import LAYERS
+from tests.ir.test_fast_read import LAYERS
 from tests.models.test_jax_features import ZOO
 from tests.propagation.programs import random_program
 

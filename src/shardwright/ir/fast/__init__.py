@@ -1,0 +1,1 @@
+"""Large modules read and printed sooner: each form of op once. See README.md beside this file."""
