@@ -35,7 +35,8 @@ HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 # Within rooms, ground first: files, or folders for all of theirs. None of them leads to one that stands after it,
 # through whatever files of the room; of files that are not named nothing is asked but that they are in no circle.
 ORDERS = {
-    "ir": ("ops", "types", "signature", "context", "graph", "write", "read", "fast/read"),
+    "ir": ("ops", "types", "signature", "context", "graph", "write", "read"),
+    "ir/fast": ("chunks", "reduced", "read"),
     "notation": ("names", "forms", "scan", "notation", "registry", "carriers", "module_notations", "conversion"),
     "notation/forms": ("form", "kinds", "assembly", "read", "texts"),
     "notation/hlo": ("tiles", "model", "text", "sharding", "mesh", "sites", "components", "importer", "modules"),
