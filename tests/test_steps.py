@@ -21,6 +21,7 @@ from shardwright.steps import (
     CollectivePermute,
     ReduceScatter,
     Step,
+    layouts_after,
     same_placement,
 )
 from tests.reshard.sdy_text import module
@@ -33,6 +34,12 @@ MAJOR, MIDDLE, MINOR = AxisRef("x", 1, 2), AxisRef("x", 2, 2), AxisRef("x", 4, 2
 
 def of(*dims: Axes, partial: Axes = (), kind: str = "sum") -> TensorSharding:
     return TensorSharding.of(MESH, dims, partial=partial, kind=kind)
+
+
+def test_steps_are_taken_one_after_the_other() -> None:
+    steps = (ReduceScatter(((Y,), ())), AllGather(((Y,), ())), AllSlice(((), (Y,))))
+    assert layouts_after(of((), (), partial=(Y,)), steps) == (of((Y,), ()), of((), ()), of((), (Y,)))
+    assert layouts_after(of((Y,), ()), ()) == ()
 
 
 @pytest.mark.parametrize(

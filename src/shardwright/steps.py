@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
+from shardwright.memo import memoize
 from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, overlaps_any, subtract_axes
 from shardwright.sharding import Partial, TensorSharding
 
@@ -186,6 +187,16 @@ def check_kind(step: AllReduce | ReduceScatter, before: TensorSharding) -> None:
                 cause=f"the operand is {before!r}",
                 remedy=f"reduce by {partial.kind}",
             )
+
+
+@memoize
+def layouts_after(before: TensorSharding, steps: tuple[Step, ...]) -> tuple[TensorSharding, ...]:
+    """The layout after each of `steps`, taken one after the other from `before`."""
+    layouts: list[TensorSharding] = []
+    for step in steps:
+        before = step.apply(before)
+        layouts.append(before)
+    return tuple(layouts)
 
 
 def local_bytes(shape: Sequence[int], element_bytes: int, sharding: TensorSharding) -> int:

@@ -8,7 +8,6 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
@@ -25,7 +24,7 @@ from shardwright.partition.values import Value, Values
 from shardwright.reshard.plan import plan
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
-from shardwright.steps import AllReduce, ReduceScatter, Step
+from shardwright.steps import AllReduce, ReduceScatter, Step, layouts_after
 
 __all__ = ["decide"]
 
@@ -132,7 +131,7 @@ class _Decider:
             self._define(op.results, results, asked)
             return Computed(before, read, results, (), notes)
         within = tuple(map(_to_last_reduction, signature.results, choice.results, targets))
-        self._define(op.results, list(map(_taken, choice.results, within)), asked)
+        self._define(op.results, list(map(_layout_after, choice.results, within)), asked)
         return Computed(before, read, results, within, notes)
 
     def _at_uses(self, op: Op, operands: tuple[Value, ...] = ()) -> AtUses:
@@ -216,9 +215,8 @@ def _to_last_reduction(type: TensorType, layout: TensorSharding, target: TensorS
     return steps[: last + 1]
 
 
-def _taken(layout: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
-    """The layout after some steps."""
-    return reduce(lambda before, step: step.apply(before), steps, layout)
+def _layout_after(layout: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
+    return layouts_after(layout, steps)[-1] if steps else layout
 
 
 def _of_tensors(types: tuple[TensorType, ...], layouts: Sequence[TensorSharding]) -> tuple[Layout, ...]:

@@ -7,8 +7,9 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.ops import STEPS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.sharding import TensorSharding
-from shardwright.steps import CollectivePermute, Step, ToUnreduced
+from shardwright.steps import CollectivePermute, Step, ToUnreduced, layouts_after
 
 __all__ = ["collective", "emit_steps", "step_of"]
 
@@ -21,14 +22,13 @@ def emit_steps(
 ) -> list[tuple[TensorSharding, int]]:
     """Append one collective per step; each layout passed through and the value that has it."""
     passed: list[tuple[TensorSharding, int]] = []
-    for step in steps:
-        signature = collective(step, builder.type(value))
-        sharding = step.apply(sharding)
-        (value,) = builder.append(signature, (value,), (sharding,))
-        passed.append((sharding, value))
+    for step, layout in zip(steps, layouts_after(sharding, steps), strict=True):
+        (value,) = builder.append(collective(step, builder.type(value)), (value,), (layout,))
+        passed.append((layout, value))
     return passed
 
 
+@memoize
 def collective(step: Step, type: TensorType) -> Signature:
     """The sdy op that takes `step` on a tensor of global `type`.
 

@@ -15,7 +15,7 @@ from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
 from shardwright.partition.scope import Scope
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding, replicated
-from shardwright.steps import Step, ToUnreduced
+from shardwright.steps import Step, ToUnreduced, layouts_after
 
 __all__ = ["Value", "Values"]
 
@@ -159,7 +159,7 @@ class Values:
     def _take(self, value: Value, source: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
         """Take steps from a version; the last layout that is passed through."""
         self._made.append(Reshard(value.number, source, steps))
-        for step in steps:
-            source = step.apply(source)
-            self.scope.add(value.versions, source, source)
+        for layout in layouts_after(source, steps):
+            self.scope.add(value.versions, layout, layout)
+            source = layout
         return source

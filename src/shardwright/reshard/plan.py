@@ -55,13 +55,6 @@ class Plan:
     cost: Cost
     peak_bytes: int
 
-    def layouts(self, source: TensorSharding) -> Iterator[TensorSharding]:
-        """The layout after each step, starting from `source`."""
-        layout = source.closed()
-        for step in self.steps:
-            layout = step.apply(layout)
-            yield layout
-
 
 def plan(
     shape: tuple[int, ...],
