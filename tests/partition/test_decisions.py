@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +23,13 @@ from shardwright.partition.write import write
 from shardwright.propagation import propagate
 from shardwright.runtime.execute import try_jobs
 from shardwright.sharding import TensorSharding, replicated
-from shardwright.steps import AllGather, AllSlice, ReduceScatter
+from shardwright.steps import AllGather, AllReduce, AllSlice, ReduceScatter
 from tests.partition.compare import assert_equal, make_case
 from tests.propagation.programs import random_program
 from tests.propagation.programs_wide import wide_program
+from tools import floors
+
+PACKAGE = Path(__file__).parents[2] / "src" / "shardwright"
 
 MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\n'
 T = "tensor<16x16xf32>"
@@ -64,6 +68,15 @@ func.func @main(%a: {T} {SPLIT}, %n: tensor<i32>) -> ({T}, {T} {SPLIT}) {{
 }}"""
 
 
+MAXIMUM = f"""{MESH}
+func.func @main(%a: {T} {CONTRACTED}) -> tensor<16xf32> {{
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %low) applies stablehlo.maximum across dimensions = [1]
+    : ({T}, tensor<f32>) -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}}"""
+
+
 def propagated(text: str) -> Graph:
     return propagate(read(load_module(text)))
 
@@ -71,7 +84,7 @@ def propagated(text: str) -> Graph:
 def decided() -> Iterator[tuple[Graph, Decisions]]:
     """Programs of every kind, those that are not refused, and what is decided of them."""
     random = (make(seed) for seed in range(8) for make in (random_program, wide_program))
-    for graph in (propagated(text) for text in (PRODUCT, REGIONS, *random)):
+    for graph in (propagated(text) for text in (PRODUCT, REGIONS, MAXIMUM, *random)):
         with suppress(ShardingError):
             yield graph, decide(graph)
 
@@ -178,6 +191,14 @@ def test_each_op_is_decided_on() -> None:
     assert end == Computed((), decisions.results)
 
 
+def test_a_maximum_is_reduced_where_it_is_computed() -> None:
+    graph = propagated(MAXIMUM)
+    ((_, _, decision),) = of_name(graph, decide(graph), "reduce")
+    (computed,) = decision.results
+    assert computed
+    assert decision.within == ((AllReduce(computed.partial_axes, "max"),),)
+
+
 def test_what_a_region_makes_is_known_until_its_end() -> None:
     graph = propagated(REGIONS)
     decisions = decide(graph)
@@ -213,3 +234,14 @@ def test_a_decision_that_does_not_fit_is_found_by_the_check() -> None:
     ops[number], ops[number + 1] = replace(whole, results=own.results), decisions.ops[number + 1]
     with pytest.raises(ShardingError, match="not the split the others have"):
         check(write(graph, replace(decisions, ops=tuple(ops))))
+
+
+def test_what_writes_imports_nothing_that_chooses() -> None:
+    files = floors.graph_of(PACKAGE, list(PACKAGE.rglob("*.py")))
+    reached, ahead = set[Path](), [Path("partition/write.py")]
+    while ahead:
+        file = ahead.pop()
+        ahead += [other for other in files[file] if other not in reached]
+        reached.update(files[file])
+    assert Path("partition/emit.py") in reached
+    assert not [file for file in reached if file.parts[0] in ("cost", "reshard") or file.stem in ("assign", "decide")]

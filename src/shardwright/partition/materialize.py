@@ -24,7 +24,7 @@ from shardwright.partition.notes import (
 from shardwright.partition.write import write
 from shardwright.stage import Stage
 
-__all__ = ["Explicit", "Note", "materialize"]
+__all__ = ["Explicit", "materialize"]
 
 
 @dataclass(frozen=True, slots=True)
