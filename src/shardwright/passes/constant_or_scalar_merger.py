@@ -11,7 +11,7 @@ from typing import Any
 from shardwright.ir.context import ir
 from shardwright.ir.handles import attributes_of
 from shardwright.passes.edits import replace_by
-from shardwright.passes.module_ops import functions, operations
+from shardwright.passes.module_ops import functions, operations, static_shape
 from shardwright.passes.registry import Options, register
 from shardwright.rules.traits import facts_of
 
@@ -42,10 +42,6 @@ def _key(op: Any) -> Any | None:
     """What makes ops alike; `None` for an op that is never merged."""
     if facts_of(op.name).literal:
         return op.block, op.results[0].type, frozenset(attributes_of(op).items())
-    if op.name == "stablehlo.broadcast_in_dim" and _is_scalar(op.operands[0].type):
+    if op.name == "stablehlo.broadcast_in_dim" and static_shape(op.operands[0].type) == ():
         return op.block, op.operands[0], op.results[0].type, frozenset(attributes_of(op).items())
     return None
-
-
-def _is_scalar(type: Any) -> bool:
-    return isinstance(type, ir.ShapedType) and type.has_rank and type.rank == 0

@@ -18,6 +18,7 @@ from shardwright.ir.handles import renamed
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.memo import uncollected
 from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of, original_name, retarget
 from shardwright.passes.edits import replace_by
 from shardwright.passes.module_ops import operations
@@ -45,7 +46,7 @@ def constant_or_scalar_splitter(module: ir.Module, options: Options) -> None:
             replace_by(op, renamed(op, "sdy.constant").results)
     splitter = _Splitter(module)
     for function in CallGraph(module).callees_first():
-        splitter.split(_Numbered(function))
+        splitter.split(function)
 
 
 class _Numbered:
@@ -63,6 +64,7 @@ class _Numbered:
         self.values: dict[int, Any] = {}
         self._numbers: dict[Any, int] = {}
         self._types: dict[Any, TensorType] = {}
+        self._signatures: dict[object, Signature] = {}  # ops that are alike have one
         self.working = Working.empty()
         self.root = self._op(function)
         self.working.block.ops.append(self.root)
@@ -78,7 +80,11 @@ class _Numbered:
         results = self._new(handle.results)
         regions = tuple([self._block(block) for region in handle.regions for block in region.blocks])
         types = self.working.types
-        signature = Signature(handle.name, (), tuple([types[v] for v in operands]), tuple([types[v] for v in results]))
+        read, made = [types[value] for value in operands], [types[value] for value in results]
+        key = handle.name, *map(id, read), None, *map(id, made)
+        signature = self._signatures.get(key)
+        if signature is None:
+            signature = self._signatures[key] = Signature(handle.name, (), tuple(read), tuple(made))
         op = Op(signature, operands, results, regions)
         self.handles[op] = handle
         return op
@@ -111,8 +117,10 @@ class _Splitter:
         self.computations: set[str] = set()
         self.functions: set[str] = set()
 
-    def split(self, read: _Numbered) -> None:
+    @uncollected
+    def split(self, function: Any) -> None:
         """Split a function and the named computations in it."""
+        read = _Numbered(function)
         constant: set[Op] = set()
         for owner in (*read.working.special.get(NAMED, ()), read.root):
             constant.update(self._constant(owner, read))

@@ -10,16 +10,15 @@ Source: the `sdy` dialect's PropagationEdgesAttr, and the debug options of Shard
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute
-from shardwright.mesh import AxisRef
-from shardwright.notation.sdy.sharding import print_axis
 from shardwright.passes.edits import terminator_of
 from shardwright.passes.module_ops import ARGUMENTS, EDGE, RESULTS, edge_of, functions, operations, rows_of, set_rows
 from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Option, Options
+from shardwright.propagation.debug.attributes import axis_name, edges_text, origins_text
+from shardwright.propagation.givers import Node
 from shardwright.sharding import TensorSharding
 
 __all__ = ["OPTIONS", "Notes"]
@@ -46,10 +45,10 @@ class Notes:
     def applied(self, constraint: Any, sharding: TensorSharding) -> None:
         """Note that a constraint's input took its sharding."""
         if self._edges and (sharding.rank or sharding.replicated or sharding.partial):  # else it says nothing new
-            axes = [print_axis(axis, sharding.mesh) for axis in sorted(sharding.used_axes)]
+            axes = sharding.used_axes
             if axes:
-                flows = ", ".join(f"{{{axis} = result-0 -> [operand-0]}}" for axis in axes)
-                text = f"#sdy.propagation_edges<[{{step-{self._step} = [{flows}]}}]>"
+                flows = {self._step: {axis: {Node(True, 0): {Node(False, 0)}} for axis in axes}}
+                text = edges_text(flows, dict.fromkeys((axis.name for axis in axes), sharding.mesh))
                 constraint.attributes["sdy.propagation_edges"] = parse_attribute(text)
             self._step += 1
         if self._origins is not None:
@@ -67,9 +66,7 @@ class _Origins:
     def __init__(self, module: ir.Module) -> None:
         self.module = module
         self.shardings = Shardings(module)
-        self.names: dict[
-            Any, str
-        ] = {}  # result of a constraint → its name; the hash of an op changes with what it says
+        self.names: dict[Any, str] = {}  # by result of a constraint: an op's hash changes with what it says
         self.of_value: dict[Any, dict[str, str]] = {}
         self.own: dict[Any, str] = {}
         ops = operations(module, inner_first=True)
@@ -88,7 +85,7 @@ class _Origins:
         if sharding is not None:
             axes = self.of_value.setdefault(_holder(value), {})
             for axis in sharding.used_axes:
-                axes.setdefault(_axis_name(axis, sharding), name)
+                axes.setdefault(axis_name(axis, sharding.mesh), name)
 
     def _own(self, value: Any, name: str, sharding: TensorSharding | None = None) -> None:
         self.own[_holder(value)] = name
@@ -131,7 +128,7 @@ class _Origins:
             if not any(found):
                 continue
             texts = [
-                _dictionary(axes or {}, self.own.get(value)) for value, axes in zip(op.results, found, strict=True)
+                origins_text(axes or {}, self.own.get(value)) for value, axes in zip(op.results, found, strict=True)
             ]
             text = texts[0] if op.name in (EDGE, _CONSTRAINT) else f"[{', '.join(texts)}]"
             op.attributes[_SAYS] = parse_attribute(text)
@@ -139,20 +136,11 @@ class _Origins:
     def _write_row(self, row: dict[str, Any], value: Any, own: str) -> None:
         axes = self.of_value.get(value)
         if axes:
-            row[_SAYS] = parse_attribute(_dictionary(axes, own))
+            row[_SAYS] = parse_attribute(origins_text(axes, own))
 
 
 def _name(op: Any, name: str) -> None:
     op.attributes[_NAME] = ir.StringAttr.get(name, context=context())
-
-
-def _axis_name(axis: AxisRef, sharding: TensorSharding) -> str:
-    return print_axis(axis, sharding.mesh).replace('"', "")
-
-
-def _dictionary(axes: Mapping[str, str], own: str | None) -> str:
-    """`{x = "self", "y:(1)2" = "input: 0"}`."""
-    return "{" + ", ".join(f'"{axis}" = "{"self" if name == own else name}"' for axis, name in axes.items()) + "}"
 
 
 def _holder(value: Any) -> Any:

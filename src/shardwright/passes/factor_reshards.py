@@ -19,7 +19,8 @@ from shardwright.ir.context import ir
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
 from shardwright.passes.common_axes import common_axes, without_overlap
-from shardwright.passes.module_shardings import SHARDING, per_value
+from shardwright.passes.edits import put_behind
+from shardwright.passes.module_shardings import SHARDING, per_value, single
 from shardwright.passes.reshards_at_uses import UseReshards, insert_all_reduce, insert_reshard
 from shardwright.propagation.engine.projection import FactorSharding, project, unproject
 from shardwright.rules.rule import ShardingRule
@@ -142,8 +143,7 @@ def _reshard_result(seen: Seen, sharding: TensorSharding, reshards: UseReshards)
     """Give an op's only result another sharding, and its users the one that it had."""
     (value,) = seen.op.results
     before = seen.said[-1] or replicated(seen.mesh, sharding.rank)
-    resharded = insert_reshard(value, before, ir.InsertionPoint.after(seen.op))
-    value.replace_all_uses_except(resharded, [resharded.owner.operation])
+    put_behind(value, "sdy.reshard", {"sharding": single(before)}, value.location)
     seen.op.attributes[SHARDING] = per_value([sharding])
     reshards.forget(value)
 

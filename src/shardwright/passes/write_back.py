@@ -7,7 +7,7 @@ that were added stand behind the values they are of, and ops that are gone are e
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDINGS
@@ -23,7 +23,7 @@ from shardwright.notation.carriers import carrier_text, needs_carrier
 from shardwright.notation.modules import PRINTERS
 from shardwright.passes.edits import put_behind
 from shardwright.passes.module_graph import ModuleGraph, Part
-from shardwright.passes.module_ops import ARGUMENTS, RESULTS, rows_of, set_rows
+from shardwright.passes.module_ops import ARGUMENTS, RESULTS, Row, rows_of, set_rows
 from shardwright.passes.module_shardings import SHARDING, per_value, say_in_row, single
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding
@@ -31,6 +31,9 @@ from shardwright.sharding import TensorSharding
 __all__ = ["write_back"]
 
 _PLACE = re.compile(r'"(input|output): (\d+)"')
+_Stated = tuple[TensorType, TensorSharding | None, dict[str, str]]
+"""The type, sharding and attributes of an argument or result."""
+
 _Said = tuple[TensorSharding | None, ...]
 
 
@@ -51,6 +54,7 @@ class _Writing:
         self.made = made
         self.makers = {op.results[0]: op for op in made.walk() if op.results}
         self.attributes: dict[object, tuple[tuple[str, Any], ...]] = {}
+        self.stated = {which: (_stated(read.graph, which), _stated(made, which)) for which in (ARGUMENTS, RESULTS)}
 
     def run(self) -> tuple[tuple[Any, Op], ...]:
         """All parts; a part's dead ops last, readers before what they read, and with them what their regions hold."""
@@ -92,38 +96,12 @@ class _Writing:
     # Functions
 
     def _boundary(self, part: Part) -> None:
-        old, new = self.read.graph, self.made
-        arguments = old.main.block.arguments
-        before = [old.shardings[arguments[index]] for index in part.arguments]
-        after = [new.shardings[arguments[index]] for index in part.arguments]
-        texts = old.main.argument_attributes, new.main.argument_attributes
-        types = [old.types[arguments[index]] for index in part.arguments]
-        self._rows(part, ARGUMENTS, (before, after), [(texts[0][i], texts[1][i]) for i in part.arguments], types)
-        before = [old.main.result_shardings[index] for index in part.results]
-        after = [new.main.result_shardings[index] for index in part.results]
-        texts = old.main.result_attributes, new.main.result_attributes
-        types = [old.types[old.main.block.terminator.operands[index]] for index in part.results]
-        self._rows(part, RESULTS, (before, after), [(texts[0][i], texts[1][i]) for i in part.results], types)
-
-    def _rows(
-        self,
-        part: Part,
-        which: str,
-        said: tuple[Sequence[TensorSharding | None], Sequence[TensorSharding | None]],
-        texts: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
-        types: Sequence[TensorType],
-    ) -> None:
-        changed = False
-        rows = rows_of(part.handle, which)
-        for row, before, after, (old, new), type in zip(rows, *said, texts, types, strict=False):
-            if after is not None and after != before:
-                say_in_row(row, after, type.dims)
-                changed = True
-            for name in new.keys() - old.keys():
-                row[name] = attribute(_renumbered(new[name], part))
-                changed = True
-        if changed:
-            set_rows(part.handle, which, rows)
+        for which, places in ((ARGUMENTS, part.arguments), (RESULTS, part.results)):
+            rows = rows_of(part.handle, which)
+            old, new = self.stated[which]
+            changed = [_row(row, old[place], new[place], part) for row, place in zip(rows, places, strict=False)]
+            if any(changed):
+                set_rows(part.handle, which, rows)
 
     # Ops
 
@@ -147,6 +125,27 @@ class _Writing:
 
 def _texts(signature: Signature) -> dict[str, str]:
     return {**dict(signature.attributes), **boundary_texts(signature, PRINTERS)}
+
+
+def _stated(graph: Graph, which: str) -> list[_Stated]:
+    main = graph.main
+    values = main.block.arguments if which == ARGUMENTS else main.block.terminator.operands
+    types = [graph.types[value] for value in values]
+    if which == ARGUMENTS:
+        return list(zip(types, [graph.shardings[value] for value in values], main.argument_attributes, strict=True))
+    return list(zip(types, main.result_shardings, main.result_attributes, strict=True))
+
+
+def _row(row: Row, old: _Stated, new: _Stated, part: Part) -> bool:
+    """Give the attributes of an argument or result what is new; whether anything is."""
+    (type, before, known), (_, after, texts) = old, new
+    added = texts.keys() - known.keys()
+    for name in added:
+        row[name] = attribute(_renumbered(texts[name], part))
+    if after is None or after == before:
+        return bool(added)
+    say_in_row(row, after, type.dims)
+    return True
 
 
 def _block(part: Part) -> Any:

@@ -34,7 +34,7 @@ from shardwright.propagation.givers import Node, new_axes
 from shardwright.propagation.recording import Recording, Step
 from shardwright.propagation.working import CONSTRAINT, EDGE
 
-__all__ = ["Debug", "write_debug"]
+__all__ = ["Debug", "axis_name", "edges_text", "origins_text", "write_debug"]
 
 _ORIGINS = "sharding_origins"
 _EDGES = "propagation_edges"
@@ -150,12 +150,7 @@ class _Writer:
         return count
 
     def _dictionary(self, axes: Mapping[AxisRef, str], own: str) -> str:
-        """`{x = "self", "y:(1)2" = "input: 0"}`."""
-        names = {
-            print_axis(axis, self.mesh_of[axis.name]).replace('"', ""): "self" if name == own else name
-            for axis, name in axes.items()
-        }
-        return "{" + ", ".join(f"{json.dumps(axis)} = {json.dumps(name)}" for axis, name in names.items()) + "}"
+        return origins_text({axis_name(axis, self.mesh_of[axis.name]): name for axis, name in axes.items()}, own)
 
     # Edges
 
@@ -178,12 +173,12 @@ class _Writer:
             if not flows:
                 continue
             op = self.record.ops[position]
-            text = _flows(flows, self.mesh_of)
+            text = edges_text(flows, self.mesh_of)
             self._set(op, f"sdy.{_EDGES}", text)
             if op.name == EDGE:
                 on_edges[op.results[0]] = text
         if of_results:
-            self.results[0][f"sdy.{_EDGES}"] = _flows(of_results, self.mesh_of)
+            self.results[0][f"sdy.{_EDGES}"] = edges_text(of_results, self.mesh_of)
         self._sink(_EDGES, on_edges)
 
     def _sink(self, name: str, on_edges: Mapping[int, str]) -> None:
@@ -203,7 +198,18 @@ class _Writer:
         self.attributes.setdefault(op, {})[name] = text
 
 
-def _flows(flows: Flows, meshes: Mapping[str, Mesh]) -> str:
+def axis_name(axis: AxisRef, mesh: Mesh) -> str:
+    """An axis as `sdy.sharding_origins` names it: `x`, `y:(1)2`."""
+    return print_axis(axis, mesh).replace('"', "")
+
+
+def origins_text(axes: Mapping[str, str], own: str | None) -> str:
+    """`{x = "self", "y:(1)2" = "input: 0"}`: for each axis its annotation, which may be the value's own."""
+    names = {axis: "self" if name == own else name for axis, name in axes.items()}
+    return "{" + ", ".join(f"{json.dumps(axis)} = {json.dumps(name)}" for axis, name in names.items()) + "}"
+
+
+def edges_text(flows: Flows, meshes: Mapping[str, Mesh]) -> str:
     """The attribute: steps in order, axes by name, operands before results."""
     steps = []
     for number in sorted(flows):

@@ -85,7 +85,11 @@ def _groups(block: Block, parent: Op | None) -> list[tuple[Op, Op | None]]:
 
 
 def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
-    """Groups that share a value are one: the number of each, counted from 0, for the groups that each value is in."""
+    """Groups that share a value are one: the number of each, counted from 0, for the groups that each value is in.
+
+    >>> united([[7], [3, 5], [5, 9]])
+    {7: 0, 3: 1, 5: 1, 9: 1}
+    """
     leaders: dict[int, int] = {}
 
     def leader(group: int) -> int:
