@@ -12,7 +12,7 @@ from shardwright.ir.context import ir, parse_attribute
 from shardwright.passes.constraint_debug import OPTIONS, Notes
 from shardwright.passes.edits import put_behind
 from shardwright.passes.module_ops import EDGE, edge_of, operations, static_shape
-from shardwright.passes.module_shardings import Shardings, can_say, set_sharding, single
+from shardwright.passes.module_shardings import Shardings, can_say, single
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.steps.constraints import CONSTRAINING, Constraining
 from shardwright.propagation.working import CONSTRAINT
@@ -60,7 +60,7 @@ class _InModule(Constraining):
         return self._edge(value) is not None
 
     def say(self, value: Any, sharding: TensorSharding, op: Any) -> None:
-        set_sharding(value, sharding, self.shardings)
+        self.shardings.say(value, sharding)
         if op.name == CONSTRAINT:
             _write_rule(op)
             self.notes.applied(op, sharding)

@@ -15,7 +15,7 @@ from shardwright.passes.add_data_flow_edges import add_edges
 from shardwright.passes.call_graph import CallGraph, Symbols, callee_of, original_name
 from shardwright.passes.edits import end_with, replace_by
 from shardwright.passes.module_ops import ARGUMENTS, error_at, operations
-from shardwright.passes.module_shardings import SHARDING, Shardings, all_shardings, per_value
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Option, Options, register
 
 __all__ = ["import_func_calls"]
@@ -67,7 +67,7 @@ class _Importer:
     def _import(self, call: Any, name: str, function: Any) -> None:
         attributes = {key: call.attributes[key] for key in call.attributes if key not in _OF_CALLS}
         attributes["name"] = ir.StringAttr.get(original_name(function), context=context())
-        incoming = all_shardings(function, ARGUMENTS, self.shardings)
+        incoming = self.shardings.of_all(function, ARGUMENTS)
         if incoming is not None:
             attributes["in_shardings"] = per_value(incoming)
         if SHARDING in call.attributes:

@@ -14,7 +14,7 @@ from shardwright.ir.context import ir
 from shardwright.passes.call_graph import Symbols, calls_in
 from shardwright.passes.edits import put_behind
 from shardwright.passes.module_ops import RESULTS
-from shardwright.passes.module_shardings import SHARDING, Shardings, all_shardings, per_value, single, unsaid
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value, single, unsaid
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 
@@ -33,7 +33,7 @@ def insert_func_call_reshards(module: ir.Module, options: Options) -> None:
 
 def _resolve(call: Any, function: Any, shardings: Shardings) -> None:
     said = shardings.read(call.attributes[SHARDING]) if SHARDING in call.attributes else None
-    results = all_shardings(function, RESULTS, shardings)
+    results = shardings.of_all(function, RESULTS)
     if said is None and results is None:
         return
     types = [value.type for value in call.results]

@@ -28,7 +28,7 @@ from shardwright.passes.edits import behind, replace_by, terminator_of
 from shardwright.passes.factor_reshards import Seen, reduce_factors, reshard_alike, reshard_product, see
 from shardwright.passes.module_graph import read_module_graph
 from shardwright.passes.module_ops import ARGUMENTS, RESULTS, functions, manual_axes_of, operations
-from shardwright.passes.module_shardings import Shardings, all_shardings, unsaid
+from shardwright.passes.module_shardings import Shardings, unsaid
 from shardwright.passes.reshards_at_uses import Use, UseReshards
 from shardwright.rules.registry import rule_of
 from shardwright.rules.traits import facts_of
@@ -137,7 +137,7 @@ class _Inserting:
     def _call(self, op: Any) -> None:
         function = self.symbols.called(op)
         types = [value.type for value in op.operands]
-        wanted = all_shardings(function, ARGUMENTS, self.shardings)
+        wanted = self.shardings.of_all(function, ARGUMENTS)
         if wanted is None:
             said = map(self.reshards.of, op.operands)
             mesh = next((s.mesh for s in said if s is not None and not s.mesh.is_maximal), None)

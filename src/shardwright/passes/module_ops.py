@@ -32,13 +32,10 @@ __all__ = [
 ]
 
 EDGE = "sdy.data_flow_edge"
-"""Ops that say shardings of their block arguments, `in_shardings`, and of their results, `out_shardings`."""
+MANUAL_AXES = "manual_axes"
 
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"
 """The attributes of a function that hold those of its arguments and results."""
-
-MANUAL_AXES = "manual_axes"
-
 
 Row = dict[str, Any]
 """The attributes of an argument or result of a function."""

@@ -35,12 +35,10 @@ from shardwright.sharding import TensorSharding, replicated
 __all__ = [
     "SHARDING",
     "Shardings",
-    "all_shardings",
     "can_say",
     "meshes_of",
     "per_value",
     "say_in_row",
-    "set_sharding",
     "single",
     "unsaid",
 ]
@@ -49,6 +47,7 @@ SHARDING = "sdy.sharding"
 Change = Callable[[TensorSharding], TensorSharding]
 _PER_VALUE = "#sdy.sharding_per_value<"
 _IN_SHARDINGS = "in_shardings"
+_WITH_ARGUMENTS = frozenset({"func.func", "stablehlo.while"}) | COMPUTATIONS
 
 
 def meshes_of(module: ir.Module) -> dict[str, Mesh]:
@@ -124,6 +123,44 @@ class Shardings:
         """What a function says of all its arguments or results."""
         pairs = zip(rows_of(function, which), types_of(function, which), strict=True)
         return [self.of_row(row, type) for row, type in pairs]
+
+    def of_all(self, function: Any, which: str) -> tuple[TensorSharding, ...] | None:
+        """What calls say of all arguments or results of a function together; `None` if none is split over a mesh.
+
+        One of which the function says nothing is open, on the first mesh of the others.
+        """
+        said = self.of_rows(function, which)
+        mesh = next((sharding.mesh for sharding in said if sharding is not None and not sharding.mesh.is_maximal), None)
+        if mesh is None:
+            return None
+        pairs = zip(said, types_of(function, which), strict=True)
+        return tuple([sharding or unsaid(mesh, type, open=True) for sharding, type in pairs])
+
+    def say(self, value: Any, sharding: TensorSharding) -> None:
+        """Attach a sharding to a value that can have one and has no edge; other results of its op are open then."""
+        if isinstance(value, ir.OpResult):
+            op = value.owner.operation
+            name = "out_shardings" if op.name in COMPUTATIONS else SHARDING
+            self._say_one(op, name, op.results, value.result_number, sharding)
+            return
+        op, index = value.owner.owner.operation, value.arg_number
+        if op.name == "func.func":
+            rows = rows_of(op, ARGUMENTS)
+            rows[index][SHARDING] = single(sharding)
+            set_rows(op, ARGUMENTS, rows)
+        elif op.name == "stablehlo.while":
+            self.say(op.results[index], sharding)
+        else:
+            self._say_one(op, _IN_SHARDINGS, op.operands, index, sharding)
+
+    def _say_one(self, op: Any, name: str, values: Any, index: int, sharding: TensorSharding) -> None:
+        """Say the sharding of one of several values in the attribute for all of them."""
+        if name in op.attributes:
+            said = list(self.read(op.attributes[name]))
+        else:
+            said = [unsaid(sharding.mesh, value.type, open=True) for value in values]
+        said[index] = sharding
+        op.attributes[name] = per_value(said)
 
     def _of_result(self, value: Any) -> TensorSharding | None:
         op, index = value.owner.operation, value.result_number
@@ -213,22 +250,6 @@ def _text(text: str) -> Any:
     return ir.StringAttr.get(text, context=context())
 
 
-def all_shardings(function: Any, which: str, shardings: Shardings) -> tuple[TensorSharding, ...] | None:
-    """The shardings of all arguments or of all results, or `None` where none is split over a mesh.
-
-    One that has none of its own is open, on the first mesh of the others.
-    """
-    types = types_of(function, which)
-    said = shardings.of_rows(function, which)
-    mesh = next((sharding.mesh for sharding in said if sharding is not None and not sharding.mesh.is_maximal), None)
-    if mesh is None:
-        return None
-    return tuple(
-        unsaid(mesh, its, open=True) if sharding is None else sharding
-        for sharding, its in zip(said, types, strict=True)
-    )
-
-
 def unsaid(mesh: Mesh, type: Any, *, open: bool) -> TensorSharding:
     """The sharding of a value of this type that is split along nothing; rank 0 for what is no tensor."""
     return replicated(mesh, len(static_shape(type) or ()), open=open)
@@ -236,36 +257,4 @@ def unsaid(mesh: Mesh, type: Any, *, open: bool) -> TensorSharding:
 
 def can_say(value: Any) -> bool:
     """Whether a sharding can be attached to a value: not to arguments of regions such as that of a reduction."""
-    return isinstance(value, ir.OpResult) or value.owner.owner.operation.name in (
-        "func.func",
-        "stablehlo.while",
-        *COMPUTATIONS,
-    )
-
-
-def set_sharding(value: Any, sharding: TensorSharding, shardings: Shardings) -> None:
-    """Attach a sharding to a value that can have one and that has no edge; other results of its op are open then."""
-    if isinstance(value, ir.OpResult):
-        op = value.owner.operation
-        name = "out_shardings" if op.name in COMPUTATIONS else SHARDING
-        _set_one(op, name, list(op.results), value.result_number, sharding, shardings)
-        return
-    op, index = value.owner.owner.operation, value.arg_number
-    if op.name == "func.func":
-        rows = rows_of(op, ARGUMENTS)
-        rows[index][SHARDING] = single(sharding)
-        set_rows(op, ARGUMENTS, rows)
-    elif op.name == "stablehlo.while":
-        set_sharding(op.results[index], sharding, shardings)
-    else:
-        _set_one(op, "in_shardings", list(op.operands), index, sharding, shardings)
-
-
-def _set_one(op: Any, name: str, values: list[Any], index: int, sharding: TensorSharding, shardings: Shardings) -> None:
-    """Say the sharding of one of several values in the attribute for all of them."""
-    if name in op.attributes:
-        said = list(shardings.read(op.attributes[name]))
-    else:
-        said = [unsaid(sharding.mesh, value.type, open=True) for value in values]
-    said[index] = sharding
-    op.attributes[name] = per_value(said)
+    return isinstance(value, ir.OpResult) or value.owner.owner.operation.name in _WITH_ARGUMENTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardwright.ir.context import ir
 from shardwright.passes.call_graph import Symbols, calls_in
 from shardwright.passes.module_ops import RESULTS
-from shardwright.passes.module_shardings import SHARDING, Shardings, all_shardings, per_value
+from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Options, register
 
 __all__ = ["propagate_sharding_from_func_to_call"]
@@ -25,6 +25,6 @@ def propagate_sharding_from_func_to_call(module: ir.Module, options: Options) ->
     symbols = Symbols(module)
     for call in calls_in(module):
         if SHARDING not in call.attributes:
-            said = all_shardings(symbols.called(call), RESULTS, shardings)
+            said = shardings.of_all(symbols.called(call), RESULTS)
             if said is not None:
                 call.attributes[SHARDING] = per_value(said)

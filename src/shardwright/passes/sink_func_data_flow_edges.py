@@ -7,7 +7,7 @@ from typing import Any
 from shardwright.ir.context import ir
 from shardwright.passes.edits import replace_by
 from shardwright.passes.module_ops import functions, operations
-from shardwright.passes.module_shardings import SHARDING, Shardings, set_sharding, unsaid
+from shardwright.passes.module_shardings import SHARDING, Shardings, unsaid
 from shardwright.passes.registry import Options, register
 
 
@@ -25,6 +25,6 @@ def _sink(edge: Any, shardings: Shardings) -> None:
     value = edge.operands[0]
     before = shardings.of(value)
     if SHARDING in edge.attributes:
-        set_sharding(value, shardings.one(edge.attributes[SHARDING]), shardings)
+        shardings.say(value, shardings.one(edge.attributes[SHARDING]))
     elif before is not None:
-        set_sharding(value, unsaid(before.mesh, value.type, open=True), shardings)
+        shardings.say(value, unsaid(before.mesh, value.type, open=True))

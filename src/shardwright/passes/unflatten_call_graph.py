@@ -13,7 +13,7 @@ from typing import Any
 from shardwright.ir.context import ir
 from shardwright.passes.call_graph import ORIGINAL_NAME, Symbols, calls_in, original_name, retarget
 from shardwright.passes.module_ops import ARGUMENTS, RESULTS, functions, symbol_of
-from shardwright.passes.module_shardings import Shardings, all_shardings
+from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Option, Options, register
 
 _MANUAL_AXES = "sdy.func_manual_axes"
@@ -58,7 +58,7 @@ class _Keys:
         name = symbol_of(function)
         if name not in self.known:
             origin = original_name(function), function.attributes.get(_MANUAL_AXES)
-            said = tuple(all_shardings(function, which, self.shardings) for which in (ARGUMENTS, RESULTS))
+            said = tuple(self.shardings.of_all(function, which) for which in (ARGUMENTS, RESULTS))
             self.known[name] = origin, said
         origin, said = self.known[name]
         return origin if fully else (origin, said)
