@@ -74,8 +74,8 @@ class _Decider:
             fresh_from = () if layout and not type.elements else None
             self.env[value] = Value(value, type, target, self.uses[value], versions, fresh_from)
 
-    def _known(self, values: tuple[int, ...]) -> list[Value]:
-        return [self.env[value] for value in values]
+    def _operands(self, op: Op) -> list[Value]:
+        return [self.env[value] for value in op.operands]
 
     # --- blocks
 
@@ -83,7 +83,7 @@ class _Decider:
         """A block with these layouts of its arguments and of what it yields."""
         self._define(block.arguments, layouts, self.targets.of(block.arguments))
         self._ops(block.ops[:-1])
-        self.decisions[block.terminator] = Computed(*self.values.read(self._known(block.terminator.operands), yields))
+        self.decisions[block.terminator] = Computed(*self.values.read(self._operands(block.terminator), yields))
 
     def _region(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
         with self.values.scope.region():
@@ -113,25 +113,25 @@ class _Decider:
         """Any op without regions: split it, bring its operands where they must be."""
         signature = op.signature
         check_supported(signature, lambda: str(self.graph.locations[op.location]))
-        operands, asked = self._known(op.operands), self.targets.of(op.results)
+        operands, layouts = self._operands(op), self.targets.of(op.results)
         sources = tuple([operand.source for operand in operands])
-        if not asked and not any(sources):  # tokens, and what any device can make
+        if not layouts and not any(sources):  # tokens, and what any device can make
             return Computed(*self.values.read(operands, [replicated(self.mesh, value.type.rank) for value in operands]))
         passing = frozenset(
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
-        targets = tuple([layout or replicated(self.mesh, 0) for layout in asked])
+        targets = tuple([layout or replicated(self.mesh, 0) for layout in layouts])
         choice = assign(signature, sources, tuple(map(self.targets.contributions.get, op.results, targets)), passing)
         notes: tuple[Note, ...] = ()
         if choice.gathered or choice.whole or is_unknown(signature):
             notes = tuple(whole_notes(self.graph, op, choice, sources, targets))
         before, read = self.values.read(operands, choice.operands)
-        results = choice.results if all(asked) else _of_tensors(signature.results, choice.results)
+        results = choice.results if all(layouts) else _of_tensors(signature.results, choice.results)
         if choice.kind == "sum" or not any(result.partial for result in choice.results):
-            self._define(op.results, results, asked)
+            self._define(op.results, results, layouts)
             return Computed(before, read, results, (), notes)
         within = tuple(map(_to_last_reduction, signature.results, choice.results, targets))
-        self._define(op.results, list(map(_layout_after, choice.results, within)), asked)
+        self._define(op.results, list(map(_layout_after, choice.results, within)), layouts)
         return Computed(before, read, results, within, notes)
 
     def _at_uses(self, op: Op, operands: tuple[Value, ...] = ()) -> AtUses:
@@ -152,21 +152,21 @@ class _Decider:
         value = self.env[op.operands[0]]
         target = self.targets.of(op.results)[0]
         if value.fresh_from is None:
-            self.values.want(value, target)
+            self.values.bring(value, target)
         uses = self.uses[result] + value.uses - 1
         self.env[result] = Value(value.number, value.type, target, uses, value.versions, value.fresh_from)
-        return PassedOn(self.values.made())
+        return PassedOn(self.values.new_versions())
 
     def _barrier(self, op: Op) -> Computed:
         layouts = self.targets.of(op.results)
-        before, read = self.values.read(self._known(op.operands), layouts)
+        before, read = self.values.read(self._operands(op), layouts)
         self._define(op.results, layouts, layouts)
         return Computed(before, read, layouts)
 
     def _while(self, op: Op) -> Computed:
         """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
         layouts = self.targets.of(op.results)
-        before, read = self.values.read(self._known(op.operands), layouts)
+        before, read = self.values.read(self._operands(op), layouts)
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))
         self._region(body, layouts, layouts)
@@ -176,7 +176,7 @@ class _Decider:
     def _case(self, op: Op) -> Computed:
         """All branches yield the layouts of the results."""
         layouts = self.targets.of(op.results)
-        before, read = self.values.read(self._known(op.operands), (replicated(self.mesh, 0),))
+        before, read = self.values.read(self._operands(op), (replicated(self.mesh, 0),))
         for region in op.regions:
             self._region(region, (), layouts)
         self._define(op.results, layouts, layouts)
@@ -201,7 +201,7 @@ class _Decider:
                 cause="its body would have to be partitioned further along them",
                 remedy="make the computation manual over all axes that its shardings use",
             )
-        before, read = self.values.read(self._known(op.operands), boundary.in_shardings or ())
+        before, read = self.values.read(self._operands(op), boundary.in_shardings or ())
         results = _of_tensors(op.signature.results, boundary.out_shardings or ())
         self._define(op.results, results, self.targets.of(op.results))
         check_body(self.graph, op.regions[0])

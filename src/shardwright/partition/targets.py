@@ -41,16 +41,16 @@ class Targets:
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
         types, shardings, mesh = self._graph.types, self._graph.shardings, self.mesh
-        return tuple([_asked(shardings[v], types[v], mesh) if types[v].is_tensor else None for v in values])
+        return tuple([_layout(shardings[v], types[v], mesh) if types[v].is_tensor else None for v in values])
 
     def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
         if stated is None:
             return self.of((value,))[0]
-        return _with_contributions(_asked(stated, self._graph.types[value], self.mesh), stated)
+        return _with_contributions(_layout(stated, self._graph.types[value], self.mesh), stated)
 
 
 @memoize
-def _asked(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> TensorSharding:
+def _layout(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> TensorSharding:
     """The layout that a sharding asks for, cut to what divides, and reduced.
 
     What is to be on one device is on all: each runs every op. That a value may be unreduced is no wish for

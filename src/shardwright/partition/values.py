@@ -24,7 +24,7 @@ class Value:
     """Versions of one value: the same data in several layouts.
 
     Attributes:
-        number: The value that decisions name: what a request for a layout gives is the value that it is asked of.
+        number: The value that decisions name: that of the operand for what a request for a layout gives.
         type: Global type.
         target: The sharding propagation gave it (`None` for what is not a tensor).
         uses: How many operands read it.
@@ -76,36 +76,36 @@ class Values:
         self.mesh = mesh
         self.hardware = current_hardware()
         self.scope = Scope()
-        self._made: list[Version] = []
+        self._new: list[Version] = []
 
     def read(
         self, values: Sequence[Value], layouts: Sequence[Layout]
     ) -> tuple[tuple[Version, ...], tuple[Layout, ...]]:
         """The versions made so that values are there in these layouts, and the versions that are read then."""
-        read = tuple([self.want(value, layout) for value, layout in zip(values, layouts, strict=True)])
-        return self.made(), read
+        read = tuple([self.bring(value, layout) for value, layout in zip(values, layouts, strict=True)])
+        return self.new_versions(), read
 
-    def made(self) -> tuple[Version, ...]:
-        """The versions that were made since this was asked last."""
-        if not self._made:
+    def new_versions(self) -> tuple[Version, ...]:
+        """The versions that were made since the last call."""
+        if not self._new:
             return ()
-        made, self._made = tuple(self._made), []
-        return made
+        versions, self._new = tuple(self._new), []
+        return versions
 
-    def want(self, value: Value, needed: Layout) -> Layout:
+    def bring(self, value: Value, needed: Layout) -> Layout:
         """The version in layout `needed`, made from the cheapest of the others if need be."""
         if needed is None or value.target is None:
             return None
-        known = value.versions.get(needed)
-        if known is not None:
-            return known
+        version = value.versions.get(needed)
+        if version is not None:
+            return version
         if needed.partial and not usable(value.source, needed):
             return self._contribute(value, needed)
         if value.fresh_from is not None:
             return self._make(value, value.fresh_from, needed)
         if self._reduces_for_all(value, needed):
             self._reshard(value, value.target)
-            return self.want(value, needed)
+            return self.bring(value, needed)
         return self._reshard(value, needed)
 
     def _reduces_for_all(self, value: Value, needed: TensorSharding) -> bool:
@@ -127,10 +127,10 @@ class Values:
         return price(steps.cost, self.hardware)
 
     def _make(self, value: Value, operands: tuple[Value, ...], needed: TensorSharding) -> TensorSharding:
-        outer, self._made = self._made, []
-        read = tuple([self.want(operand, replicated(self.mesh, operand.type.rank)) for operand in operands])
-        before, self._made = tuple(self._made), outer
-        self._made.append(Fresh(value.number, needed, before, read))
+        outer, self._new = self._new, []
+        read = tuple([self.bring(operand, replicated(self.mesh, operand.type.rank)) for operand in operands])
+        before, self._new = tuple(self._new), outer
+        self._new.append(Fresh(value.number, needed, before, read))
         self.scope.add(value.versions, needed, needed)
         return needed
 
@@ -148,7 +148,7 @@ class Values:
                 remedy="leave the value complete there",
             )
         before = needed.with_axes(needed.axes)
-        self.want(value, before)
+        self.bring(value, before)
         return self._take(value, before, (ToUnreduced(needed.partial_axes, kind),))
 
     def _reshard(self, value: Value, needed: TensorSharding) -> TensorSharding:
@@ -158,7 +158,7 @@ class Values:
 
     def _take(self, value: Value, source: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
         """Take steps from a version; the last layout that is passed through."""
-        self._made.append(Reshard(value.number, source, steps))
+        self._new.append(Reshard(value.number, source, steps))
         for layout in layouts_after(source, steps):
             self.scope.add(value.versions, layout, layout)
             source = layout

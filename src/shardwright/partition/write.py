@@ -60,7 +60,7 @@ class _Writer:
                 case Computed():
                     self._compute(op, decision)
                 case PassedOn():
-                    self._make(decision.before)
+                    self._make_versions(decision.before)
                     self._pass_on(op)
                 case AtUses():
                     (result,) = op.results
@@ -76,7 +76,7 @@ class _Writer:
     def _read(self, values: tuple[int, ...], layouts: tuple[Layout, ...]) -> list[int]:
         return [self.versions[value][layout] for value, layout in zip(values, layouts, strict=True)]
 
-    def _make(self, before: tuple[Version, ...]) -> None:
+    def _make_versions(self, before: tuple[Version, ...]) -> None:
         """Make versions of values."""
         for version in before:
             versions = self.versions[version.value]
@@ -92,7 +92,7 @@ class _Writer:
         if maker is None:
             return self.builder.append(_nothing(self.source.types[version.value]), (), (version.layout,))[0]
         outer, self.builder.location = self.builder.location, maker.location
-        self._make(version.before)
+        self._make_versions(version.before)
         operands = self._read(maker.operands, version.operands)
         (number,) = self.builder.append(maker.signature, operands, (version.layout,))
         self.builder.location = outer
@@ -103,7 +103,7 @@ class _Writer:
     def _compute(self, op: Op, decision: Computed) -> None:
         """The op itself, after what is made for it."""
         if decision.before:
-            self._make(decision.before)
+            self._make_versions(decision.before)
         operands = self._read(op.operands, decision.operands)
         layouts: Sequence[Layout] = decision.results
         if decision.within:
