@@ -34,7 +34,6 @@ __all__ = [
     "ReduceScatter",
     "Step",
     "ToUnreduced",
-    "check_kind",
     "local_bytes",
     "same_grid",
     "same_placement",
@@ -172,21 +171,6 @@ class ToUnreduced:
 
 Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
 """Any step."""
-
-
-def check_kind(step: AllReduce | ReduceScatter, before: TensorSharding) -> None:
-    """Check that a tensor is not partial by another kind along the axes that a step reduces.
-
-    Raises:
-        ShardingError: it is.
-    """
-    for partial in before.partial:
-        if partial.kind != step.kind and overlaps_any(partial.axis, step.reduced):
-            raise ShardingError(
-                f"a reduction by {step.kind} of a tensor that is unreduced by {partial.kind}",
-                cause=f"the operand is {before!r}",
-                remedy=f"reduce by {partial.kind}",
-            )
 
 
 @memoize

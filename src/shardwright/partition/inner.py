@@ -11,19 +11,11 @@ from shardwright.boundary import Boundary
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
-from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Computed
-from shardwright.partition.emit import collective
-from shardwright.partition.localize import (
-    Local,
-    local_all_reduce,
-    local_reduce_scatter,
-    local_type,
-    localize_op,
-)
+from shardwright.partition.localize import Local, local_step, local_type, localize_op
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllReduce, ReduceScatter, Step
+from shardwright.steps import Step
 
 __all__ = ["emit_reduced"]
 
@@ -56,8 +48,7 @@ def emit_reduced(
     ctx.mesh = Mesh(ctx.mesh.axes, name=ctx.mesh.name)  # a manual computation names devices by their ids
     made = localize_op(ctx, signature, arguments, read, computed)
     reduced = [
-        _reduce(ctx, value, type, layout, steps)
-        for value, type, layout, steps in zip(made, signature.results, computed, decision.within, strict=True)
+        _reduce(ctx, value, layout, steps) for value, layout, steps in zip(made, computed, decision.within, strict=True)
     ]
     values, layouts = tuple(value for value, _ in reduced), tuple(layout for _, layout in reduced)
     returns = Signature("sdy.return", (), tuple(graph.types[value] for value in values), ())
@@ -67,22 +58,9 @@ def emit_reduced(
     return builder.append(whole, operands, layouts, (Block(arguments, ops),)), layouts
 
 
-def _reduce(
-    ctx: Local, value: int, type: TensorType, layout: TensorSharding, steps: tuple[Step, ...]
-) -> tuple[int, TensorSharding]:
+def _reduce(ctx: Local, value: int, layout: TensorSharding, steps: tuple[Step, ...]) -> tuple[int, TensorSharding]:
     """Take steps from `layout` on one device's shards; what comes of it, and how it lies."""
     for step in steps:
-        value = _take(ctx, value, type, step, layout)
-        layout = step.apply(layout)
+        before, layout = layout, step.apply(layout)
+        value = local_step(ctx, value, step, before, layout)
     return value, layout
-
-
-def _take(ctx: Local, value: int, type: TensorType, step: Step, before: TensorSharding) -> int:
-    if isinstance(step, AllReduce):
-        return local_all_reduce(ctx, value, step.axes, step.kind, before.mesh)
-    if isinstance(step, ReduceScatter):
-        for dim, axes in enumerate(step.axes):
-            value = local_reduce_scatter(ctx, value, axes, dim, step.kind, before.mesh)
-        return value
-    (result,) = localize_op(ctx, collective(step, type), (value,), (before,), (step.apply(before),))
-    return result

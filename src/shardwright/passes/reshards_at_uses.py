@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
-from shardwright.notation.sdy.sharding import print_axes, print_axis_lists
+from shardwright.notation.sdy.attributes import print_axis_lists_attribute
+from shardwright.notation.sdy.collectives import print_step
 from shardwright.passes.module_ops import ARGUMENTS, edge_of
 from shardwright.passes.module_shardings import Shardings, single
 from shardwright.sharding import DimSharding, Partial, TensorSharding
+from shardwright.steps import AllReduce, ToUnreduced
 
 __all__ = ["Use", "UseReshards", "insert_all_reduce", "insert_reshard", "sums"]
 
@@ -92,11 +94,11 @@ class UseReshards:
         if fresh:
             partial = sums((*said.partial_axes, *fresh), said.mesh)
             said = replace(said, replicated=wanted.replicated, partial=partial)
-            axes = parse_attribute(f"#sdy<axis_ref_list{print_axes(said.mesh.in_order(fresh), said.mesh)}>")
-            self._put(use, _insert("sdy.replicated_to_unreduced", use.value, {"axes": axes}, said, at))
+            texts = print_step(ToUnreduced(said.mesh.in_order(fresh)), None, said.mesh)
+            self._put(use, _insert("sdy.replicated_to_unreduced", use.value, texts, said, at))
         if any(parts):
-            lists = parse_attribute(f"#sdy<list_of_axis_ref_lists{print_axis_lists(parts, said.mesh)}>")
-            self._put(use, _insert("sdy.sharded_to_unreduced", use.value, {"axes": lists}, wanted, at))
+            texts = {"axes": print_axis_lists_attribute(parts, said.mesh)}
+            self._put(use, _insert("sdy.sharded_to_unreduced", use.value, texts, wanted, at))
         return True
 
     def reshard(self, use: Use, wanted: TensorSharding | None, at: Any) -> None:
@@ -113,8 +115,7 @@ class UseReshards:
 
 def insert_all_reduce(value: Any, axes: Axes, sharding: TensorSharding, at: Any) -> Any:
     """An `sdy.all_reduce` of a value; its result."""
-    attribute = parse_attribute(f"#sdy<axis_ref_list{print_axes(axes, sharding.mesh)}>")
-    return _insert("sdy.all_reduce", value, {"reduction_axes": attribute}, sharding, at)
+    return _insert("sdy.all_reduce", value, print_step(AllReduce(axes), None, sharding.mesh), sharding, at)
 
 
 def insert_reshard(value: Any, sharding: TensorSharding, at: Any) -> Any:
@@ -123,9 +124,9 @@ def insert_reshard(value: Any, sharding: TensorSharding, at: Any) -> Any:
 
 
 def _insert(
-    name: str, value: Any, said: Mapping[str, Any], sharding: TensorSharding, at: Any, key: str = "out_sharding"
+    name: str, value: Any, texts: Mapping[str, str], sharding: TensorSharding, at: Any, key: str = "out_sharding"
 ) -> Any:
-    attributes = {**said, key: single(sharding)}
+    attributes = {entry: parse_attribute(text) for entry, text in texts.items()} | {key: single(sharding)}
     op = ir.Operation.create(
         name, results=[value.type], operands=[value], attributes=attributes, loc=value.location, ip=at
     )

@@ -14,17 +14,18 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import read_location
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.mesh import Axes, Mesh
 from shardwright.notation.rfc.collectives import Collective, Move, spelled
 from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
-from shardwright.notation.rfc.options import EXPLICIT, LISTS
 from shardwright.notation.rfc.reading import located
 from shardwright.notation.rfc.writing import Writing
 from shardwright.notation.scan import positions
-from shardwright.notation.sdy.sharding import parse_axes, parse_axis_lists, parse_moves
+from shardwright.notation.sdy.collectives import parse_step
 from shardwright.sharding import TensorSharding
+from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, ReduceScatter
 
 __all__ = ["distribute", "verified"]
 
@@ -102,7 +103,7 @@ class _Distributing:
             value.set_type(self._type(value.type, layout))
 
     def _op(self, name: str, op: Any) -> None:
-        if name in EXPLICIT:
+        if name in COLLECTIVES:
             self._collective(name, op)
             return
         if "sdy.sharding" not in op.attributes:
@@ -170,17 +171,16 @@ class _Distributing:
 
 def _moves(name: str, op: Any, mesh: Mesh, source: Layout, target: Layout) -> list[Move]:
     """The sdy op as single moves: an all_to_all may hold several."""
-    if name in LISTS:
-        lists = _whole(parse_axis_lists(str(op.attributes[LISTS[name]]), mesh), mesh)
-        return [Move(name, target, lists)]
-    if name == "all_reduce":
-        axes = parse_axes(str(op.attributes["reduction_axes"]), mesh)
-        return [Move(name, target, partial=_whole((axes,), mesh)[0])]
-    if name == "collective_permute":
+    step, _ = parse_step(op.name, tuple((key, str(value)) for key, value in op.attributes.items()), None, mesh)
+    if isinstance(step, AllGather | AllSlice | ReduceScatter):
+        return [Move(name, target, _whole(step.axes, mesh))]
+    if isinstance(step, AllReduce):
+        return [Move(name, target, partial=_whole((step.axes,), mesh)[0])]
+    if not isinstance(step, AllToAll):
         return [Move(name, target)]
     found: list[Move] = []
     dims = list(source.dims)
-    for axes, start, end in parse_moves(str(op.attributes["params"]), mesh):
+    for axes, start, end in step.moves:
         moved = _whole((axes,), mesh)[0]
         dims[start] = dims[start][: len(dims[start]) - len(moved)]
         dims[end] = dims[end] + moved

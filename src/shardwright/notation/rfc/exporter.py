@@ -12,11 +12,12 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.annotate import annotate
 from shardwright.notation.rfc.distribute import distribute, verified
 from shardwright.notation.rfc.mesh import write_cluster
-from shardwright.notation.rfc.options import EXPLICIT, FUNCTION_MESH, OPTION
+from shardwright.notation.rfc.options import FUNCTION_MESH, OPTION
 from shardwright.notation.rfc.writing import AS_SDY, CARRIED, REQUESTS, SHARDING, Writing, rows
 
 __all__ = ["export_shardings"]
@@ -38,7 +39,7 @@ def export_shardings(writing: Writing) -> None:
     Raises:
         ShardingError: what the RFC cannot say, at its op.
     """
-    materialized = any(name in EXPLICIT for _, ops in writing.functions for name, _ in ops)
+    materialized = any(name in COLLECTIVES for _, ops in writing.functions for name, _ in ops)
     reasons: dict[str, str] = {}
     for function, ops in writing.functions:
         for name, op in ops:
@@ -89,7 +90,7 @@ def _why_not(name: str, materialized: bool) -> str:
     """Why the RFC cannot express ops of this name, or nothing."""
     if name in _WHY:
         return _WHY[name]
-    if name.startswith("sdy.") and name not in EXPLICIT and name not in REQUESTS:
+    if name.startswith("sdy.") and name not in COLLECTIVES and name not in REQUESTS:
         return "the RFC has no such op"
     if materialized and name in REQUESTS:
         return "among collectives every tensor's type is what it is, and nothing is left to be asked for"

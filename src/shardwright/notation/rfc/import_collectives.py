@@ -10,15 +10,17 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.ops import STEPS
 from shardwright.mesh import axes_size
 from shardwright.notation.rfc.collectives import Collective, Move, check, moves
 from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
-from shardwright.notation.rfc.options import LISTS
 from shardwright.notation.rfc.reading import FunctionOps, ModuleReading, ValueLayout, located
 from shardwright.notation.scan import axes_at
-from shardwright.notation.sdy.sharding import print_axes, print_axis_lists
+from shardwright.notation.sdy.collectives import print_step
+from shardwright.sharding import TensorSharding
+from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Step
 
 __all__ = ["import_collective"]
 
@@ -82,17 +84,9 @@ def _moved(reading: ModuleReading, op: Any, value: Any, before: Layout, move: Mo
                 cause="each device sends its whole shard to one other, so all dimensions keep their number of shards",
                 remedy="gather, split or reduce as well",
             )
-    attributes = {"out_sharding": reading.statement(move.target).attribute}
-    if move.name in LISTS:
-        text = print_axis_lists(axes_at(move.axes, mesh), mesh)
-        attributes[LISTS[move.name]] = reading.attribute(f"#sdy<list_of_axis_ref_lists{text}>")
-    elif move.name == "all_reduce":
-        axes = mesh.in_order(axes_at([move.partial], mesh)[0])
-        attributes["reduction_axes"] = reading.attribute(f"#sdy<axis_ref_list{print_axes(axes, mesh)}>")
-    elif move.name == "all_to_all":
-        axes, (start, end) = axes_at(move.axes, mesh)[0], move.between
-        text = f"#sdy<all_to_all_param_list[{print_axes(axes, mesh)}: {start}->{end}]>"
-        attributes["params"] = reading.attribute(text)
+    texts = print_step(_step(move, target), None, mesh)
+    attributes = {key: reading.attribute(text) for key, text in texts.items()}
+    attributes["out_sharding"] = reading.statement(move.target).attribute
     created = ir.Operation.create(
         f"sdy.{move.name}",
         results=[value.type],
@@ -102,3 +96,15 @@ def _moved(reading: ModuleReading, op: Any, value: Any, before: Layout, move: Mo
         ip=ir.InsertionPoint(op),
     )
     return created.result
+
+
+def _step(move: Move, target: TensorSharding) -> Step:
+    axes, mesh = axes_at(move.axes, target.mesh), target.mesh
+    if move.name == "collective_permute":
+        return CollectivePermute(target)
+    if move.name == "all_reduce":
+        return AllReduce(mesh.in_order(axes_at([move.partial], mesh)[0]))
+    if move.name == "all_to_all":
+        return AllToAll(((axes[0], *move.between),))
+    step: Step = STEPS[f"sdy.{move.name}"](tuple(axes))
+    return step

@@ -18,6 +18,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.context import ir, parse_attribute
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.mesh import Mesh
 from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.layouts import Layout, layout
@@ -26,22 +27,13 @@ from shardwright.notation.rfc.reading import located, ops_of, sharding_on
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings, print_sharding, print_shardings
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["EXPLICIT", "FUNCTION_MESH", "LISTS", "OPTION", "Loops", "apply_options", "loops_of"]
+__all__ = ["FUNCTION_MESH", "OPTION", "Loops", "apply_options", "loops_of"]
 
 OPTION = "shardwright.option"
 """The attribute that holds an op's option: mesh axes, by position, for each of its loops."""
 
 FUNCTION_MESH = "shardwright.mesh"
 """The attribute that holds the mesh of a function, where positions or several meshes ask for it."""
-
-EXPLICIT = frozenset(
-    f"sdy.{name}"
-    for name in ("all_gather", "all_reduce", "all_slice", "all_to_all", "collective_permute", "reduce_scatter")
-)
-"""Ops that make a program an explicit one, with a layout for every value."""
-
-LISTS = {"all_gather": "gathering_axes", "all_slice": "slicing_axes", "reduce_scatter": "reduce_scatter_axes"}
-"""The attribute of an sdy collective that lists axes by dimension."""
 
 Index = tuple[int | None, ...]
 """The loop that each dimension of a tensor runs with, `None` where it runs with none."""
@@ -168,7 +160,7 @@ def apply_options(module: Any, name: str = "-") -> None:
             functions.append(op)
     for function in functions:
         ops = ops_of(function)
-        if any(op_name in EXPLICIT for op_name, _ in ops):
+        if any(op_name in COLLECTIVES for op_name, _ in ops):
             continue
         mesh = _mesh_of(function, meshes)
         applying = _Applying(function, mesh, meshes, name)

@@ -33,7 +33,6 @@ from shardwright.steps import (
     ReduceScatter,
     Step,
     ToUnreduced,
-    check_kind,
 )
 
 __all__ = ["check_collective", "check_partial", "parse_step", "print_step", "reduced_axes"]
@@ -119,7 +118,7 @@ def check_collective(name: str, parameters: str, before: TensorSharding, after: 
     step: Step = STEPS[f"sdy.{name}"](form.parse(rest, before.mesh)) if form else CollectivePermute(after)
     if isinstance(step, AllReduce | ReduceScatter):
         step = replace(step, kind=(head and head[1]) or "sum")
-        check_kind(step, before)
+        _check_kind(step, before)
     if not _fits(step, before, after):
         raise ShardingError(
             f"{name} {rest} does not take {before!r} to {after!r}".replace("  ", " "),
@@ -127,6 +126,16 @@ def check_collective(name: str, parameters: str, before: TensorSharding, after: 
             remedy="correct out_sharding, or the axes",
         )
     check_partial(reduced_axes(step), before, after)
+
+
+def _check_kind(step: AllReduce | ReduceScatter, before: TensorSharding) -> None:
+    for partial in before.partial:
+        if partial.kind != step.kind and overlaps_any(partial.axis, step.reduced):
+            raise ShardingError(
+                f"a reduction by {step.kind} of a tensor that is unreduced by {partial.kind}",
+                cause=f"the operand is {before!r}",
+                remedy=f"reduce by {partial.kind}",
+            )
 
 
 def check_partial(reduced: Axes, before: TensorSharding, after: TensorSharding) -> None:

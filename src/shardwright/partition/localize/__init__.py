@@ -1,7 +1,7 @@
 """From an explicit program at global shapes to the program that each device runs; one file per op family.
 
-`localize` does a whole graph. `localize_op` and the collectives write single ops with a `Local` builder, for the body
-of a manual computation.
+`localize` does a whole graph. `localize_op` and `local_step` write single ops with a `Local` builder, for the body of a
+manual computation.
 """
 
 from shardwright.partition.localize import (  # noqa: F401 (imported for what they register)
@@ -9,22 +9,14 @@ from shardwright.partition.localize import (  # noqa: F401 (imported for what th
     convolution,
     dot,
     gather,
-    moves,
     random,
     reduction,
     scatter,
     shapes,
     update,
 )
-from shardwright.partition.localize.collectives import (
-    local_all_gather,
-    local_all_reduce,
-    local_all_slice,
-    local_all_to_all,
-    local_collective_permute,
-    local_reduce_scatter,
-)
 from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.moves import local_step
 from shardwright.partition.localize.program import localize
 from shardwright.partition.localize.registry import Localizer, Shardings, localize_op, localizer
 
@@ -32,12 +24,7 @@ __all__ = [
     "Local",
     "Localizer",
     "Shardings",
-    "local_all_gather",
-    "local_all_reduce",
-    "local_all_slice",
-    "local_all_to_all",
-    "local_collective_permute",
-    "local_reduce_scatter",
+    "local_step",
     "local_type",
     "localize",
     "localize_op",
