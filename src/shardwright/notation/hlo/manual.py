@@ -26,7 +26,8 @@ from shardwright.notation.hlo.components import FORM, FULL_TO_SHARD, SHARD_TO_FU
 from shardwright.notation.hlo.mesh import Placed
 from shardwright.notation.hlo.sites import Fail
 from shardwright.notation.hlo.spelling import local_sharding
-from shardwright.notation.sdy.sharding import print_axes, print_shardings
+from shardwright.notation.sdy.attributes import print_manual_axes
+from shardwright.notation.sdy.sharding import print_shardings
 from shardwright.sharding import TensorSharding
 
 __all__ = ["ManualRegions"]
@@ -110,7 +111,7 @@ class _Block:
             attributes={
                 "in_shardings": parse_attribute(print_shardings(ins)),
                 "out_shardings": parse_attribute(print_shardings(outs)),
-                "manual_axes": parse_attribute(f"#sdy<manual_axes{print_axes(manual, self.mesh)}>"),
+                "manual_axes": parse_attribute(print_manual_axes(axis.name for axis in manual)),
             },
             regions=1,
             loc=component.exits[0][1].op.location,

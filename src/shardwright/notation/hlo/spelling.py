@@ -22,7 +22,8 @@ from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, subtract_axes
 from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.sharding import named_hlo, to_hlo
 from shardwright.notation.hlo.tiles import Iota, expand
-from shardwright.notation.sdy.sharding import parse_axes, parse_shardings
+from shardwright.notation.sdy.attributes import parse_manual_axes
+from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["VERSIONS", "ManualAxes", "local_sharding", "region_axes", "says_something", "spelled"]
@@ -95,7 +96,7 @@ def region_axes(op: Any, meshes: Mapping[str, Mesh]) -> tuple[Mesh, Axes]:
     for key in ("in_shardings", "out_shardings"):
         found = found or [s for s in parse_shardings(str(op.attributes[key]), meshes) if s.mesh.axes]
     mesh = found[0].mesh if found else next((mesh for mesh in meshes.values() if mesh.axes), Mesh())
-    return mesh, parse_axes(str(op.attributes["manual_axes"]), mesh)
+    return mesh, tuple(map(mesh.axis, parse_manual_axes(str(op.attributes["manual_axes"]))))
 
 
 class ManualAxes:

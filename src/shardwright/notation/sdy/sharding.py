@@ -85,7 +85,7 @@ def parse_shardings(text: str, meshes: Mapping[str, Mesh]) -> tuple[TensorShardi
 
 
 def parse_axes(text: str, mesh: Mesh) -> Axes:
-    """`{"x", "y":(1)2}`, or `#sdy<manual_axes{"x"}>`, as a list of axes."""
+    """`{"x", "y":(1)2}`, or `#sdy<axis_ref_list{"x"}>`, as a list of axes."""
     return _enclosed(text, "{", lambda parser: parser.axes(mesh))
 
 

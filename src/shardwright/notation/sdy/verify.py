@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from shardwright.boundary import without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
@@ -241,9 +242,7 @@ class _Checker:
         if op.name == "sdy.named_computation":
             return outside
         manual = parse_manual_axes(str(op.attributes["manual_axes"]))
-        dims = [[axis for axis in dim.axes if axis.name not in manual] for dim in outside.dims]
-        partial = tuple(p for p in outside.partial if p.axis.name not in manual)
-        return outside.with_axes([tuple(axes) for axes in dims], partial)
+        return without_manual_axes(outside, manual).closed()
 
     def _parse(self, attribute: Any) -> tuple[TensorSharding, ...]:
         return parse_shardings(str(attribute), self.meshes)
