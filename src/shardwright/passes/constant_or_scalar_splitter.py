@@ -76,8 +76,7 @@ class _Numbered:
             handle.operands[index] = self.values[value]
 
     def _op(self, handle: Any) -> Op:
-        operands = tuple([self._numbers[value] for value in handle.operands])
-        results = self._new(handle.results)
+        operands, results = self._numbered(handle.operands), self._numbered(handle.results)
         regions = tuple([self._block(block) for region in handle.regions for block in region.blocks])
         types = self.working.types
         read, made = [types[value] for value in operands], [types[value] for value in results]
@@ -90,16 +89,21 @@ class _Numbered:
         return op
 
     def _block(self, block: Any) -> Block:
-        return Block(self._new(block.arguments), [self._op(view.operation) for view in block.operations])
+        return Block(self._numbered(block.arguments), [self._op(view.operation) for view in block.operations])
 
-    def _new(self, values: Any) -> tuple[int, ...]:
-        made = []
+    def _numbered(self, values: Any) -> tuple[int, ...]:
+        """The numbers of values; those of a block that stands further down may be read before they are made."""
+        numbers = []
         for value in values:
-            if value.type not in self._types:
-                self._types[value.type] = TensorType.parse(str(value.type))
-            made.append(self.working.new_value(self._types[value.type]))
-            self.values[made[-1]], self._numbers[value] = value, made[-1]
-        return tuple(made)
+            number = self._numbers.get(value)
+            if number is None:
+                type = value.type
+                if type not in self._types:
+                    self._types[type] = TensorType.parse(str(type))
+                number = self._numbers[value] = self.working.new_value(self._types[type])
+                self.values[number] = value
+            numbers.append(number)
+        return tuple(numbers)
 
 
 class _Splitter:
@@ -134,7 +138,9 @@ class _Splitter:
             for op in split.readers:
                 read.connect(read.handles[op], op)
             for op in split.dead:
-                erase(read.handles[op])
+                handle = read.handles[op]
+                if not any(True for result in handle.results for _ in result.uses):  # a block further up may read it
+                    erase(handle)
 
     def _constant(self, owner: Op, read: _Numbered) -> Iterator[Op]:
         """The calls and named computations within a function or computation that hold constant expressions alone."""
