@@ -76,14 +76,19 @@ class _Numbered:
             handle.operands[index] = self.values[value]
 
     def _op(self, handle: Any) -> Op:
-        operands, results = self._numbered(handle.operands), self._numbered(handle.results)
-        regions = tuple([self._block(block) for region in handle.regions for block in region.blocks])
+        try:
+            operands = tuple([self._numbers[value] for value in handle.operands])
+        except KeyError:  # it reads what a block that stands further down makes
+            operands = self._numbered(handle.operands)
+        results = self._numbered(handle.results)
+        within = handle.regions
+        regions = tuple([self._block(block) for region in within for block in region.blocks]) if len(within) else ()
         types = self.working.types
-        read, made = [types[value] for value in operands], [types[value] for value in results]
-        key = handle.name, *map(id, read), None, *map(id, made)
+        key = handle.name, len(operands), *[id(types[value]) for value in (*operands, *results)]
         signature = self._signatures.get(key)
         if signature is None:
-            signature = self._signatures[key] = Signature(handle.name, (), tuple(read), tuple(made))
+            read, made = (tuple([types[value] for value in values]) for values in (operands, results))
+            signature = self._signatures[key] = Signature(handle.name, (), read, made)
         op = Op(signature, operands, results, regions)
         self.handles[op] = handle
         return op
@@ -92,15 +97,15 @@ class _Numbered:
         return Block(self._numbered(block.arguments), [self._op(view.operation) for view in block.operations])
 
     def _numbered(self, values: Any) -> tuple[int, ...]:
-        """The numbers of values; those of a block that stands further down may be read before they are made."""
         numbers = []
         for value in values:
-            number = self._numbers.get(value)
-            if number is None:
+            new = len(self.working.types)
+            number = self._numbers.setdefault(value, new)
+            if number == new:
                 type = value.type
                 if type not in self._types:
                     self._types[type] = TensorType.parse(str(type))
-                number = self._numbers[value] = self.working.new_value(self._types[type])
+                self.working.new_value(self._types[type])
                 self.values[number] = value
             numbers.append(number)
         return tuple(numbers)
@@ -144,10 +149,13 @@ class _Splitter:
 
     def _constant(self, owner: Op, read: _Numbered) -> Iterator[Op]:
         """The calls and named computations within a function or computation that hold constant expressions alone."""
+        is_known = False  # that they hold more
         for op in _inside(owner):
-            if op.name in (_CALL, NAMED) and self._holds_constants(read.handles[op]):
+            name = op.signature.name
+            if name in (_CALL, NAMED) and self._holds_constants(read.handles[op]):
                 yield op
-            elif op.name not in RETURNS and op.name != GROUP and not preserves_constants(op.signature):
+            elif not is_known and name not in RETURNS and name != GROUP and not preserves_constants(op.signature):
+                is_known = True
                 if owner is not read.root:
                     self.computations.add(_name(read.handles[owner]))
                 self.functions.add(original_name(read.handles[read.root]))
@@ -168,5 +176,5 @@ def _inside(owner: Op) -> Iterator[Op]:
     for block in owner.regions:
         for op in block.ops:
             yield op
-            if op.name != NAMED:
+            if op.regions and op.name != NAMED:
                 yield from _inside(op)
