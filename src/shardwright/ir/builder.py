@@ -108,6 +108,12 @@ class Builder:
         type = self.type(value)
         return value if type.dims == shape else self.emit("reshape", (value,), type.with_shape(shape))
 
+    def transpose(self, value: int, dims: Sequence[int]) -> int:
+        """`transpose`: dimension `i` of the result is `dims[i]` of the value."""
+        type = self.type(value)
+        result = type.with_shape(tuple(type.dims[dim] for dim in dims))
+        return self.emit("transpose", (value,), result, {"permutation": i64_array(dims)})
+
     def iota(self, type: TensorType, dimension: int) -> int:
         """`iota` along a dimension."""
         return self.emit("iota", (), type, {"iota_dimension": integer(dimension)})

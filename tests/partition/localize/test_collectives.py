@@ -111,6 +111,15 @@ CASES = [
         }""",
     ),
     Case(
+        "two all-to-alls in one, of unlike sizes and out of mesh order",
+        """
+        func.func @main(%a: tensor<2x8x4x8xi32> ARG([{}, {"y"}, {"x"}, {}])ARG) -> tensor<2x8x4x8xi32> {
+          %0 = sdy.all_to_all [{"y"}: 1->3, {"x"}: 2->0] %a
+            out_sharding=<@mesh, [{"x"}, {}, {}, {"y"}]> : tensor<2x8x4x8xi32>
+          return %0 : tensor<2x8x4x8xi32>
+        }""",
+    ),
+    Case(
         "scatter of two dimensions",
         """
         func.func @main(%a: tensor<4x8xf32> ARG([{}, {"x", "y"}])ARG, %b: tensor<8x8xf32> ARG([{"x", "y"}, {}])ARG)

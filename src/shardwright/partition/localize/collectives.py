@@ -10,6 +10,9 @@ exchanged and combined on the spot.
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +34,7 @@ __all__ = [
     "local_all_slice",
     "local_all_to_all",
     "local_collective_permute",
+    "local_exchange",
     "local_reduce_scatter",
     "permute_pairs",
     "replica_groups",
@@ -104,6 +108,35 @@ def local_all_to_all(
     }
     cut = _resized(ctx.type(value), target_dim, 1, count)
     return ctx.emit("all_to_all", (value,), _resized(cut, source_dim, count, 1), attributes)
+
+
+def local_exchange(ctx: Local, value: int, moves: Sequence[tuple[Axes, int, int]], mesh: Mesh | None = None) -> int:
+    """Several all_to_alls at once, each of `(axes, source dimension, target dimension)`, no dimension named twice.
+
+    One collective among the devices along all of the axes: among `n` and `m`, each sends `1 − 1/nm` of what it holds,
+    where one after the other it would be `1 − 1/n` and then `1 − 1/m`. What goes to a device is brought together in
+    front, and what came from one put where it belongs.
+    """
+    moves = [move for move in moves if axes_size(move[0]) > 1]
+    if len(moves) < 2:
+        for axes, source_dim, target_dim in moves:
+            value = local_all_to_all(ctx, value, axes, source_dim, target_dim, mesh)
+        return value
+    counts = tuple(axes_size(axes) for axes, _, _ in moves)
+    leaving = {source: number for number, (_, source, _) in enumerate(moves)}
+    joining = {target: count for count, (_, _, target) in zip(counts, moves, strict=True)}
+    shape = ctx.type(value).dims
+    pieces = [(joining.get(dim, 1), size // joining.get(dim, 1)) for dim, size in enumerate(shape)]
+    piece = tuple(size for _, size in pieces)
+    front = [2 * target for _, _, target in moves]
+    rest = [dim for dim in range(2 * len(shape)) if dim not in front]
+    value = ctx.transpose(ctx.reshape(value, tuple(itertools.chain(*pieces))), (*front, *rest))
+    value = ctx.reshape(value, (math.prod(counts), *piece))
+    value = local_all_to_all(ctx, value, tuple(axis for axes, _, _ in moves for axis in axes), 0, 0, mesh)
+    order = [((leaving[dim],) if dim in leaving else ()) + (len(counts) + dim,) for dim in range(len(shape))]
+    value = ctx.transpose(ctx.reshape(value, (*counts, *piece)), tuple(itertools.chain(*order)))
+    times = [counts[leaving[dim]] if dim in leaving else 1 for dim in range(len(shape))]
+    return ctx.reshape(value, tuple(size * count for size, count in zip(piece, times, strict=True)))
 
 
 def local_all_reduce(ctx: Local, value: int, axes: Axes, kind: str = "sum", mesh: Mesh | None = None) -> int:

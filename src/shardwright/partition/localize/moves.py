@@ -14,8 +14,8 @@ from shardwright.partition.localize.collectives import (
     local_all_gather,
     local_all_reduce,
     local_all_slice,
-    local_all_to_all,
     local_collective_permute,
+    local_exchange,
     local_reduce_scatter,
 )
 from shardwright.partition.localize.local import Local
@@ -39,7 +39,7 @@ __all__ = ["local_step"]
 def local_step(ctx: Local, value: int, step: Step, before: TensorSharding, after: TensorSharding) -> int:
     """One device's part of a tensor after a step from `before` to `after`, from its part before it.
 
-    Dimensions are taken one after the other, also by an all-to-all: its moves name different ones.
+    What is gathered or scattered along several dimensions is so along one after the other.
     """
     mesh = after.mesh
     match step:
@@ -49,8 +49,7 @@ def local_step(ctx: Local, value: int, step: Step, before: TensorSharding, after
         case AllSlice(lists):
             value = local_all_slice(ctx, value, lists, mesh)
         case AllToAll(moves):
-            for axes, source_dim, target_dim in moves:
-                value = local_all_to_all(ctx, value, axes, source_dim, target_dim, mesh)
+            value = local_exchange(ctx, value, moves, mesh)
         case AllReduce(axes, kind):
             value = local_all_reduce(ctx, value, axes, kind, mesh)
         case ReduceScatter(lists, kind):
