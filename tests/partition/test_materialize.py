@@ -123,6 +123,21 @@ def test_a_partial_sum_with_several_readers_is_reduced_once() -> None:
     assert communication(made.graph) == {"sdy.all_reduce": 1}
 
 
+@pytest.mark.parametrize(("rows", "first"), [(64, "sdy.all_reduce"), (4096, "sdy.reduce_scatter")])
+def test_a_large_partial_sum_is_reduced_to_the_shard_that_its_first_reader_needs(rows: int, first: str) -> None:
+    """A small one is reduced for all: who needs the rest of it would start one collective more."""
+    type, whole, shard = f"tensor<{rows}x64xf32>", value("{}", "{}"), value('{"y"}', "{}")
+    made = explicit(f"""
+        func.func @main(%a: tensor<{rows}x8192xf32> {sharded("{}", '{"y"}')}, %b: tensor<8192x64xf32> {sharded('{"y"}', "{}")})
+            -> ({type} {sharded('{"y"}', "{}")}, {type} {sharded("{}", "{}")}) {{
+          %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {whole}
+            : (tensor<{rows}x8192xf32>, tensor<8192x64xf32>) -> {type}
+          %1 = stablehlo.tanh %0 {shard} : {type}
+          return %1, %0 : {type}, {type}
+        }}""")
+    assert next(iter(communication(made.graph))) == first
+
+
 def test_an_integer_sum_of_parts_does_not_pass_through_a_product() -> None:
     made = explicit(f"""
     func.func @main(%a: tensor<512x1024xi32> {sharded("{}", '{"y"}')}) -> tensor<512xi32> {{

@@ -112,15 +112,17 @@ class Values:
         """Whether a partial value with several uses is better reduced to its own layout first.
 
         Reducing once and resharding from there is at least as cheap as reducing for each use, unless what this use
-        needs lies on the way (a shard of it: reduce_scatter now, all_gather later costs what all_reduce does).
+        needs lies on the way (a shard of it: reduce_scatter now, all_gather later sends what all_reduce does). Whether
+        other uses need the rest is not known: what is lost if they do is weighed against what is won if they do not.
         """
         target = value.target
         assert target is not None
         source = value.source
         if value.uses < 2 or needed == target or not all(s.partial for s in source) or needed.partial:
             return False
-        direct = min(self._price(value, s, needed) for s in source) + self._price(value, needed, target)
-        return direct > min(self._price(value, s, target) for s in source) * (1 + 1e-9)
+        here = min(self._price(value, s, needed) for s in source)
+        for_all = min(self._price(value, s, target) for s in source)
+        return here + self._price(value, needed, target) - for_all > for_all - here
 
     def _price(self, value: Value, before: TensorSharding, after: TensorSharding) -> float:
         steps = plan(value.type.dims, value.element_bytes, before, after, self.hardware)
