@@ -46,7 +46,7 @@ ORDERS = {
     "notation/shard/dialect": ("checks", "collectives", "earlier", "tables"),
     "rules": ("rule", "builder", "registry", "families", "traits"),
     "cost": ("hardware", "price"),
-    "reshard": ("search", "problem", "plan"),
+    "reshard": ("atoms", "edges", "search", "problem", "plan"),
     "propagation": ("working", "recording", "pipeline", "explain"),
     "propagation/engine": ("projection", "step", "worklist", "propagator"),
     "partition": ("localize", "splits", "decisions", "write", "factors", "assign", "decide", "materialize"),

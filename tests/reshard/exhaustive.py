@@ -41,44 +41,52 @@ class Exhaustive:
     def fits(self, layout: Layout) -> bool:
         return all(size % self.count(atoms) == 0 for size, atoms in zip(self.shape, layout, strict=True))
 
-    def least(self, source: State) -> dict[State, tuple[Fraction, int]]:
-        """State → (elements sent by each device, collectives) of the cheapest chain from `source` there."""
+    def least(
+        self, source: State, start: Fraction = Fraction(1, 1 << 40), most: int | None = None
+    ) -> dict[State, tuple[Fraction, int]]:
+        """State → (elements sent by each device, collectives) of the cheapest chain from `source` there.
+
+        A collective more is worth `start` elements; no device may hold more than `most` elements on the way.
+        """
         best: dict[State, tuple[Fraction, int]] = {source: (Fraction(0), 0)}
-        queue = [(Fraction(0), 0, 0, source)]
+        queue = [(Fraction(0), 0, Fraction(0), 0, source)]
         for serial in itertools.count(1):
             if not queue:
                 return best
-            sent, number, _, state = heapq.heappop(queue)
+            _, _, sent, number, state = heapq.heappop(queue)
             if best[state] != (sent, number):
                 continue
-            for step, (more, after) in enumerate(self.steps(state)):
-                cost = (sent + more, number + (more > 0))
-                if after not in best or cost < best[after]:
+            for step, (more, starts, after) in enumerate(self.steps(state)):
+                if most is not None and self.held(after[0]) > most:
+                    continue
+                cost = (sent + more, number + starts)
+                price = cost[0] + cost[1] * start
+                if after not in best or price < best[after][0] + best[after][1] * start:
                     best[after] = cost
-                    heapq.heappush(queue, (*cost, serial * 100_000 + step, after))
+                    heapq.heappush(queue, (price, serial * 100_000 + step, *cost, after))
         raise AssertionError
 
-    def steps(self, state: State) -> Iterator[tuple[Fraction, State]]:
+    def steps(self, state: State) -> Iterator[tuple[Fraction, int, State]]:
         layout, partial = state
         held = Fraction(math.prod(self.shape), math.prod(self.counts(layout)))
         for after in self.by_counts[self.counts(layout)]:
             if partial.isdisjoint(itertools.chain(*after)):
-                yield held, (after, partial)
+                yield held, int(after != layout), (after, partial)
         free = [a for a in range(len(self.sizes)) if a not in partial and a not in set(itertools.chain(*layout))]
         for atom in free:
-            yield from ((Fraction(0), (grown, partial)) for grown in self.grown(layout, (atom,)))
+            yield from ((Fraction(0), 0, (grown, partial)) for grown in self.grown(layout, (atom,)))
         for lengths in itertools.product(*(range(len(atoms) + 1) for atoms in layout)):
             after = tuple(atoms[: len(atoms) - n] for atoms, n in zip(layout, lengths, strict=True))
-            yield self.held(after) - held, (after, partial)
+            yield self.held(after) - held, _changed(layout, after), (after, partial)
         for after, group in self.exchanges(layout):
-            yield held * (group - 1) / group, (after, partial)
+            yield held * (group - 1) / group, 1, (after, partial)
         for size in range(1, len(partial) + 1):
             for reduced in itertools.permutations(sorted(partial), size):
                 group = self.count(reduced)
                 rest = partial.difference(reduced)
-                yield 2 * held * (group - 1) / group, (layout, rest)
+                yield 2 * held * (group - 1) / group, 1, (layout, rest)
                 for after in self.grown(layout, reduced):
-                    yield held * (group - 1) / group, (after, rest)
+                    yield held * (group - 1) / group, _changed(layout, after), (after, rest)
 
     def held(self, layout: Layout) -> Fraction:
         return Fraction(math.prod(self.shape), math.prod(self.counts(layout)))
@@ -105,6 +113,11 @@ class Exhaustive:
                     after[target] = layout[target] + layout[source][-length:]
                 if self.fits(tuple(after)):
                     yield tuple(after), group
+
+
+def _changed(before: Layout, after: Layout) -> int:
+    """The dimensions that differ: each is a collective of the per-device program."""
+    return sum(old != new for old, new in zip(before, after, strict=True))
 
 
 @cache

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 
+from shardwright.cost.hardware import BYTES, Hardware
+from shardwright.cost.price import Cost, price
+from shardwright.errors import ShardingError
 from shardwright.mesh import AxisRef, Mesh
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
-from tests.reshard.exhaustive import Exhaustive, Layout
+from tests.reshard.exhaustive import Exhaustive, State
 
 ELEMENT = 1 << 26  # so large that the idle axes are worth their launches
 
@@ -27,26 +33,60 @@ MESHES = [
 @pytest.mark.parametrize("reduced", [False, True], ids=["whole", "partial"])
 @pytest.mark.parametrize(("mesh", "shape"), MESHES, ids=repr)
 def test_nothing_sends_less_or_takes_fewer_collectives(mesh: Mesh, shape: tuple[int, ...], reduced: bool) -> None:
-    atoms = primes(mesh)
-    every = Exhaustive(tuple(axis.size for axis in atoms), shape)
-    layouts, rng = list(every.layouts()), random.Random(7)
-
-    def sharding(layout: Layout, partial: frozenset[int] = frozenset()) -> TensorSharding:
-        dims = [[atoms[atom] for atom in of_dim] for of_dim in layout]
-        return TensorSharding.of(mesh, dims, partial=[atoms[atom] for atom in partial])
-
-    for source in rng.sample(layouts, 8):
-        free = [atom for atom in range(len(atoms)) if not any(atom in of_dim for of_dim in source)]
-        partial = frozenset(rng.sample(free, rng.randint(1, len(free))) if reduced and free else ())
-        least = every.least((source, partial))
-        for target in rng.sample(layouts, min(40, len(layouts))):
-            before, after = sharding(source, partial), sharding(target)
-            found = plan(shape, ELEMENT, before, after)
-            sent, collectives = least[target, frozenset()]
+    every, sampled = Exhaustive(tuple(axis.size for axis in primes(mesh)), shape), samples(mesh, shape, reduced, 8, 40)
+    for source, targets in sampled:
+        least = every.least(source)
+        for target in targets:
+            before, after = sharding(mesh, source), sharding(mesh, target)
+            found = plan(shape, ELEMENT, before, after, BYTES)
+            sent, collectives = least[target]
             assert found.cost.bytes_sent == pytest.approx(float(sent) * ELEMENT), (before, after)
             assert found.cost.starts == collectives, (before, after)
             most = max(local_bytes(shape, ELEMENT, layout) for layout in (before, after))
             assert found.peak_bytes <= most, (before, after)
+
+
+@pytest.mark.parametrize("share", [16, 4, 1], ids="a start is worth 1/{} of the tensor".format)
+@pytest.mark.parametrize("reduced", [False, True], ids=["whole", "partial"])
+@pytest.mark.parametrize(("mesh", "shape"), MESHES[:5], ids=repr)
+def test_nothing_within_the_memory_is_cheaper(mesh: Mesh, shape: tuple[int, ...], reduced: bool, share: int) -> None:
+    """By brute force, for as much memory as source and target need, and where there is no chain for less."""
+    every, elements = Exhaustive(tuple(axis.size for axis in primes(mesh)), shape), math.prod(shape)
+    start = Fraction(elements, share)
+    hardware = Hardware("dear starts", 1.0, float(start) * ELEMENT, math.inf)
+    for source, targets in samples(mesh, shape, reduced, 3, 12):
+        for target in targets:
+            before, after = sharding(mesh, source), sharding(mesh, target)
+            most = max(local_bytes(shape, 1, layout) for layout in (before, after))
+            least = every.least(source, start, most)
+            found = plan(shape, ELEMENT, before, after, hardware, most * ELEMENT)
+            sent, collectives = least[target]
+            expected = Cost(float(sent) * ELEMENT, collectives)
+            assert price(found.cost, hardware) == pytest.approx(price(expected, hardware)), (before, after)
+            assert found.peak_bytes <= most * ELEMENT
+            with pytest.raises(ShardingError, match="cannot become") as refused:
+                plan(shape, ELEMENT, before, after, hardware, most * ELEMENT - 1)
+            assert f"must hold {most * ELEMENT} bytes" in str(refused.value)
+
+
+def samples(
+    mesh: Mesh, shape: tuple[int, ...], reduced: bool, sources: int, targets: int
+) -> Iterator[tuple[State, list[State]]]:
+    """Some layouts to start from, partial where `reduced`, and some to get to."""
+    atoms = primes(mesh)
+    layouts, rng = list(Exhaustive(tuple(axis.size for axis in atoms), shape).layouts()), random.Random(7)
+    for source in rng.sample(layouts, sources):
+        free = [atom for atom in range(len(atoms)) if not any(atom in of_dim for of_dim in source)]
+        partial = frozenset(rng.sample(free, rng.randint(1, len(free))) if reduced and free else ())
+        chosen = rng.sample(layouts, min(targets, len(layouts)))
+        yield (source, partial), [(target, frozenset()) for target in chosen]
+
+
+def sharding(mesh: Mesh, state: State) -> TensorSharding:
+    """How a tensor in `state` lies."""
+    atoms, (layout, partial) = primes(mesh), state
+    dims = [[atoms[atom] for atom in of_dim] for of_dim in layout]
+    return TensorSharding.of(mesh, dims, partial=[atoms[atom] for atom in partial])
 
 
 def primes(mesh: Mesh) -> list[AxisRef]:

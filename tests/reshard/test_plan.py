@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from shardwright.cost.collectives import all_gather_bytes, all_reduce_bytes
-from shardwright.cost.hardware import BYTES, Hardware
-from shardwright.cost.price import Cost, step_cost
+from shardwright.cost.hardware import BYTES, TPU_V5P, Hardware
+from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.mesh import AxisRef, Mesh, axes_size, subtract_axes
@@ -66,7 +66,7 @@ def test_every_device_gets_exactly_its_part(reshard: Reshard) -> None:
 @given(reshards())
 def test_never_sends_more_than_reducing_and_gathering_all(reshard: Reshard) -> None:
     shape, source, target = reshard
-    assert plan(shape, 1, source, target).cost.bytes_sent <= naive_bytes(shape, source, target) + 1e-9
+    assert plan(shape, 1, source, target, BYTES).cost.bytes_sent <= naive_bytes(shape, source, target) + 1e-9
 
 
 @PROPERTY
@@ -85,7 +85,7 @@ def test_never_above_a_greedy_chain_like_shardys(reshard: Reshard) -> None:
         sent, collectives = greedy(shape, source, target)
     except ShardingError:
         return  # sub-axes that cannot co-exist are too much for it
-    found = plan(shape, 1, source, target)
+    found = plan(shape, 1, source, target, BYTES)
     assert (found.cost.bytes_sent, found.cost.starts) <= (sent + 1e-9, collectives)
 
 
@@ -101,6 +101,40 @@ def test_at_most_one_permute_sends_anything(reshard: Reshard) -> None:
         if isinstance(step, CollectivePermute) and step_cost(step, layout, 1).bytes_sent
     ]
     assert len(permutes) <= 1
+
+
+@PROPERTY
+@given(reshards())
+def test_as_much_memory_as_a_plan_takes_changes_nothing_and_less_is_kept_to_or_refused(reshard: Reshard) -> None:
+    shape, source, target = reshard
+    free = plan(shape, 4, source, target)
+    ends = max(local_bytes(shape, 4, source), local_bytes(shape, 4, target))
+    assert plan(shape, 4, source, target, None, free.peak_bytes).cost == free.cost
+    for memory in {ends - 1, ends, free.peak_bytes - 1}:
+        try:
+            found = plan(shape, 4, source, target, None, memory)
+        except ShardingError as error:
+            assert error.diagnostic.cause is not None
+            least = int(error.diagnostic.cause.split()[4])
+            assert least > memory
+            assert plan(shape, 4, source, target, None, least).peak_bytes == least
+        else:
+            assert max(ends, found.peak_bytes) <= memory
+            assert price(found.cost, TPU_V5P) >= price(free.cost, TPU_V5P) * (1 - 1e-9)
+            simulate(shape, source, target, found)
+
+
+def test_idle_axes_are_used_where_memory_is_short() -> None:
+    mesh = Mesh(x=6, y=2)
+    source = TensorSharding.of(mesh, [[AxisRef("x", 1, 2)], []])
+    target = TensorSharding.of(mesh, [[], [AxisRef("x", 1, 3)]])
+    assert plan((12, 12), 1, source, target).peak_bytes == 144
+    found = plan((12, 12), 1, source, target, None, 72)
+    assert found.peak_bytes == 72
+    simulate((12, 12), source, target, found)
+    with pytest.raises(ShardingError, match="in 71 bytes per device") as refused:
+        plan((12, 12), 1, source, target, None, 71)
+    assert "must hold 72 bytes" in str(refused.value)
 
 
 def test_a_known_full_rematerialization_of_xla_is_two_exchanges() -> None:
@@ -131,7 +165,7 @@ CASES = [
     ("x,y|", "", "y,x|", ["CollectivePermute"], 32),
     ("x|y", "", "y|x", ["AllToAll", "CollectivePermute"], 32 / 2 + 32),
     ("|", "x", "x|", ["ReduceScatter"], 256 * 3 / 4),
-    ("|", "x,y", "x|y", ["ReduceScatter"], 256 * 7 / 8),
+    ("|", "x,y", "x,y|", ["ReduceScatter"], 256 * 7 / 8),
     ("|", "x", "x|y", ["AllSlice", "ReduceScatter"], 128 * 3 / 4),
     ("|", "x", "|y", ["AllSlice", "AllReduce"], 2 * 128 * 3 / 4),
     ("y|", "x", "y|", ["AllReduce"], 2 * 128 * 3 / 4),
@@ -151,6 +185,13 @@ def test_known_best_chains(source: str, partial: str, target: str, steps: list[s
     found = plan((16, 16), 1, before, after)
     assert (names(found), found.cost.bytes_sent) == (steps, sent)
     simulate((16, 16), before, after, found)
+
+
+def test_a_reduction_is_scattered_over_two_dimensions_where_the_second_start_is_worth_it() -> None:
+    source, target = TensorSharding.of(MESH, [[], []], partial=["x", "y"]), TensorSharding.of(MESH, [["x"], ["y"]])
+    by_bytes, by_time = plan((16, 16), 1, source, target, BYTES), plan((16, 16), 1, source, target, TPU_V5P)
+    assert (names(by_bytes), by_bytes.cost) == (["ReduceScatter"], Cost(256 * 7 / 8, 2))
+    assert (names(by_time), by_time.cost) == (["AllReduce", "AllSlice"], Cost(2 * 256 * 7 / 8, 1))
 
 
 def test_idle_devices_share_a_large_reduction_but_not_a_small_one() -> None:

@@ -1,14 +1,14 @@
 """What communication and computation cost: amounts, which follow from what is done, and their price on a hardware.
 
 Every choice of the compiler asks here: which chain of steps redistributes a tensor, how an op is split, when a partial
-sum is reduced.
+sum is reduced. Starts are counted as they are written: an all_gather along two dimensions is two of StableHLO's.
 
     >>> from shardwright.cost.hardware import BYTES
     >>> from shardwright.mesh import Mesh
     >>> mesh = Mesh(x=2, y=4)
     >>> gather = AllGather(((mesh.axis("x"),), (mesh.axis("y"),)))
     >>> step_cost(gather, TensorSharding.of(mesh, [["x"], ["y"]]), local_bytes=128)
-    Cost(bytes_sent=896.0, starts=1, multiply_adds=0.0)
+    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0)
     >>> price(Cost(bytes_sent=896, starts=1), BYTES)
     896.0009765625
 """
@@ -51,7 +51,7 @@ class Cost:
 
     Attributes:
         bytes_sent: Bytes that it sends.
-        starts: Collectives that it takes part in; those that send nothing are not started.
+        starts: Collectives of the per-device program that it takes part in.
         multiply_adds: Iterations of the loops of ops.
     """
 
@@ -96,8 +96,9 @@ def _(step: AllSlice | ToUnreduced, before: TensorSharding, local_bytes: float) 
 
 @step_cost.register
 def _(step: AllGather, before: TensorSharding, local_bytes: float) -> Cost:
+    """One collective for every dimension that is gathered."""
     devices = math.prod(map(axes_size, step.axes))
-    return Cost(all_gather_bytes(local_bytes * devices, devices), int(devices > 1))
+    return Cost(all_gather_bytes(local_bytes * devices, devices), _split_dims(step.axes))
 
 
 @step_cost.register
@@ -120,5 +121,10 @@ def _(step: AllReduce, before: TensorSharding, local_bytes: float) -> Cost:
 
 @step_cost.register
 def _(step: ReduceScatter, before: TensorSharding, local_bytes: float) -> Cost:
-    devices = math.prod(map(axes_size, step.axes))
-    return Cost(reduce_scatter_bytes(local_bytes, devices), int(devices > 1))
+    """One collective for every dimension that is scattered over."""
+    sent = reduce_scatter_bytes(local_bytes, math.prod(map(axes_size, step.axes)))
+    return Cost(sent, _split_dims(step.axes))
+
+
+def _split_dims(lists: tuple[Axes, ...]) -> int:
+    return sum(axes_size(axes) > 1 for axes in lists)

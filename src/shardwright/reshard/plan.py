@@ -16,13 +16,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from shardwright.cost.hardware import BYTES, Hardware, current_hardware
+from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.mesh import Axes, merge_axes
+from shardwright.reshard.atoms import GATHER, SCATTER, SLICE, Node
+from shardwright.reshard.edges import Edges
 from shardwright.reshard.problem import Frame, pose
-from shardwright.reshard.search import GATHER, SCATTER, SLICE, Chain, Node, search
+from shardwright.reshard.search import Chain, least_peak, search
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
     AllGather,
@@ -36,6 +38,7 @@ from shardwright.steps import (
     same_grid,
     same_placement,
 )
+from shardwright.words import counted
 
 __all__ = ["Plan", "plan"]
 
@@ -62,8 +65,9 @@ def plan(
     source: TensorSharding,
     target: TensorSharding,
     hardware: Hardware | None = None,
+    memory: int | None = None,
 ) -> Plan:
-    """The chain from `source` to `target` in which a device sends least, and among those the shortest.
+    """The chain from `source` to `target` that is cheapest by `cost.price`.
 
     Arguments:
         shape: The whole tensor's, in elements.
@@ -72,52 +76,120 @@ def plan(
         target: How it shall lie; may stay partial along some of the source's partial axes. What is open, its
             priorities and its `replicated` axes do not matter.
         hardware: What the plan is to be cheap on; that of the session where it is not said.
+        memory: The bytes that a device may hold of the tensor at most, before, between and after the steps.
 
     Returns:
         The plan; `step.apply` leads from `source.closed()` to `target.closed()`.
 
     Raises:
         ShardingError: a dimension does not split evenly, offsets or halos, meshes of different axes, or a target
-            that is partial where the source is not.
+            that is partial where the source is not; or no chain within `memory`.
     """
-    return _planned(shape, element_bytes, source, target, hardware or current_hardware())
+    return _planned(shape, element_bytes, source, target, hardware or current_hardware(), memory)
 
 
 @memoize
 def _planned(
-    shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding, hardware: Hardware
+    shape: tuple[int, ...],
+    element_bytes: int,
+    source: TensorSharding,
+    target: TensorSharding,
+    hardware: Hardware,
+    memory: int | None,
 ) -> Plan:
     source, target = source.closed(), target.closed()
     if source == target:
-        return Plan((), Cost(), local_bytes(shape, element_bytes, source))
+        held = local_bytes(shape, element_bytes, source)
+        if memory is not None and held > memory:
+            raise _too_little(source, target, memory, held)
+        return Plan((), Cost(), held)
     _check(shape, source, target)
     start, end = _on_one_mesh(_wide(source), _wide(target))
-    middle = _cheapest(shape, element_bytes, start, end, hardware)
+    middle = _cheapest(_Question(shape, element_bytes, start, end, hardware, memory))
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
     return middle if len(steps) == len(middle.steps) else _weigh(shape, element_bytes, source, _joined(steps))
 
 
-def _cheapest(
-    shape: Sequence[int], element_bytes: int, source: TensorSharding, target: TensorSharding, hardware: Hardware
-) -> Plan:
-    """The best plan between shardings without axes of one device."""
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What a plan is to do between shardings without axes of one device, and within what."""
 
-    def searched(frame: Frame, chain: Chain) -> Plan:
-        return _weigh(shape, element_bytes, source, _steps(frame, chain, target))
+    shape: tuple[int, ...]
+    element_bytes: int
+    source: TensorSharding
+    target: TensorSharding
+    hardware: Hardware
+    memory: int | None
 
-    frame = pose(shape, source, target)
-    chain = search(frame.problem)
-    best = searched(frame, chain)
-    if not chain.least:
-        frame = pose(shape, source, target, fine=True)
-        best = min(best, searched(frame, search(frame.problem)), key=lambda found: price(found.cost, BYTES))
-    # Slicing by idle axes of size w divides what is sent by w; gathering them sends (1 − 1/w) of the target.
-    spared = best.cost.bytes_sent - local_bytes(shape, element_bytes, target)
-    if price(Cost(spared), hardware) < price(Cost(starts=1), hardware):
-        return best
-    frame = pose(shape, source, target, fine=True, idle=True)
-    shared = searched(frame, search(frame.problem))
-    return min(best, shared, key=lambda found: price(found.cost, hardware))
+    def price(self, found: Plan) -> float:
+        return price(found.cost, self.hardware)
+
+
+def _cheapest(question: _Question) -> Plan:
+    """The best plan; atoms are cut further, and idle axes used, where that may be cheaper or is needed for memory."""
+    plans, least = _searched(question)
+    if not plans or not least:
+        plans += _searched(question, fine=True)[0]
+    bound = plans[0].cost.bytes_sent if least else 0.0
+    if not plans or _is_shared(question, min(plans, key=question.price), bound):
+        plans += _searched(question, fine=True, idle=True)[0]
+    if not plans:
+        raise _too_little(question.source, question.target, question.memory or 0, _least_memory(question))
+    return min(plans, key=question.price)
+
+
+def _is_shared(question: _Question, best: Plan, bound: float) -> bool:
+    """Whether a plan may be cheaper in which devices along idle axes share the work.
+
+    Without idle axes no chain sends less than `bound`. Sharing among w divides the bytes of a reduction by w, and those
+    of nothing else; gathering along the idle axes in the end sends (1 − 1/w) of the target.
+    """
+    target = local_bytes(question.shape, question.element_bytes, question.target)
+    sent = (target + min(bound, target)) / 2
+    if not question.source.partial:
+        sent = max(sent, bound)
+    return price(Cost(sent, starts=2), question.hardware) < question.price(best)
+
+
+def _searched(question: _Question, fine: bool = False, idle: bool = False) -> tuple[list[Plan], bool]:
+    """The plans worth comparing, each of fewer collectives than the one before; whether the first sends the least.
+
+    Collectives are not saved at the cost of memory, of which the price says nothing: such plans hold no more than the
+    larger of source and target.
+    """
+    frame = pose(question.shape, question.source, question.target, fine, idle)
+    held = local_bytes(question.shape, question.element_bytes, question.source)
+    local = Edges(frame.problem).local
+    units, ends = local(frame.problem.source), max(local(frame.problem.source), local(frame.problem.target))
+    most_held = None if question.memory is None else question.memory * units // max(1, held)
+    first = chain = search(frame.problem, most_held)
+    plans: list[Plan] = []
+    while chain is not None:
+        steps = _steps(frame, chain, question.target)
+        plans.append(_weigh(question.shape, question.element_bytes, question.source, steps))
+        fewer = chain.starts - 1  # is worth it only if that pays for the least that more could be sent
+        if price(Cost(starts=fewer), question.hardware) < price(Cost(held / units), question.hardware):
+            break
+        chain = search(frame.problem, ends, fewer)
+    return plans, first is not None and first.least
+
+
+def _least_memory(question: _Question) -> int:
+    """The least that a device must be able to hold, in bytes."""
+    held = local_bytes(question.shape, question.element_bytes, question.source)
+    least: list[int] = []
+    for fine, idle in ((False, False), (True, False), (True, True)):
+        problem = pose(question.shape, question.source, question.target, fine, idle).problem
+        least.append(held * least_peak(problem) // Edges(problem).local(problem.source))
+    return min(least)
+
+
+def _too_little(source: TensorSharding, target: TensorSharding, memory: int, least: int) -> ShardingError:
+    return ShardingError(
+        f"{source!r} cannot become {target!r} in {counted(memory, 'byte')} per device",
+        cause=f"a device must hold {counted(least, 'byte')} of the tensor at once",
+        remedy="allow as much, or split the tensor over more devices on both sides",
+    )
 
 
 def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
-from shardwright.reshard.search import Layout, Problem
+from shardwright.reshard.atoms import Layout, Problem
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["Frame", "pose"]

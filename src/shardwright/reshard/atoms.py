@@ -1,0 +1,49 @@
+"""A redistribution as bare numbers: axes are *atoms*, small integers that are moved whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["EXCHANGE", "GATHER", "PERMUTE", "REDUCE", "SCATTER", "SLICE", "Atoms", "Layout", "Node", "Problem"]
+
+Atoms = tuple[int, ...]
+"""Atoms, major to minor."""
+
+Layout = tuple[Atoms, ...]
+"""The atoms of every dimension."""
+
+SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A redistribution without names.
+
+    Attributes:
+        sizes: Devices along each atom.
+        lengths: Per dimension, a number that a product of atom sizes divides if and only if it may split it.
+        source: Where the atoms are.
+        target: Where they shall be.
+        partial: Atoms along which contributions must be combined.
+        kinds: For each of them, the number of its reduction; those of the highest number must come first.
+        clashes: Per atom, the set (as bits) of atoms that cannot be in use together with it.
+        permute: Whether a permute must be among the steps, because the order of devices changes.
+    """
+
+    sizes: Atoms
+    lengths: tuple[int, ...]
+    source: Layout
+    target: Layout
+    partial: Atoms
+    kinds: tuple[int, ...]
+    clashes: tuple[int, ...]
+    permute: bool
+
+
+class Node(NamedTuple):
+    """The `kind` of a step and what it leads to. Neighbours of one kind are one collective, where that can be."""
+
+    kind: str
+    layout: Layout
+    partial: Atoms

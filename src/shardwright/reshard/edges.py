@@ -1,0 +1,229 @@
+"""The graph that a search runs through: layouts of atoms, and the steps that lead from one to the next.
+
+What a device holds and sends are exact integers, in units of an unsharded buffer divided by `scale`. Steps are counted
+as the collectives of the per-device program that they become: gathers of one dimension in a row are one, gathers of two
+dimensions two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from shardwright.reshard.atoms import EXCHANGE, GATHER, PERMUTE, REDUCE, SCATTER, SLICE, Atoms, Layout, Problem
+
+__all__ = ["Edge", "Edges", "State"]
+
+_FEW = 4
+"""Up to this many atoms, every layout that all_gather makes the target is tried as the way there."""
+
+
+class State(NamedTuple):
+    """Where a search may be. `run` names the collective that the next step may still be part of."""
+
+    layout: Layout
+    partial: Atoms
+    permuted: bool
+    run: str
+
+
+class Edge(NamedTuple):
+    """A step: what a device sends, how many collectives more it takes, its kind, and what it leads to."""
+
+    sent: int
+    starts: int
+    kind: str
+    state: State
+
+
+class Edges:
+    """What one step leads to, for the states of one problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        """Count what does not depend on the state."""
+        self.problem = problem
+        self.sizes = problem.sizes
+        self.products: dict[Atoms, int] = {}
+        self.devices = math.prod(problem.sizes)
+        self.scale = self.devices**2
+        self.counts = tuple(map(self.count, problem.target))
+        self.kind_of = dict(zip(problem.partial, problem.kinds, strict=True))
+        self.spare = frozenset(range(len(self.sizes))).difference(*problem.target)
+
+    def count(self, atoms: Atoms) -> int:
+        """Into how many shards `atoms` split."""
+        known = self.products.get(atoms)
+        if known is None:
+            known = self.products[atoms] = math.prod([self.sizes[atom] for atom in atoms])
+        return known
+
+    def local(self, layout: Layout) -> int:
+        """What a device holds."""
+        parts = 1
+        for atoms in layout:
+            parts *= self.count(atoms)
+        return self.scale // parts
+
+    def matched(self, layout: Layout, dim: int) -> int:
+        """How many atoms of `dim` are in their final place. No step takes them away again, except a permute."""
+        length = 0
+        for have, want in zip(layout[dim], self.problem.target[dim], strict=False):
+            if have != want:
+                break
+            length += 1
+        return length
+
+    def fits(self, layout: Layout, dim: int, atoms: Atoms) -> bool:
+        """Whether `dim` can be split by `atoms` as well."""
+        return self.problem.lengths[dim] % (self.count(layout[dim]) * self.count(atoms)) == 0
+
+    def leaving(self, state: State) -> Iterator[Edge]:
+        """Every step worth taking."""
+        held = self.local(state.layout)
+        yield from self.slices(state)
+        yield from self.exchanges(state, held)
+        if state.partial:
+            yield from self.reductions(state, held)
+        else:
+            yield from self.permutes(state, held)
+        yield from self.gathers(state, held)
+
+    def slices(self, state: State) -> Iterator[Edge]:
+        """Appends one unused atom to a dimension, at no cost."""
+        layout = state.layout
+        used = {atom for atoms in layout for atom in atoms}.union(state.partial)
+        clashing = 0
+        for atom in used:
+            clashing |= self.problem.clashes[atom]
+        for atom in range(len(self.sizes)):
+            if atom in used or clashing >> atom & 1:
+                continue
+            for dim in range(len(layout)):
+                if self.fits(layout, dim, (atom,)):
+                    after = _replaced(layout, {dim: (*layout[dim], atom)})
+                    yield Edge(0, 0, SLICE, State(after, state.partial, state.permuted, ""))
+
+    def gathers(self, state: State, held: int) -> Iterator[Edge]:
+        """Takes the last atom of a dimension away; in a row, gathers are taken dimension by dimension."""
+        for dim, atoms in enumerate(state.layout):
+            run = f"{GATHER} {dim:02}"
+            if len(atoms) > self.matched(state.layout, dim) and not (state.run.startswith(GATHER) and run < state.run):
+                after = _replaced(state.layout, {dim: atoms[:-1]})
+                sent = held * (self.sizes[atoms[-1]] - 1)
+                yield Edge(sent, int(run != state.run), GATHER, State(after, state.partial, state.permuted, run))
+
+    def exchanges(self, state: State, held: int) -> Iterator[Edge]:
+        """Moves the last atoms of some dimensions to the ends of others, all at once."""
+        layout = state.layout
+        movable = tuple(len(atoms) - self.matched(layout, dim) for dim, atoms in enumerate(layout))
+        for after, group in self.exchanged(layout, movable):
+            sent = held // group * (group - 1)
+            yield Edge(sent, 1, EXCHANGE, State(after, state.partial, state.permuted, ""))
+
+    def exchanged(self, layout: Layout, movable: tuple[int, ...]) -> Iterator[tuple[Layout, int]]:
+        """What one all_to_all makes of `layout`, and among how many devices; `movable` atoms of each dimension."""
+        for moves in self.moves(layout, movable, 0, frozenset()):
+            changed: dict[int, Atoms] = {}
+            group = 1
+            for source, target, length in moves:
+                moved = layout[source][-length:]
+                group *= self.count(moved)
+                changed[source] = layout[source][:-length]
+                changed[target] = layout[target] + moved
+            if moves:
+                yield _replaced(layout, changed), group
+
+    def moves(
+        self, layout: Layout, movable: tuple[int, ...], first: int, taken: frozenset[int]
+    ) -> Iterator[tuple[tuple[int, int, int], ...]]:
+        """Every set of `(source, target, how many atoms)` from dimension `first` on, no dimension named twice."""
+        if first == len(layout):
+            yield ()
+            return
+        yield from self.moves(layout, movable, first + 1, taken)
+        if first in taken:
+            return
+        for target in range(len(layout)):
+            if target == first or target in taken:
+                continue
+            for length in range(1, movable[first] + 1):
+                if not self.fits(layout, target, layout[first][-length:]):
+                    continue
+                for rest in self.moves(layout, movable, first + 1, taken | {first, target}):
+                    yield ((first, target, length), *rest)
+
+    def permutes(self, state: State, held: int) -> Iterator[Edge]:
+        """Permutes to the target, to what becomes the target by gathering, or to what does by an all_to_all.
+
+        One permute is enough, and best last or before the last all_gather (Rink et al., "Memory-efficient array
+        redistribution through portable collective communication"). An all_to_all can follow only because axes are
+        not numbers: of a dimension split by 2 and then 3, no 2 can be moved away, but it can after a permute.
+        """
+        for after in self.permuted(tuple(map(self.count, state.layout))):
+            if after != state.layout or not state.permuted:
+                yield Edge(held, 1, PERMUTE, State(after, (), True, ""))
+
+    def permuted(self, counts: tuple[int, ...]) -> Iterator[Layout]:
+        """The layouts of `counts` shards per dimension that a permute should lead to."""
+        if all(have % want == 0 for have, want in zip(counts, self.counts, strict=True)):
+            extra = tuple(have // want for have, want in zip(counts, self.counts, strict=True))
+            filled = self.fill(extra, self.spare)
+            if filled is not None:
+                yield tuple(want + more for want, more in zip(self.problem.target, filled, strict=True))
+        yield from self.before_target.get(counts, ())
+
+    @cached_property
+    def before_target(self) -> dict[tuple[int, ...], list[Layout]]:
+        """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
+        found: dict[tuple[int, ...], list[Layout]] = {}
+        if len(set(self.sizes)) == 1:
+            return found
+        for wider in self.wider(self.problem.target, self.spare):
+            for layout, _ in self.exchanged(wider, tuple(map(len, wider))):
+                found.setdefault(tuple(map(self.count, layout)), []).append(layout)
+        return found
+
+    def wider(self, layout: Layout, spare: frozenset[int]) -> Iterator[Layout]:
+        """`layout`, and `layout` with some of `spare` appended."""
+        yield layout
+        for atom in spare:
+            if len(self.sizes) > _FEW or self.problem.clashes[atom]:
+                continue
+            for dim in range(len(layout)):
+                if self.fits(layout, dim, (atom,)):
+                    yield from self.wider(_replaced(layout, {dim: (*layout[dim], atom)}), spare - {atom})
+
+    def fill(self, extra: tuple[int, ...], spare: frozenset[int]) -> Layout | None:
+        """Atoms of `spare` for each dimension, of the given products, if there are such."""
+        dim = next((dim for dim, count in enumerate(extra) if count > 1), None)
+        if dim is None:
+            return ((),) * len(extra)
+        for atom in sorted(spare):
+            if extra[dim] % self.sizes[atom] or self.problem.clashes[atom]:
+                continue
+            less = (*extra[:dim], extra[dim] // self.sizes[atom], *extra[dim + 1 :])
+            rest = self.fill(less, spare - {atom})
+            if rest is not None:
+                return _replaced(rest, {dim: (atom, *rest[dim])})
+        return None
+
+    def reductions(self, state: State, held: int) -> Iterator[Edge]:
+        """Combines along all atoms of the kind whose turn it is, or along one, scattering the result."""
+        turn = max(self.kind_of[atom] for atom in state.partial)
+        ready = tuple(atom for atom in state.partial if self.kind_of[atom] == turn)
+        rest = tuple(atom for atom in state.partial if atom not in ready)
+        group = self.count(ready)
+        yield Edge(2 * held // group * (group - 1), 1, REDUCE, State(state.layout, rest, state.permuted, ""))
+        for atom in ready:
+            size, left = self.sizes[atom], tuple(other for other in state.partial if other != atom)
+            for dim in range(len(state.layout)):
+                if self.fits(state.layout, dim, (atom,)):
+                    after = _replaced(state.layout, {dim: (*state.layout[dim], atom)})
+                    sent, run = held // size * (size - 1), f"{SCATTER} {turn} {dim:02}"
+                    yield Edge(sent, int(run != state.run), SCATTER, State(after, left, state.permuted, run))
+
+
+def _replaced(layout: Layout, changed: dict[int, Atoms]) -> Layout:
+    return tuple(changed.get(dim, atoms) for dim, atoms in enumerate(layout))
