@@ -11,19 +11,20 @@ A value that has its edge already is left as it is, and so are tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardwright.boundary import without_manual_axes
 from shardwright.ir.context import ir
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
 from shardwright.passes.edits import put_behind
-from shardwright.passes.module_ops import EDGE, edge_of, manual_axes_of, operations, static_shape
+from shardwright.passes.module_ops import edge_of, manual_axes_of, operations, static_shape
 from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.registry import Options, register
+from shardwright.propagation.working import EDGE
 from shardwright.sharding import TensorSharding
 
-__all__ = ["add_data_flow_edges", "add_edges"]
+__all__ = ["add_data_flow_edges", "add_edge", "add_edges"]
 
 Owner = tuple[Any, TensorSharding | None]
 """A value that gets an edge, and the edge's sharding."""
@@ -40,10 +41,13 @@ def add_data_flow_edges(module: ir.Module, options: Options) -> None:
 def add_edges(op: Any, shardings: Shardings) -> None:
     """Add the edges of one op."""
     for value, sharding in list(_owners(op, shardings)):
-        if static_shape(value.type) is None or edge_of(value) is not None:
-            continue
-        attributes = {} if sharding is None else {"sharding": single(sharding)}
-        put_behind(value, EDGE, attributes, value.location)
+        add_edge(value, EDGE, {} if sharding is None else {"sharding": single(sharding)}, value.location)
+
+
+def add_edge(value: Any, name: str, attributes: Mapping[str, Any], location: Any) -> None:
+    """Add an edge behind a value, unless it is no tensor of known shape or has its edge."""
+    if static_shape(value.type) is not None and edge_of(value, name) is None:
+        put_behind(value, name, attributes, location)
 
 
 def _owners(op: Any, shardings: Shardings) -> Iterator[Owner]:

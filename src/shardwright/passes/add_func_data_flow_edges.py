@@ -10,16 +10,14 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
+from shardwright.passes.add_data_flow_edges import add_edge
 from shardwright.passes.call_graph import calls_in
-from shardwright.passes.edits import put_behind
-from shardwright.passes.module_ops import ARGUMENTS, edge_of, functions, rows_of, static_shape, symbol_of
+from shardwright.passes.module_ops import ARGUMENTS, functions, rows_of, symbol_of
 from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Options, register
 from shardwright.sharding import TensorSharding
 
 __all__ = ["add_func_data_flow_edges"]
-
-_EDGE = "sdy.func_data_flow_edge"
 
 
 @register("sdy-add-func-data-flow-edges", "Inserts an `sdy.func_data_flow_edge` for every function's and call's edges.")
@@ -61,7 +59,4 @@ def _entry(module: ir.Module) -> Any:
 
 
 def _add(value: Any, sharding: TensorSharding | None, location: Any) -> None:
-    if static_shape(value.type) is None or edge_of(value, _EDGE) is not None:
-        return
-    attributes = {} if sharding is None else {SHARDING: per_value([sharding])}
-    put_behind(value, _EDGE, attributes, location)
+    add_edge(value, "sdy.func_data_flow_edge", {} if sharding is None else {SHARDING: per_value([sharding])}, location)

@@ -11,11 +11,11 @@ from typing import Any
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.passes.constraint_debug import OPTIONS, Notes
 from shardwright.passes.edits import put_behind
-from shardwright.passes.module_ops import EDGE, edge_of, operations, static_shape
+from shardwright.passes.module_ops import edge_of, operations, static_shape
 from shardwright.passes.module_shardings import Shardings, can_say, single
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.steps.constraints import CONSTRAINING, Constraining
-from shardwright.propagation.working import CONSTRAINT
+from shardwright.propagation.working import CONSTRAINT, EDGE
 from shardwright.rules.rule import identity_rule
 from shardwright.rules.text import ATTRIBUTE, format_rule
 from shardwright.sharding import TensorSharding

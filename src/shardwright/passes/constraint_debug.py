@@ -14,11 +14,12 @@ from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.passes.edits import terminator_of
-from shardwright.passes.module_ops import ARGUMENTS, EDGE, RESULTS, edge_of, functions, operations, rows_of, set_rows
+from shardwright.passes.module_ops import ARGUMENTS, RESULTS, edge_of, functions, operations, rows_of, set_rows
 from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Option, Options
 from shardwright.propagation.debug.attributes import axis_name, edges_text, origins_text
 from shardwright.propagation.givers import Node
+from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL
 from shardwright.sharding import TensorSharding
 
 __all__ = ["OPTIONS", "Notes"]
@@ -27,8 +28,6 @@ _EDGES = Option("debug-propagation-edge-sharding", False, "Whether to save the e
 _ORIGINS = Option("debug-sharding-origins", False, "Whether to save the annotation that each axis came from.")
 OPTIONS = (_EDGES, _ORIGINS)
 
-_CONSTRAINT = "sdy.sharding_constraint"
-_MANUAL = "sdy.manual_computation"
 _SAYS = "sdy.sharding_origins"
 _NAME = "sdy.sharding_origin_name"
 
@@ -70,12 +69,12 @@ class _Origins:
         self.of_value: dict[Any, dict[str, str]] = {}
         self.own: dict[Any, str] = {}
         ops = operations(module, inner_first=True)
-        for number, op in enumerate(op for op in ops if op.name == _CONSTRAINT):
+        for number, op in enumerate(op for op in ops if op.name == CONSTRAINT):
             name = self.names[op.results[0]] = f"constraint_{number}"
             _name(op, name)
             self._own(op.results[0], name)
             self.say(op.operands[0], self.shardings.of(op.operands[0]), name)
-        for number, op in enumerate(op for op in ops if op.name == _MANUAL):
+        for number, op in enumerate(op for op in ops if op.name == MANUAL):
             self._manual(op, f"mc_{number}")
         for function in functions(module):
             self._boundary(function)
@@ -130,7 +129,7 @@ class _Origins:
             texts = [
                 origins_text(axes or {}, self.own.get(value)) for value, axes in zip(op.results, found, strict=True)
             ]
-            text = texts[0] if op.name in (EDGE, _CONSTRAINT) else f"[{', '.join(texts)}]"
+            text = texts[0] if op.name in (EDGE, CONSTRAINT) else f"[{', '.join(texts)}]"
             op.attributes[_SAYS] = parse_attribute(text)
 
     def _write_row(self, row: dict[str, Any], value: Any, own: str) -> None:

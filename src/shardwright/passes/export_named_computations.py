@@ -18,6 +18,7 @@ from shardwright.passes.module_ops import ARGUMENTS, operations, set_rows
 from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.registry import Options, register
 from shardwright.passes.sink_data_flow_edges import remove_edges_of, say_what_edges_say
+from shardwright.propagation.working import NAMED
 
 _OWN = frozenset({"name", "in_shardings", "out_shardings"})
 
@@ -26,7 +27,7 @@ _OWN = frozenset({"name", "in_shardings", "out_shardings"})
 def export_named_computations(module: ir.Module, options: Options) -> None:
     """Put a call of a new private function in place of every `sdy.named_computation`, inner ones first."""
     symbols, shardings = Symbols(module), Shardings(module)
-    for op in [op for op in operations(module, inner_first=True) if op.name == "sdy.named_computation"]:
+    for op in [op for op in operations(module, inner_first=True) if op.name == NAMED]:
         say_what_edges_say(op, shardings)
         remove_edges_of(op)
         name = symbols.add(_function(op, shardings))

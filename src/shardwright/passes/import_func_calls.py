@@ -17,10 +17,10 @@ from shardwright.passes.edits import end_with, replace_by
 from shardwright.passes.module_ops import ARGUMENTS, error_at, operations
 from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Option, Options, register
+from shardwright.propagation.working import NAMED
 
 __all__ = ["import_func_calls"]
 
-_COMPUTATION = "sdy.named_computation"
 _OF_CALLS = frozenset({"callee", "no_inline", "arg_attrs", "res_attrs", SHARDING})
 _REFERRING = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
 _MOST_OPS = 5_000_000
@@ -41,7 +41,7 @@ def import_func_calls(module: ir.Module, options: Options) -> None:
     if options[_EDGES.name]:
         shardings = Shardings(module)
         for op in operations(module, inner_first=True):
-            if op.name == _COMPUTATION:
+            if op.name == NAMED:
                 add_edges(op, shardings)
 
 
@@ -73,7 +73,7 @@ class _Importer:
         if SHARDING in call.attributes:
             attributes["out_shardings"] = call.attributes[SHARDING]
         computation = ir.Operation.create(
-            _COMPUTATION,
+            NAMED,
             results=[result.type for result in call.results],
             operands=list(call.operands),
             attributes=attributes,

@@ -16,6 +16,7 @@ from shardwright.notation.sdy.attributes import print_manual_axes
 from shardwright.passes.module_ops import MANUAL_AXES, error_at, manual_axes_of, operations
 from shardwright.passes.module_shardings import Shardings, per_value
 from shardwright.passes.registry import Options, register
+from shardwright.propagation.working import MANUAL
 from shardwright.sharding import TensorSharding
 
 __all__ = ["manual_axes_cleanup"]
@@ -32,7 +33,7 @@ def manual_axes_cleanup(module: ir.Module, options: Options) -> None:
     """
     shardings = Shardings(module)
     for op in operations(module):
-        if op.name == "sdy.manual_computation":
+        if op.name == MANUAL:
             _clean(op, shardings)
 
 

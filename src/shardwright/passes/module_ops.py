@@ -10,10 +10,10 @@ from shardwright.ir.context import context, ir
 from shardwright.ir.locations import read_location
 from shardwright.ir.walk import walk
 from shardwright.notation.sdy.attributes import parse_manual_axes
+from shardwright.propagation.working import EDGE
 
 __all__ = [
     "ARGUMENTS",
-    "EDGE",
     "MANUAL_AXES",
     "RESULTS",
     "Row",
@@ -31,7 +31,6 @@ __all__ = [
     "types_of",
 ]
 
-EDGE = "sdy.data_flow_edge"
 MANUAL_AXES = "manual_axes"
 
 ARGUMENTS, RESULTS = "arg_attrs", "res_attrs"

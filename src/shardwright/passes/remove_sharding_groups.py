@@ -6,10 +6,11 @@ from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Options, register
+from shardwright.propagation.working import GROUP
 
 
 @register("sdy-remove-sharding-groups", "Removes the sharding groups after propagation.")
 def remove_sharding_groups(module: ir.Module, options: Options) -> None:
     """Erase every `sdy.sharding_group`."""
-    for op in [op for op in operations(module) if op.name == "sdy.sharding_group"]:
+    for op in [op for op in operations(module) if op.name == GROUP]:
         erase(op)

@@ -12,10 +12,10 @@ from shardwright.ir.erasing import erase
 from shardwright.passes.module_ops import error_at, operations
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.steps.groups import united
+from shardwright.propagation.working import GROUP, MANUAL
 
 __all__ = ["sharding_group_import"]
 
-_GROUP = "sdy.sharding_group"
 _ID = "group_id"
 
 
@@ -26,7 +26,7 @@ def sharding_group_import(module: ir.Module, options: Options) -> None:
     Raises:
         ShardingError: values of one group of different shapes, or on both sides of a manual computation's boundary.
     """
-    ops = [op for op in operations(module) if op.name == _GROUP]
+    ops = [op for op in operations(module) if op.name == GROUP]
     _validate(ops)
     of_value: dict[Any, list[Any]] = {}
     for op in ops:
@@ -79,7 +79,7 @@ def _manual_computation(op: Any) -> Any:
     """The manual computation that an op stands in, or `None`."""
     parent = op.parent
     while parent is not None:
-        if parent.operation.name == "sdy.manual_computation":
+        if parent.operation.name == MANUAL:
             return parent.operation
         parent = parent.operation.parent
     return None

@@ -17,9 +17,10 @@ from shardwright.boundary import with_manual_axes
 from shardwright.ir.context import context, ir
 from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
 from shardwright.passes.edits import replace_by
-from shardwright.passes.module_ops import EDGE, edge_of, functions, manual_axes_of, operations
+from shardwright.passes.module_ops import edge_of, functions, manual_axes_of, operations
 from shardwright.passes.module_shardings import SHARDING, Shardings, per_value, unsaid
 from shardwright.passes.registry import Option, Options, register
+from shardwright.propagation.working import EDGE, MANUAL
 from shardwright.sharding import TensorSharding
 
 __all__ = ["remove_edges_of", "say_what_edges_say"]
@@ -60,7 +61,7 @@ def say_what_edges_say(op: Any, shardings: Shardings, notes: Sequence[str] = ())
     inner = list(op.regions[0].blocks[0].arguments) if is_computation else []
     inside = _said(inner, shardings)
     if inside:
-        if op.name == "sdy.manual_computation":
+        if op.name == MANUAL:
             manual = manual_axes_of(op)
             before = shardings.read(op.attributes["in_shardings"])
             inside = [_seen_outside(at, free, manual) for at, free in zip(before, inside, strict=True)]
