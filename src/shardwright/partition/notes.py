@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from shardwright.cost.price import step_cost
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
@@ -18,13 +19,14 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import axes_size
 from shardwright.partition.assign import Choice, Source
 from shardwright.partition.boundary import alone
+from shardwright.partition.emit import step_of
 from shardwright.partition.note import Note
 from shardwright.partition.splits import splits_of
-from shardwright.reshard.plan import plan
 from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
+from shardwright.steps import local_bytes
 
 __all__ = [
     "alone_notes",
@@ -208,7 +210,8 @@ def _unread(graph: Graph, op: Op) -> Note:
     assert before is not None
     assert after is not None
     type = op.signature.operands[0]
-    cost = plan(type.dims, type.bytes // max(1, type.elements), before, after).cost
+    held = local_bytes(type.dims, type.bytes // max(1, type.elements), before)
+    cost = step_cost(step_of(op.signature, before, after), before, held)
     message = f"it is left out: nobody reads the value as {after!r}"
     return Note(op.signature.label, str(graph.locations[op.location]), message, round(cost.bytes_sent), "spared")
 
