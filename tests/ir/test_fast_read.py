@@ -77,6 +77,14 @@ def looked_into(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(fast, "FEW_LINES", request.param)
 
 
+def test_steps_and_boundaries_are_read_alike() -> None:
+    text = load((EXAMPLES / "gpt8.mlir").read_text()).plan().partition().module("explicit")
+    assert agree(text)
+    graph = modules.read(load_module(text))
+    assert sum(op.signature.step is not None for op in graph.walk()) > 100
+    assert any(op.signature.boundary.shardings for op in graph.walk())
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("printed", [False, True])
 def test_examples_read_the_same(name: str, printed: bool) -> None:
