@@ -9,11 +9,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from shardwright.errors import ShardingError
-from shardwright.mesh import (
+from shardwright.axes import (
     Axes,
     AxisRef,
-    Mesh,
     axes_size,
     can_coexist,
     common_prefix,
@@ -24,6 +22,8 @@ from shardwright.mesh import (
     subtract_axes,
     truncate_by_divisor,
 )
+from shardwright.errors import ShardingError
+from shardwright.mesh import Mesh
 from tests.reshard.strategies import meshes, parts
 
 PROPERTY = settings(

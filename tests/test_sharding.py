@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shardwright.axes import AxisRef, axes_size, is_prefix
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh, axes_size, is_prefix
+from shardwright.mesh import Mesh
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
 from tests.reshard.strategies import meshes, shardings
 

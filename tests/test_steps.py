@@ -7,10 +7,11 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.cost.price import step_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.reshard.plan import plan
 from shardwright.sharding import Partial, TensorSharding, replicated
 from shardwright.steps import (

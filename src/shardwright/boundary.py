@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from shardwright.axes import Axes, overlaps_any
 from shardwright.memo import Hashed
-from shardwright.mesh import Axes, overlaps_any
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = [

@@ -20,18 +20,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
 from shardwright.lazy import provided
 from shardwright.memo import Hashed
-from shardwright.mesh import (
-    Axes,
-    AxisRef,
-    Mesh,
-    axes_size,
-    can_coexist,
-    merge_axes,
-    truncate_by_divisor,
-)
+from shardwright.mesh import Mesh
 from shardwright.words import counted
 
 __all__ = ["REDUCTION_KINDS", "DimSharding", "Partial", "TensorSharding", "replicated"]

@@ -20,9 +20,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from shardwright.axes import Axes, AxisRef, axes_size, merge_axes, overlaps_any, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, overlaps_any, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = [

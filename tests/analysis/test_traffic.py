@@ -5,9 +5,9 @@ import pytest
 from shardwright.analysis.groups import replica_groups
 from shardwright.analysis.loops import trips
 from shardwright.analysis.traffic import CollectiveUse, KindTraffic, collectives, summarize
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
-from shardwright.mesh import AxisRef
 from tests.analysis.programs import HANDLE, MESH, all_gather, all_reduce, along, graph
 
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec as P
 
+from shardwright.axes import AxisRef
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.meshes import mesh_of
 from shardwright.frontends.specs import parse_argument_option, parse_spec, print_spec, sharding_of
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.sharding import DimSharding, TensorSharding
 from shardwright.words import counted
 

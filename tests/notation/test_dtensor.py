@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardwright.axes import AxisRef, axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Shape
 from shardwright.notation.registry import parse_text, print_text
 from shardwright.sharding import DimSharding, TensorSharding

@@ -8,8 +8,9 @@ import time
 import pytest
 
 import shardwright.notation.hlo
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.sharding import from_hlo, named_hlo, parse_hlo, parse_sharding, print_sharding, to_hlo
 from shardwright.notation.registry import notation, parse_text, print_text
 from shardwright.sharding import DimSharding, Partial, TensorSharding

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Shape
 from shardwright.notation.registry import parse_text, print_text
 from shardwright.sharding import DimSharding, TensorSharding

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.sharding import named_hlo
 from shardwright.notation.notation import Shape
 from shardwright.notation.registry import notation, notation_names, parse_text

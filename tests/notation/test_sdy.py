@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.context import parse_attribute
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import (
     parse_axes,
     parse_axis_lists,

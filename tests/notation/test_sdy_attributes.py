@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.names import quoted, symbol_name, symbol_text, unquoted
 from shardwright.notation.sdy import sharding as sdy
 from shardwright.notation.sdy.attributes import (

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardwright.axes import AxisRef, axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Shape
 from shardwright.notation.registry import notation, notations, parse_text, print_text
 from shardwright.notation.shard.sharding import print_sharding

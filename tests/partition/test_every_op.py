@@ -8,9 +8,10 @@ import random
 import pytest
 
 import tests.rules.corpus_more  # noqa: F401  (registers makers)
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import print_mesh, print_sharding
 from shardwright.runtime.execute import Execution, try_jobs
 from shardwright.sharding import TensorSharding

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph, Op
-from shardwright.mesh import AxisRef
 from shardwright.notation.modules import read, write
 from shardwright.partition import localize
 from shardwright.partition.check import check

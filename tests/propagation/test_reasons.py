@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
-from shardwright.mesh import AxisRef
 from shardwright.notation.modules import read
 from shardwright.propagation import (
     Explanation,

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from shardwright.axes import AxisRef
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Graph
-from shardwright.mesh import AxisRef
 from shardwright.notation.modules import read
 from shardwright.propagation import Chain, Link, Recording, propagate
 from shardwright.propagation.engine.compatible import Direction, is_strict_prefix

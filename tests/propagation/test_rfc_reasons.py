@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from shardwright.axes import AxisRef, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
-from shardwright.mesh import AxisRef, subtract_axes
 from shardwright.program import load
 from shardwright.propagation import Chain, Explanation, History, Recording, explain_values, find_value, propagate
 from tests.propagation.programs import random_program

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.axes import AxisRef
+from shardwright.mesh import Mesh
 from shardwright.propagation.engine.compatible import (
     Direction,
     compatible_axes,

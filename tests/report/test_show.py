@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.report.grid import PALETTE, Cell, Grid
 from shardwright.report.show import describe_picture, picture, picture_lines, print_picture
 from shardwright.sharding import Partial, TensorSharding

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from shardwright.axes import Axes, axes_size, decompose
 from shardwright.cost.price import step_cost
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, axes_size, decompose
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllSlice, AllToAll, CollectivePermute, Step, local_bytes
 

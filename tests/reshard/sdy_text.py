@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.axes import AxisRef
+from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
     AllGather,

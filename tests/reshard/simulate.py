@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, decompose
+from shardwright.axes import Axes, AxisRef, axes_size, decompose
+from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
     AllGather,

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from shardwright.mesh import AxisRef, Mesh, axes_size
+from shardwright.axes import AxisRef, axes_size
+from shardwright.mesh import Mesh
 from shardwright.sharding import Partial, TensorSharding
 
 SIZES = (1, 2, 2, 3, 4, 6, 8)

@@ -9,10 +9,11 @@ from fractions import Fraction
 
 import pytest
 
+from shardwright.axes import AxisRef
 from shardwright.cost.hardware import BYTES, Hardware
 from shardwright.cost.price import Cost, price
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from shardwright.axes import AxisRef, axes_size, subtract_axes
 from shardwright.cost.collectives import all_gather_bytes, all_reduce_bytes
 from shardwright.cost.hardware import BYTES, TPU_V5P, Hardware
 from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
-from shardwright.mesh import AxisRef, Mesh, axes_size, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.reshard.plan import Plan, plan
 from shardwright.sharding import Partial, TensorSharding, replicated
 from shardwright.steps import CollectivePermute, layouts_after, local_bytes

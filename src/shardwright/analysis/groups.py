@@ -17,10 +17,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from shardwright.axes import Axes, axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.opaque import dense_array
 from shardwright.ir.signature import Signature
-from shardwright.mesh import Axes, Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.notation.names import STRING, SYMBOL, symbol_name, unquoted
 
 __all__ = ["Devices", "Groups", "Table", "replica_groups", "source_target_pairs"]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from shardwright.analysis.groups import Devices, Groups, replica_groups, source_target_pairs
 from shardwright.analysis.loops import trip_count
 from shardwright.analysis.scalars import Scalars
+from shardwright.axes import Axes
 from shardwright.cost.collectives import sent_bytes
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import Location
-from shardwright.mesh import Axes
 
 __all__ = ["KINDS", "CollectiveUse", "KindTraffic", "TrafficSummary", "collectives", "device_count", "summarize"]
 

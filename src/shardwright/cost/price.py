@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
 
+from shardwright.axes import Axes, axes_size
 from shardwright.cost.collectives import (
     all_gather_bytes,
     all_reduce_bytes,
@@ -28,7 +29,6 @@ from shardwright.cost.collectives import (
     reduce_scatter_bytes,
 )
 from shardwright.cost.hardware import Hardware
-from shardwright.mesh import Axes, axes_size
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
     AllGather,

@@ -23,9 +23,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from shardwright.axes import AxisRef, merge_axes
 from shardwright.errors import ShardingError
 from shardwright.frontends.meshes import mesh_of
-from shardwright.mesh import AxisRef, Mesh, merge_axes
+from shardwright.mesh import Mesh
 from shardwright.notation.jax import missing_entries
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted, kind_of

@@ -20,8 +20,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from shardwright.axes import AxisRef, axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.scan import CallScanner
 from shardwright.notation.shard.sharding import ceil_cuts

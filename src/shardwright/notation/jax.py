@@ -24,8 +24,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NoReturn
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.scan import CallScanner
 from shardwright.sharding import DimSharding, Partial, TensorSharding

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.names import symbol_name, symbol_text
 from shardwright.scanner import Scanner
 from shardwright.sharding import TensorSharding

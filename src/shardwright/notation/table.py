@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Shape
 from shardwright.notation.registry import notation, notation_names
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated

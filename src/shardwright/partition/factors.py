@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, merge_axes
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, can_coexist, merge_axes
+from shardwright.mesh import Mesh
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.sharding import DimSharding, Partial, TensorSharding

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from shardwright.axes import axes_size
 from shardwright.cost.price import step_cost
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.mesh import axes_size
 from shardwright.partition.assign import Choice, Source
 from shardwright.partition.boundary import alone
 from shardwright.partition.emit import step_of

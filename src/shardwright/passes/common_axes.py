@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shardwright.mesh import Axes, AxisRef, axes_size, can_coexist, is_prefix
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, is_prefix
 from shardwright.propagation.engine.projection import extend_axes
 from shardwright.rules.rule import ShardingRule, TensorMapping
 

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardwright.axes import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.ir.context import ir
 from shardwright.ir.types import TensorType
-from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.passes.common_axes import common_axes, without_overlap
 from shardwright.passes.edits import put_behind
 from shardwright.passes.module_shardings import SHARDING, per_value, single

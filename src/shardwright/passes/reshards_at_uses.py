@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from shardwright.axes import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.ir.context import ir, parse_attribute
-from shardwright.mesh import Axes, AxisRef, Mesh, overlaps_any, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.notation.sdy.attributes import print_axis_lists_attribute
 from shardwright.notation.sdy.collectives import print_step
 from shardwright.passes.module_ops import ARGUMENTS, edge_of

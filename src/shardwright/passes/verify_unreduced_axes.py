@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shardwright.axes import Axes
 from shardwright.ir.context import ir
-from shardwright.mesh import Axes
 from shardwright.passes.call_graph import Symbols
 from shardwright.passes.module_ops import ARGUMENTS, RESULTS, error_at, functions, operations
 from shardwright.passes.module_shardings import Shardings

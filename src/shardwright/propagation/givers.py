@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shardwright.mesh import Axes, AxisRef, can_coexist, subtract_axes
+from shardwright.axes import Axes, AxisRef, can_coexist, subtract_axes
 from shardwright.propagation.engine.compatible import prefix_status
 from shardwright.propagation.engine.projection import TensorProjection
 from shardwright.propagation.engine.step import Outcome, outcome

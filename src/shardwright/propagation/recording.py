@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
-from shardwright.mesh import Axes
 from shardwright.propagation.engine.worklist import Changes, Key, Numbers, StepTable, Worklist
 from shardwright.propagation.method import Phase
 from shardwright.propagation.rfc.derivation import Completion, Dropped

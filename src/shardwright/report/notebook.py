@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import axes_size
 from shardwright.notation.objects import shape_of
 from shardwright.report.show import Picture, picture, picture_svg
 from shardwright.sharding import TensorSharding

@@ -29,7 +29,8 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.text import Text
 
-from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
+from shardwright.axes import Axes, axes_size, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.report.boxes import grid_lines
 from shardwright.report.devices import describe_mesh, mesh_line
 from shardwright.report.grid import PALETTE, Cell, Grid

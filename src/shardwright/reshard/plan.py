@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from shardwright.axes import Axes, merge_axes
 from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, merge_axes
 from shardwright.reshard.atoms import GATHER, SCATTER, SLICE, Node
 from shardwright.reshard.edges import Edges
 from shardwright.reshard.problem import Frame, pose

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, axes_size, can_coexist, decompose, subtract_axes
 from shardwright.reshard.atoms import Layout, Problem
 from shardwright.sharding import Partial, TensorSharding
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardwright.mesh import axes_size
+from shardwright.axes import axes_size
 from shardwright.runtime.placement import named_shardings
 from shardwright.sharding import DimSharding, TensorSharding
 

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, load_arrays, save_arrays
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.sharding import DimSharding, Partial, TensorSharding

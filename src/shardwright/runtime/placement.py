@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 

@@ -7,12 +7,13 @@ import itertools
 import pytest
 
 import shardwright as sw
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.ir.opaque import dense_array
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.partition.localize import Local, localize
 from shardwright.partition.localize.collectives import (
     local_all_gather,

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.axes import AxisRef
+from shardwright.mesh import Mesh
 from shardwright.partition.localize.layout import same_elements
 from shardwright.sharding import TensorSharding
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.walk import walk
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL
 from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, dictionary, fail_at, symbol_of

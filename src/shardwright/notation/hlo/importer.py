@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.erasing import erase
 from shardwright.ir.walk import walk
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL, Crossing
 from shardwright.notation.hlo.manual import ManualRegions
 from shardwright.notation.hlo.mesh import Placed, placed

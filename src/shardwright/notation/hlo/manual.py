@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from shardwright.axes import Axes, axes_size, subtract_axes
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.erasing import erase
 from shardwright.ir.walk import walk
-from shardwright.mesh import Axes, Mesh, axes_size, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FORM, FULL_TO_SHARD, SHARD_TO_FULL, Component, Components, Crossing
 from shardwright.notation.hlo.mesh import Placed
 from shardwright.notation.hlo.sites import Fail

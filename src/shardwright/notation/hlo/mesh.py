@@ -27,8 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from shardwright.axes import Axes, AxisRef, axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.sharding import from_hlo, parse_hlo
 from shardwright.notation.hlo.tiles import (

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.axes import Axes, AxisRef
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.tiles import Iota, Order, digits_per_dim, expand
 from shardwright.sharding import DimSharding, Partial
 

@@ -24,8 +24,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from shardwright.axes import Axes, AxisRef, axes_size, subtract_axes
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.model import HloSharding, NamedForm
 from shardwright.notation.hlo.text import MAX_DIMS, parse_hlo
 from shardwright.notation.hlo.tiles import (

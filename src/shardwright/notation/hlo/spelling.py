@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from shardwright.axes import Axes, AxisRef, axes_size, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.walk import walk
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.sharding import named_hlo, to_hlo
 from shardwright.notation.hlo.tiles import Iota, expand

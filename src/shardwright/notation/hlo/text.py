@@ -20,8 +20,9 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn, TypeVar
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.hlo.model import SUBGROUPS, WHOLE, HloSharding, NamedForm
 from shardwright.notation.hlo.tiles import MAX_EXPANDED, Iota, Order, order_size
 from shardwright.notation.scan import AxisScanner

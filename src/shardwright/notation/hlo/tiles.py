@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from shardwright.axes import Axes, AxisRef, merge_axes
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, Mesh, merge_axes
+from shardwright.mesh import Mesh
 
 __all__ = [
     "MAX_EXPANDED",

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import read_location
 from shardwright.ir.ops import COLLECTIVES
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.rfc.collectives import Collective, Move, spelled
 from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.ops import STEPS
-from shardwright.mesh import axes_size
 from shardwright.notation.rfc.collectives import Collective, Move, check, moves
 from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout

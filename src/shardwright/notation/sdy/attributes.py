@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.names import STRING, quoted, unquoted
 from shardwright.notation.sdy.factors import FACTOR, factor_symbol, factors_of
 from shardwright.notation.sdy.sharding import print_axes, print_axis, print_axis_lists, print_dimension

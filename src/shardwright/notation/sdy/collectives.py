@@ -17,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from shardwright.axes import Axes, AxisRef, axes_size, merge_axes, overlaps_any, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.context import reduction_kinds
 from shardwright.ir.ops import STEPS
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, merge_axes, overlaps_any, subtract_axes
+from shardwright.mesh import Mesh
 from shardwright.notation.sdy.attributes import print_axis_list_attribute, print_axis_lists_attribute, print_moves
 from shardwright.notation.sdy.sharding import has_kinds_of, parse_axes, parse_axis_lists, parse_moves, print_axes
 from shardwright.sharding import Partial, TensorSharding

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NoReturn, cast
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef
 from shardwright.notation.names import STRING, quoted, unquoted
 from shardwright.notation.scan import AxisScanner
 

@@ -14,8 +14,8 @@ import math
 import re
 from collections.abc import Iterator
 
+from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import AxisRef
 from shardwright.notation.names import STRING, SYMBOL, symbol_text, unquoted
 from shardwright.notation.sdy.text import Unclosed, closing, statement
 from shardwright.scanner import line_of

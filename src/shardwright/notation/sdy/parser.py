@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.names import symbol_name, unquoted
 from shardwright.notation.scan import AxisScanner
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding

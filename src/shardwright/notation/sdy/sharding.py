@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session, memoize
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.names import SYMBOL, quoted, symbol_name, symbol_text
 from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.sdy.parser import Parser

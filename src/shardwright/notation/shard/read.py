@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.types import TensorType
-from shardwright.mesh import Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Shape
 from shardwright.notation.shard import sharding as shard
 from shardwright.sharding import DimSharding, TensorSharding

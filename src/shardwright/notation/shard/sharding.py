@@ -18,8 +18,9 @@ import itertools
 import re
 from dataclasses import replace
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.rfc.sharding import KEYWORD, PREFIX
 from shardwright.notation.scan import CallScanner, axes_at, layout, mesh_symbol, named, positions

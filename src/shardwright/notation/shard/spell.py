@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
-from shardwright.mesh import axes_size
 from shardwright.notation.notation import Shape
 from shardwright.notation.shard import sharding as shard
 from shardwright.notation.shard.read import static_shape

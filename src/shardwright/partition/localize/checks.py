@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from shardwright.axes import Axes, axes_size, subtract_axes
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, axes_size, subtract_axes
 from shardwright.partition.localize.layout import wide
 from shardwright.sharding import TensorSharding
 

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from shardwright.axes import Axes, axes_size, merge_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.builder import reduction_body
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, Mesh, axes_size, merge_axes
+from shardwright.mesh import Mesh
 from shardwright.notation.names import quoted, symbol_text
 from shardwright.partition.localize.local import Local, positions
 from shardwright.sharding import TensorSharding

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from shardwright.axes import Axes, axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import integer
 from shardwright.ir.signature import Signature
-from shardwright.mesh import Axes, axes_size
 from shardwright.partition.localize.checks import is_split, require_partial
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.mesh import Axes
 from shardwright.partition.localize.checks import is_split, require_partial
 from shardwright.partition.localize.indices import all_inside, index_space, require_whole_vector, shift
 from shardwright.partition.localize.layout import wide

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shardwright.axes import Axes
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.builder import reduction_body
 from shardwright.ir.types import TensorType, bit_width
-from shardwright.mesh import Axes
 from shardwright.partition.localize.checks import require_whole
 from shardwright.partition.localize.local import Local
 from shardwright.sharding import TensorSharding

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from shardwright.axes import Axes, AxisRef, decompose, merge_axes
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, AxisRef, decompose, merge_axes
 from shardwright.sharding import TensorSharding
 
 __all__ = ["same_elements", "wide"]

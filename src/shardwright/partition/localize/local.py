@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from shardwright.axes import Axes, axes_size, merge_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType, bit_width
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, Mesh, axes_size, merge_axes
+from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Local", "digits", "identity_value", "local_type", "positions", "splat_value"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shardwright.axes import Axes, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
-from shardwright.mesh import Axes, subtract_axes
 from shardwright.partition.localize.checks import is_split, require_alike
 from shardwright.partition.localize.indices import index_space, require_whole_vector, shift
 from shardwright.partition.localize.layout import wide

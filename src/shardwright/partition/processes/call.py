@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local, splat_value
 
 __all__ = ["DYNAMIC", "Call", "Sent", "State", "lowered_type", "mesh_axes"]

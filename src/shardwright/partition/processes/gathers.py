@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import axes_size
 from shardwright.partition.localize.collectives import local_all_gather, local_all_slice, local_all_to_all
 from shardwright.partition.processes.call import Call
 from shardwright.partition.processes.groups import part, permute

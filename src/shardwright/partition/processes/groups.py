@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from shardwright.axes import Axes
 from shardwright.ir.attributes import i64_array
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local, positions
 
 __all__ = ["part", "permute", "step_targets"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shardwright.axes import Axes, axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
-from shardwright.mesh import Axes, axes_size
 from shardwright.partition.processes.call import Call, mesh_axes
 from shardwright.partition.processes.groups import part, permute, step_targets
 from shardwright.partition.processes.registry import process

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import axes_size
 from shardwright.partition.processes.call import Call, Sent
 from shardwright.partition.processes.groups import permute, step_targets
 from shardwright.partition.processes.registry import process

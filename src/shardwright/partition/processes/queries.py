@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from shardwright.axes import Axes, AxisRef, axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local
 from shardwright.partition.processes.call import Call, mesh_axes
 from shardwright.partition.processes.registry import process

@@ -5,9 +5,9 @@ Operands are converted to the element type of the result first, and combined in 
 
 from __future__ import annotations
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
-from shardwright.mesh import axes_size
 from shardwright.partition.localize.collectives import local_all_reduce, local_reduce_scatter
 from shardwright.partition.processes.call import Call
 from shardwright.partition.processes.registry import process

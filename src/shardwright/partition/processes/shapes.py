@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+from shardwright.axes import Axes, axes_size
 from shardwright.errors import ShardingError
-from shardwright.mesh import Axes, axes_size
 from shardwright.partition.processes.call import Call
 from shardwright.partition.processes.halo import split_axes
 from shardwright.partition.processes.queries import INDEX, linear_index

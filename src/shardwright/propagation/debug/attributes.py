@@ -25,9 +25,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from shardwright.axes import AxisRef
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import print_axis
 from shardwright.propagation.debug.origins import Origins
 from shardwright.propagation.givers import Node, new_axes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from shardwright.axes import AxisRef
 from shardwright.ir.graph import Op
-from shardwright.mesh import AxisRef
 from shardwright.propagation.givers import new_axes
 from shardwright.propagation.recording import Recording, Step
 from shardwright.propagation.working import CONSTRAINT, MANUAL

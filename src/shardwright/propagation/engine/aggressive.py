@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shardwright.mesh import Axes, Mesh, axes_size
+from shardwright.axes import Axes, axes_size
+from shardwright.mesh import Mesh
 from shardwright.propagation.engine.compatible import (
     Direction,
     compatible_axes,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardwright.mesh import Axes, Mesh
+from shardwright.axes import Axes
+from shardwright.mesh import Mesh
 from shardwright.propagation.engine.compatible import (
     Direction,
     compatible_axes,

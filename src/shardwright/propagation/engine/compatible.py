@@ -18,7 +18,7 @@ import enum
 import math
 from collections.abc import Iterable, Sequence
 
-from shardwright.mesh import Axes, AxisRef, can_coexist
+from shardwright.axes import Axes, AxisRef, can_coexist
 from shardwright.propagation.engine.projection import FactorAxes, FactorSharding, TensorProjection
 
 __all__ = [

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shardwright.axes import Axes
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.rules.registry import factors_apart
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import facts_of

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shardwright.axes import Axes
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.mesh import Axes
 from shardwright.propagation.engine.compatible import Direction
 from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule

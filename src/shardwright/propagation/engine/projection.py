@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from shardwright.axes import Axes, AxisRef, axes_size
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size
+from shardwright.mesh import Mesh
 from shardwright.rules.rule import DimFactors, TensorMapping
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardwright.mesh import AxisRef
+from shardwright.axes import AxisRef
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Annotation", "Chain", "Link", "Stop"]

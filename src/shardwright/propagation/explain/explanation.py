@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from shardwright.mesh import AxisRef, Mesh
+from shardwright.axes import AxisRef
+from shardwright.mesh import Mesh
 from shardwright.propagation.explain.chain import Annotation, Chain, Link, Stop
 from shardwright.propagation.explain.condense import Gap, Repeat, condensed
 from shardwright.sharding import TensorSharding

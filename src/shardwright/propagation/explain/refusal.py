@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shardwright.mesh import Axes, AxisRef
+from shardwright.axes import Axes, AxisRef
 from shardwright.propagation.engine.compatible import Direction, compatible_axes, prefix_status, without_overlap
 from shardwright.propagation.engine.conservative import whole_prefix
 from shardwright.propagation.engine.projection import TensorProjection, project

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from shardwright.axes import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import DATA_FLOW_OPS, RETURNS
-from shardwright.mesh import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.propagation.engine.compatible import Direction
 from shardwright.propagation.engine.priorities import BARRIERS, flow_of
 from shardwright.propagation.engine.step import common_mesh

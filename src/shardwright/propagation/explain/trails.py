@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardwright.axes import AxisRef, can_coexist, subtract_axes
 from shardwright.ir.graph import Op
-from shardwright.mesh import AxisRef, can_coexist, subtract_axes
 from shardwright.propagation.engine.projection import TensorProjection
 from shardwright.propagation.explain.chain import Annotation, Chain, Link
 from shardwright.propagation.explain.history import Change, History

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardwright.mesh import Axes
+from shardwright.axes import Axes
 from shardwright.propagation.engine.compatible import is_strict_prefix, truncate_across, truncate_within
 from shardwright.propagation.engine.step import Strategy
 from shardwright.propagation.explain.refusal import Case, Refusal

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shardwright.axes import Axes
 from shardwright.ir.graph import Op
-from shardwright.mesh import Axes
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from shardwright.axes import Axes, AxisRef, axes_size, overlaps_any, subtract_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
-from shardwright.mesh import Axes, AxisRef, Mesh, axes_size, overlaps_any, subtract_axes, truncate_by_divisor
+from shardwright.mesh import Mesh
 from shardwright.propagation.engine.projection import project
 from shardwright.propagation.rfc.derivation import Dropped, Said
 from shardwright.propagation.rfc.option import Option

@@ -8,10 +8,11 @@ Source: the mesh RFC on LLVM's forum, ShardingInterface.
 
 from __future__ import annotations
 
+from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Op
-from shardwright.mesh import Axes, AxisRef, Mesh
+from shardwright.mesh import Mesh
 from shardwright.rules.rule import ShardingRule
 
 __all__ = ["OPTION", "Option", "loops", "preset"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from shardwright.axes import AxisRef
 from shardwright.ir.graph import Op
-from shardwright.mesh import AxisRef
 from shardwright.propagation.explain.chain import Annotation, Chain, Link
 from shardwright.propagation.explain.history import History
 from shardwright.propagation.rfc.derivation import Completion, Origin, Said, Spoken, Statement

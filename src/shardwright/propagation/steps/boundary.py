@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from shardwright.axes import Axes
 from shardwright.boundary import with_manual_axes, without_manual_axes
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.mesh import Axes, Mesh
+from shardwright.mesh import Mesh
 from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, Edge, Working
 from shardwright.sharding import TensorSharding, replicated
 
