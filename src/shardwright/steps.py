@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from shardwright.axes import Axes, AxisRef, axes_size, merge_axes, overlaps_any, subtract_axes
 from shardwright.errors import ShardingError
@@ -32,6 +33,7 @@ __all__ = [
     "AllSlice",
     "AllToAll",
     "CollectivePermute",
+    "MOVING",
     "ReduceScatter",
     "Step",
     "ToUnreduced",
@@ -169,6 +171,16 @@ class ToUnreduced:
         made = (Partial(axis, self.kind) for axis in self.axes)
         return _layout(self, before, before.axes, (*before.partial, *made))
 
+
+MOVING: dict[str, type[Any]] = {
+    "all_gather": AllGather,
+    "all_reduce": AllReduce,
+    "all_slice": AllSlice,
+    "all_to_all": AllToAll,
+    "collective_permute": CollectivePermute,
+    "reduce_scatter": ReduceScatter,
+}
+"""The steps between layouts of the same data, by the names that their ops have in the `sdy` dialect."""
 
 Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
 """Any step."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, ToUnreduced
+from shardwright.steps import MOVING, ToUnreduced
 
 __all__ = [
     "BODY_OPS",
@@ -80,14 +80,7 @@ REDUCTIONS = {
 value, and the others nothing.
 """
 
-COLLECTIVES = {
-    "sdy.all_gather": AllGather,
-    "sdy.all_reduce": AllReduce,
-    "sdy.all_slice": AllSlice,
-    "sdy.all_to_all": AllToAll,
-    "sdy.collective_permute": CollectivePermute,
-    "sdy.reduce_scatter": ReduceScatter,
-}
+COLLECTIVES = {f"sdy.{name}": step for name, step in MOVING.items()}
 """The ops between others that move data in an explicit program, each with the step that it takes."""
 
 STEPS = {**COLLECTIVES, "sdy.replicated_to_unreduced": ToUnreduced}

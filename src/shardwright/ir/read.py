@@ -92,7 +92,7 @@ class Reader:
                 said |= {symbol: row} if row else {}
             elif name == "func.func":
                 self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op.operation
-        self._check_meshes()
+        check_meshes(self.meshes)
         main = self._function(self._entry())
         attributes = {key: str(value) for key, value in self.module.operation.attributes.items() if key != "sym_name"}
         named = "sym_name" in self.module.operation.attributes
@@ -120,9 +120,6 @@ class Reader:
                 raise undefined(op.signature.label, name, where)
             if graph.main.name in collect([name], self.functions, {}).functions:
                 raise uncallable(op.signature.label, graph.main.name, True, where)
-
-    def _check_meshes(self) -> None:
-        check_meshes(self.meshes)
 
     def _entry(self) -> Any:
         if "main" in self.functions:

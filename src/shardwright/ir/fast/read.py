@@ -15,7 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.calls import is_annotated_call, is_annotated_function
 from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.fast.chunks import Unsure, op_column
-from shardwright.ir.fast.reduced import Chunk, Form, FunctionText, Reduced, Row, reduce_text
+from shardwright.ir.fast.reduced import Chunk, Form, FunctionText, Reduced, Row, reduce_text, result_names
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.inlining import MOST_COPIED
 from shardwright.ir.locations import LocationTable
@@ -193,7 +193,7 @@ class _Restorer:
             if not values.keys() >= set(chunk.sources):
                 raise Unsure("a name of another form")
             ops[chunk] = op, [values[source] for source in chunk.sources]
-            values.update(zip(_result_names(chunk, len(op.results)), op.results, strict=True))
+            values.update(zip(result_names(chunk, len(op.results)), op.results, strict=True))
         forms = dict.fromkeys(form for form, _, _ in text.rows)
         return _Body(text, block, {form: self._plan(form, *ops[form.chunk], text) for form in forms})
 
@@ -375,20 +375,6 @@ def _moved(place: str, chunk: Chunk, reduced_line: int) -> tuple[int, int]:
     if ahead < 0 or b"%" in line[op_column(text[at]) :][:ahead]:
         raise Unsure("a position among names")
     return chunk.line + at, ahead
-
-
-def _result_names(chunk: Chunk, results: int) -> list[str]:
-    """What the reduced text calls each result of a chunk."""
-    if len(chunk.groups) == 1 and results == 1:
-        return [chunk.pieces[1]]
-    names = [
-        f"{chunk.pieces[2 * group + 1]}#{number}" if size > 1 else chunk.pieces[2 * group + 1]
-        for group, (_, size) in enumerate(chunk.groups)
-        for number in range(size)
-    ]
-    if len(names) != results:
-        raise Unsure("results without names")
-    return names
 
 
 def _name_results(ids: dict[str, int], groups: Sequence[tuple[str, int]], results: Sequence[int]) -> int:

@@ -31,7 +31,7 @@ from shardwright.ir.fast.chunks import (
     without_strings,
 )
 
-__all__ = ["Chunk", "Form", "FunctionText", "Reduced", "reduce_text"]
+__all__ = ["Chunk", "Form", "FunctionText", "Reduced", "reduce_text", "result_names"]
 
 _GROUP = re.compile(r"(%[\w$.-]+)(?::(\d+))?", re.ASCII)
 _FUNCTION = re.compile(r'\s*func\.func\s[^@"]*@([\w$.-]+)\s*\(', re.ASCII)
@@ -358,3 +358,17 @@ class _BodyReducer:
         self.forms[key] = form
         if len(self.forms) > _MANY_FORMS and 2 * len(self.forms) > len(self.function.rows):
             raise Unsure("hardly two lines of a form")
+
+
+def result_names(chunk: Chunk, results: int) -> list[str]:
+    """What the reduced text calls each result of a chunk."""
+    if len(chunk.groups) == 1 and results == 1:
+        return [chunk.pieces[1]]
+    names = [
+        f"{chunk.pieces[2 * group + 1]}#{number}" if size > 1 else chunk.pieces[2 * group + 1]
+        for group, (_, size) in enumerate(chunk.groups)
+        for number in range(size)
+    ]
+    if len(names) != results:
+        raise Unsure("results without names")
+    return names

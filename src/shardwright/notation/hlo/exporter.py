@@ -17,7 +17,7 @@ from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL
 from shardwright.notation.hlo.model import HloSharding
-from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, dictionary, fail_at, symbol_of
+from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, dictionary, fail_at, joined, metadata_of, symbol_of
 from shardwright.notation.hlo.spelling import (
     VERSIONS,
     ManualAxes,
@@ -193,8 +193,8 @@ class Exporter:
         ready = self._ready.get(key)
         if ready is None:
             found = self._hlo(attribute, manual, op)
-            texts = _metadata(metadata, len(found))
-            ready = self._ready[key] = _joined(found, texts, count) or ""
+            texts = metadata_of(metadata, len(found))
+            ready = self._ready[key] = joined(found, texts, count) or ""
         del attributes[_SDY]
         if metadata is not None:
             del attributes[METADATA]
@@ -209,7 +209,7 @@ class Exporter:
         text = self._spelled(sharding, manual, op)
         metadata = op.attributes.get(METADATA)
         if metadata is not None:
-            text = replace(text, metadata=_metadata(metadata, 1)[0])
+            text = replace(text, metadata=metadata_of(metadata, 1)[0])
         kept = {n: a for n, a in op.attributes.items() if n not in ("sharding", METADATA)}
         made = _call("Sharding", op.operands[0], op.results[0].type, str(text), _open_dims(sharding), op, kept)
         op.results[0].replace_all_uses_with(made.results[0])
@@ -247,9 +247,9 @@ class Exporter:
     def _row(self, function: Any, row: dict[str, Any]) -> None:
         if _CARRIERS[1] in row:
             self._refuse_carrier(self.fail(function), row[_CARRIERS[1]])
-        texts = _metadata(row.pop(METADATA, None), 1)
+        texts = metadata_of(row.pop(METADATA, None), 1)
         if _SDY in row:
-            text = _joined(self._hlo(row.pop(_SDY), self.manual(function), function), texts, 1)
+            text = joined(self._hlo(row.pop(_SDY), self.manual(function), function), texts, 1)
             if text is not None:
                 row[SHARDING] = text
 
@@ -384,25 +384,6 @@ def _open_dims(sharding: TensorSharding) -> str:
     """What `backend_config` says of the dimensions that propagation may still split."""
     dims = [str(number) for number, dim in enumerate(sharding.dims) if dim.open]
     return f"unspecified_dims=[{','.join(dims)}]" if dims else ""
-
-
-def _metadata(attribute: Any, count: int) -> list[str]:
-    """The metadata of each of `count` shardings, empty where there is none."""
-    found: list[str] = []
-    if isinstance(attribute, ir.StringAttr):
-        found = [attribute.value]
-    elif isinstance(attribute, ir.ArrayAttr):
-        found = [text.value if isinstance(text, ir.StringAttr) else "" for text in attribute]
-    return found if len(found) == count else [""] * count
-
-
-def _joined(found: Sequence[HloSharding | None], metadata: Sequence[str], count: int) -> Any:
-    """One attribute for `count` results: a tuple where there are several, `None` where nothing is said."""
-    if all(hlo is None for hlo in found):
-        return None
-    unknown = HloSharding("unknown")
-    texts = [replace(hlo or unknown, metadata=said) for hlo, said in zip(found, metadata, strict=True)]
-    return ir.StringAttr.get(str(texts[0] if count < 2 else HloSharding("tuple", elements=tuple(texts))))
 
 
 def _numbered(stem: str) -> Iterator[str]:

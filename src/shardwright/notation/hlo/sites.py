@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,19 @@ from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.text import parse_hlo
 from shardwright.notation.sdy.sharding import parse_mesh
 
-__all__ = ["METADATA", "SHARDING", "Fail", "Row", "Sites", "dictionary", "fail_at", "shortened", "symbol_of"]
+__all__ = [
+    "METADATA",
+    "SHARDING",
+    "Fail",
+    "Row",
+    "Sites",
+    "dictionary",
+    "fail_at",
+    "joined",
+    "metadata_of",
+    "shortened",
+    "symbol_of",
+]
 
 SHARDING = "mhlo.sharding"
 METADATA = "shardwright.metadata"
@@ -207,3 +219,22 @@ def dictionary(attribute: Any) -> dict[str, Any]:
     """The entries of a dictionary attribute."""
     entries: Any = ir.DictAttr(attribute)
     return {named.name: named.attr for named in entries}
+
+
+def metadata_of(attribute: Any, count: int) -> list[str]:
+    """The metadata of each of `count` shardings, empty where there is none."""
+    found: list[str] = []
+    if isinstance(attribute, ir.StringAttr):
+        found = [attribute.value]
+    elif isinstance(attribute, ir.ArrayAttr):
+        found = [text.value if isinstance(text, ir.StringAttr) else "" for text in attribute]
+    return found if len(found) == count else [""] * count
+
+
+def joined(found: Sequence[HloSharding | None], metadata: Sequence[str], count: int) -> Any:
+    """One attribute for `count` results: a tuple where there are several, `None` where nothing is said."""
+    if all(hlo is None for hlo in found):
+        return None
+    unknown = HloSharding("unknown")
+    texts = [replace(hlo or unknown, metadata=said) for hlo, said in zip(found, metadata, strict=True)]
+    return ir.StringAttr.get(str(texts[0] if count < 2 else HloSharding("tuple", elements=tuple(texts))))
