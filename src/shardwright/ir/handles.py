@@ -15,7 +15,16 @@ from shardwright.ir.opaque import attribute, attribute_text
 from shardwright.ir.signature import Body, BodyOp
 from shardwright.ir.types import TensorType
 
-__all__ = ["attributes_of", "body_of", "entries_of", "renamed", "result_name", "unique_names", "visibility_of"]
+__all__ = [
+    "attributes_of",
+    "body_of",
+    "dictionaries_of",
+    "entries_of",
+    "renamed",
+    "result_name",
+    "unique_names",
+    "visibility_of",
+]
 
 _PROPERTIES = re.compile(r'(?:[^"]* = )?"[^"]*"\([^()]*\)(?:\[[^\]]*\])? <\{')
 
@@ -113,6 +122,17 @@ def entries_of(attribute: Any) -> dict[str, str]:
     """The entries of a dictionary, as text."""
     entries: Any = ir.DictAttr(attribute)
     return {named.name: str(named.attr) for named in entries}
+
+
+def dictionaries_of(op: Any, name: str) -> list[dict[str, str]]:
+    """What an attribute of a function says of its arguments or results, that of equal ones read once."""
+    known: dict[Any, dict[str, str]] = {}
+    rows: list[dict[str, str]] = []
+    for handle in op.attributes.get(name, ()):
+        if handle not in known:
+            known[handle] = entries_of(handle)
+        rows.append(dict(known[handle]))
+    return rows
 
 
 def result_name(attributes: dict[str, str], number: int) -> str:

@@ -25,7 +25,7 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import ir
 from shardwright.ir.devices import check_meshes
 from shardwright.ir.graph import Block, Function, Graph, Op
-from shardwright.ir.handles import attributes_of, entries_of, result_name, unique_names, visibility_of
+from shardwright.ir.handles import attributes_of, dictionaries_of, result_name, unique_names, visibility_of
 from shardwright.ir.inlining import MOST_COPIED, CallSites, Inlined, bodiless, too_many, uncallable
 from shardwright.ir.locations import LocationTable, argument_name, position_of
 from shardwright.ir.nesting import DEEPEST_CALLS, DEEPEST_REGIONS, too_deep
@@ -92,7 +92,7 @@ class Reader:
                 said |= {symbol: row} if row else {}
             elif name == "func.func":
                 self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op.operation
-        check_meshes(self.meshes)
+        self._check_meshes()
         main = self._function(self._entry())
         attributes = {key: str(value) for key, value in self.module.operation.attributes.items() if key != "sym_name"}
         named = "sym_name" in self.module.operation.attributes
@@ -121,6 +121,9 @@ class Reader:
             if graph.main.name in collect([name], self.functions, {}).functions:
                 raise uncallable(op.signature.label, graph.main.name, True, where)
 
+    def _check_meshes(self) -> None:
+        check_meshes(self.meshes)
+
     def _entry(self) -> Any:
         if "main" in self.functions:
             return self.functions["main"]
@@ -140,7 +143,7 @@ class Reader:
         body = self._only_block(op.regions[0], op)
         arguments: list[int] = []
         ids: dict[Any, int] = {}
-        attributes = self._dictionaries(op, "arg_attrs")
+        attributes = dictionaries_of(op, "arg_attrs")
         attributes += [{} for _ in range(len(body.arguments) - len(attributes))]
         names: list[str] = []
         places: list[int] = []
@@ -152,7 +155,7 @@ class Reader:
             self.shardings[arguments[-1]] = self._pop_sharding(attributes[number], arguments[-1], place)
         block = Block(tuple(arguments), [])
         self._ops(body, block.ops, ids)
-        results = self._dictionaries(op, "res_attrs")
+        results = dictionaries_of(op, "res_attrs")
         results += [{} for _ in range(len(block.terminator.operands) - len(results))]
         returned = block.terminator.operands
         said = [self._pop_sharding(*pair, op.location) for pair in zip(results, returned, strict=True)]
@@ -164,16 +167,6 @@ class Reader:
         }
         named = unique_names(names), unique_names(result_names)
         return Function(name, block, attributes, results, *named, said, kept, places)
-
-    def _dictionaries(self, op: Any, name: str) -> list[dict[str, str]]:
-        """The attributes of a function's arguments or results, those of equal ones read once."""
-        known: dict[Any, dict[str, str]] = {}
-        rows: list[dict[str, str]] = []
-        for handle in op.attributes.get(name, ()):
-            if handle not in known:
-                known[handle] = entries_of(handle)
-            rows.append(dict(known[handle]))
-        return rows
 
     def _value(self, value: Any, ids: dict[Any, int], location: Any) -> int:
         ids[value] = self.new_value(self._type_of(value, location))
