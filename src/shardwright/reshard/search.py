@@ -107,7 +107,7 @@ class _Search:
         problem = self.problem
         start = State(problem.source, problem.partial, not problem.permute, "")
         held = self.edges.local(start.layout)
-        if held > self.most_held:
+        if held > self.most_held or self.is_too_far(start, 0):
             return None
         if self.done(start):
             return Chain((), 0, True)
@@ -165,7 +165,7 @@ class _Search:
         bound = self.bound(edge.state, cost)
         if self.best is not None and bound >= self.best[0]:
             return None
-        if self.most_starts is not None and bound.starts > self.most_starts:
+        if self.is_too_far(edge.state, cost.starts):
             return None
         self.labels[after] = _Label(cost, before, edge.kind)
         if self.done(edge.state):
@@ -186,6 +186,20 @@ class _Search:
         """What no chain through `state`, reached at `cost`, goes below."""
         rest = self.to_send(state)
         return _Cost(cost.sent + rest, cost.starts + (rest > 0 and state.run == ""), cost.peak)
+
+    def is_too_far(self, state: State, started: int) -> bool:
+        """Whether more collectives must be started from `state` on than are left.
+
+        Each kind of reduction takes one at least, and what is out of place in a dimension takes another. One of them
+        may be part of the run that the state is in.
+        """
+        if self.most_starts is None:
+            return False
+        kinds = len({self.edges.kind_of[atom] for atom in state.partial})
+        misplaced = not state.permuted or any(
+            self.edges.matched(state.layout, dim) < len(atoms) for dim, atoms in enumerate(state.layout)
+        )
+        return started + max(0, kinds + misplaced - (state.run != "")) > self.most_starts
 
     def mismatch(self, layout: Layout) -> int:
         """1 if every dimension has as many shards as in the target, and the more, the more they differ."""
