@@ -35,3 +35,27 @@ def test_a_module_that_is_read_again_is_at_the_stage_that_it_was_written_at(
     assert read(load_module(text)).stage is read_as
     assert by_forms is not None
     assert by_forms[0].stage is read_as
+
+
+CLUSTERED = """
+mesh.cluster @mesh0(rank = 1, dim_sizes = [2])
+func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> attributes {mesh_cluster = @mesh0} {
+  OP
+  return %0 : tensor<8xf32>
+}
+"""
+REDUCED = """%0 = "stablehlo.all_reduce"(%arg0) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<8xf32>) -> tensor<8xf32>"""
+
+
+def test_collectives_of_stablehlo_make_a_program_of_the_rfc_one_of_a_device() -> None:
+    program = sw.load(CLUSTERED.replace("OP", REDUCED))
+    assert program.graph.stage is Stage.LOCAL
+    with pytest.raises(sw.ShardingError, match="is written for one device of a grid already"):
+        program.shard(sw.Mesh(x=2), strategy="rfc")
+    assert program.per_device().mesh.size == 2
+    whole = sw.load(CLUSTERED.replace("OP", "%0 = stablehlo.tanh %arg0 : tensor<8xf32>"))
+    assert whole.graph.stage is Stage.ANNOTATED

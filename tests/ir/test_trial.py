@@ -49,7 +49,9 @@ def test_a_pass_that_does_not_survive_a_module_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr("shardwright.passes.upstream.ended_by", lambda _: "it ends the process: SIGSEGV")
     with pytest.raises(ShardingError, match="cannot be run on this module") as refused:
         run_native(module, "builtin.module(cse)")
-    assert refused.value.diagnostic.cause == "MLIR's pass does not survive it: it ends the process: SIGSEGV"
+    assert refused.value.diagnostic.cause == (
+        "MLIR does not survive the pass, or verifying what comes out of it: it ends the process: SIGSEGV"
+    )
     assert module.operation.verify()
 
 
@@ -61,3 +63,18 @@ def test_several_functions_are_read_and_worked_on_after_others_were() -> None:
         module = load_module(bytecode(load_module(text).operation))
         run_native(module, "builtin.module(func.func(canonicalize,cse))")
         assert module.operation.verify()
+
+
+TRANSPOSED = """\
+func.func @main(%a: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.transpose %a, dims = [] : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+"""
+
+
+def test_what_cannot_be_verified_afterwards_is_noticed_too() -> None:
+    """The verifier of `linalg.transpose` is never done with a scalar, and takes ever more memory."""
+    with pytest.raises(ShardingError, match="cannot be run on this module") as refused:
+        run_native(load_module(TRANSPOSED), "builtin.module(stablehlo-legalize-to-linalg{enable-primitive-ops=true})")
+    assert refused.value.diagnostic.cause.endswith("it takes more than 2.0 GiB of memory")

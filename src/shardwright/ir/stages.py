@@ -12,10 +12,13 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES, DEVICE_OPS, GRID_OPS
 from shardwright.stage import Stage
 
-__all__ = ["LOCAL_MARK", "stage_of"]
+__all__ = ["CLUSTER", "LOCAL_MARK", "stage_of"]
 
 LOCAL_MARK = {"shardwright.stage": f'"{Stage.LOCAL.value}"'}
 """What is written on a module of the local stage. It is a comfort: what a program computes does not depend on it."""
+
+CLUSTER = "mesh_cluster"
+"""The attribute by which a function of the mesh RFC names its cluster; a program for all devices is read without it."""
 
 _WHOLE_TENSORS = frozenset({"shard.get_sharding", "shard.shard"})
 
@@ -42,6 +45,8 @@ def _is_local(graph: Graph) -> bool:
     if any(name.startswith("sdy.") for name in names):
         return False
     if _is_partitioned(graph) and (LOCAL_MARK.items() <= graph.attributes.items() or names & DEVICE_OPS):
+        return True
+    if CLUSTER in graph.main.attributes and names & DEVICE_OPS:  # of the mesh RFC, which keeps the two kinds apart so
         return True
     return bool(names & GRID_OPS) and not names & _WHOLE_TENSORS
 

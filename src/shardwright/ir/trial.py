@@ -6,17 +6,24 @@ handles of this process, and nothing that it changes is seen here.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+
+from shardwright.words import bytes_text
 
 __all__ = ["ended_by"]
 
 _SECONDS = 10.0
 """How long an action may take."""
-_FINE = 0
+_MEMORY = 2 << 30
+"""How much memory it may take beside what the process has, in bytes; or four times what that has, if it is more."""
+_FINE, _FULL = 0, 77
+"""What the copy exits with: all went well, or raised; or there was no more memory."""
 
 
 def ended_by(action: Callable[[], object]) -> str:
@@ -35,13 +42,27 @@ def ended_by(action: Callable[[], object]) -> str:
 def _try(action: Callable[[], object]) -> None:
     """In the copy: what is printed is lost, and nothing is tidied up that belongs to this process."""
     try:
+        faulthandler.disable()
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
+        _limit_memory()
         action()
+    except MemoryError:
+        os._exit(_FULL)
     except BaseException:  # it is raised again where it can be told
         os._exit(_FINE)
     os._exit(_FINE)
+
+
+def _limit_memory() -> None:
+    """What asks for more gets none, and C++ that gets none ends."""
+    import resource  # not everywhere, as `fork` is not
+
+    pages = [int(count) * os.sysconf("SC_PAGE_SIZE") for count in Path("/proc/self/statm").read_text().split()[:2]]
+    most = pages[0] + max(_MEMORY, 4 * pages[1])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _status(child: int) -> int | None:
@@ -71,4 +92,6 @@ def _in_words(status: int | None) -> str:
         return f"it takes more than {_SECONDS:g} seconds"
     if status == _FINE:
         return ""
+    if status == _FULL:
+        return f"it takes more than {bytes_text(_MEMORY)} of memory"
     return f"it ends the process: {signal.Signals(-status).name if status < 0 else f'status {status}'}"

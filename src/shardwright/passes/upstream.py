@@ -90,11 +90,16 @@ def run_native(module: ir.Module, pipeline: str) -> None:
     """
     manager = _manager(pipeline)
     manager.enable_verifier(False)
-    ended = ended_by(lambda: manager.run(module.operation))
+
+    def tried() -> None:
+        manager.run(module.operation)
+        module.operation.verify()  # as whoever asked for the pass will do
+
+    ended = ended_by(tried)
     if ended:
         raise ShardingError(
             f"{pipeline} cannot be run on this module",
-            cause=f"MLIR's pass does not survive it: {ended}",
+            cause=f"MLIR does not survive the pass, or verifying what comes out of it: {ended}",
             remedy="leave the pass out, or run others before it",
         )
     try:

@@ -8,6 +8,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
+from shardwright.ir.stages import CLUSTER
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local
@@ -45,7 +46,7 @@ class _Lowering:
     def __init__(self, graph: Graph, meshes: Mapping[str, Mesh]) -> None:
         self.source = graph
         self.target = graph.skeleton(Stage.LOCAL)
-        self.cluster = str(decode(graph.main.attributes.get("mesh_cluster", '""')))
+        self.cluster = str(decode(graph.main.attributes.get(CLUSTER, '""')))
         self.meshes = self.used(meshes) or _partitions(graph)
 
     def used(self, meshes: Mapping[str, Mesh]) -> dict[str, Mesh]:
@@ -76,7 +77,7 @@ class _Lowering:
         target.meshes = {name: Mesh(mesh.axes, name=name) for name, mesh in self.meshes.items()}
         count = mesh.partitions
         target.attributes |= {"mhlo.num_partitions": f"{count} : i32", "mhlo.num_replicas": "1 : i32"}
-        target.main.attributes = {k: text for k, text in source.main.attributes.items() if k != "mesh_cluster"}
+        target.main.attributes = {k: text for k, text in source.main.attributes.items() if k != CLUSTER}
         target.main.result_shardings = [None] * len(source.main.result_shardings)
         ops: list[Op] = []
         ctx = Local(target, ops)
