@@ -56,11 +56,15 @@ def _try(action: Callable[[], object]) -> None:
 
 
 def _limit_memory() -> None:
-    """What asks for more gets none, and C++ that gets none ends."""
+    """What asks for more gets none, and C++ that gets none ends. Only where the system tells what there is already."""
     import resource  # not everywhere, as `fork` is not
 
-    pages = [int(count) * os.sysconf("SC_PAGE_SIZE") for count in Path("/proc/self/statm").read_text().split()[:2]]
-    most = pages[0] + max(_MEMORY, 4 * pages[1])
+    try:
+        said = Path("/proc/self/statm").read_text().split()[:2]
+    except OSError:
+        return
+    virtual, resident = (int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in said)
+    most = virtual + max(_MEMORY, 4 * resident)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
