@@ -13,14 +13,14 @@ from shardwright.frontends.diagnose import close_names
 from shardwright.frontends.specs import sharding_of
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
-from shardwright.ir.ops import COLLECTIVES
+from shardwright.ir.ops import STEPS
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted, kind_of
 
 __all__ = ["annotate", "program_mesh", "select_arguments"]
 
-_STATED = COLLECTIVES.keys() | {"sdy.replicated_to_unreduced", "sdy.sharded_to_unreduced"}
+_STATED = STEPS.keys() | {"sdy.sharded_to_unreduced"}
 """Ops that say by which axes they take the sharding of their operand to that of their result."""
 
 _EXACT = 1 << 30

@@ -30,23 +30,25 @@ def ended_by(action: Callable[[], object]) -> str:
     """How `action` would end this process, in words; nothing if it returns or raises an exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of threads that the copy does not have: the action takes none
+        most = _most_memory()
         child = os.fork()
     if child == 0:
-        _try(action)
+        _try(action, most)
     try:
-        return _in_words(_status(child))
+        return _in_words(_status(child), most)
     finally:
         _end(child)
 
 
-def _try(action: Callable[[], object]) -> None:
+def _try(action: Callable[[], object], most: int | None) -> None:
     """In the copy: what is printed is lost, and nothing is tidied up that belongs to this process."""
     try:
         faulthandler.disable()
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        _limit_memory()
+        if most is not None:
+            _limit_memory(most)
         action()
     except MemoryError:
         os._exit(_FULL)
@@ -55,18 +57,29 @@ def _try(action: Callable[[], object]) -> None:
     os._exit(_FINE)
 
 
-def _limit_memory() -> None:
-    """What asks for more gets none, and C++ that gets none ends. Only where the system tells what there is already."""
+def _most_memory() -> int | None:
+    """How much more memory than this process the copy may take, in bytes; nothing where no system tells what it has."""
+    pages = _pages()
+    return max(_MEMORY, 4 * pages[1] * os.sysconf("SC_PAGE_SIZE")) if pages else None
+
+
+def _pages() -> tuple[int, int] | None:
+    """How many pages of memory this process has addresses for, and how many it has."""
+    try:
+        addressed, resident = Path("/proc/self/statm").read_text().split()[:2]
+    except OSError:
+        return None
+    return int(addressed), int(resident)
+
+
+def _limit_memory(most: int) -> None:
+    """What asks for more than `most` bytes gets none, and C++ that gets none ends."""
     import resource  # not everywhere, as `fork` is not
 
-    try:
-        said = Path("/proc/self/statm").read_text().split()[:2]
-    except OSError:
-        return
-    virtual, resident = (int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in said)
-    most = virtual + max(_MEMORY, 4 * resident)
+    pages = _pages()
+    whole = (pages[0] * os.sysconf("SC_PAGE_SIZE") if pages else 0) + most
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_AS, (whole, whole))
 
 
 def _status(child: int) -> int | None:
@@ -91,11 +104,11 @@ def _end(child: int) -> None:
         return
 
 
-def _in_words(status: int | None) -> str:
+def _in_words(status: int | None, most: int | None) -> str:
     if status is None:
         return f"it takes more than {_SECONDS:g} seconds"
     if status == _FINE:
         return ""
     if status == _FULL:
-        return f"it takes more than {bytes_text(_MEMORY)} of memory"
+        return f"it takes more than {bytes_text(most)} of memory" if most else "it takes too much memory"
     return f"it ends the process: {signal.Signals(-status).name if status < 0 else f'status {status}'}"

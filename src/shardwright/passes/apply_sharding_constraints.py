@@ -1,6 +1,6 @@
 """`sdy-apply-sharding-constraints`: what constraints constrain takes their sharding before propagation starts.
 
-Constraints count, and the in-shardings of manual computations: see `propagation.constraints`.
+Constraints count, and the in-shardings of manual computations: see `propagation.steps.constraints`.
 """
 
 from __future__ import annotations
