@@ -1,10 +1,10 @@
-"""What newer peers answer otherwise (`tests.newer`), and lines for the end: `record_property("summary", text)`."""
+"""What newer peers answer otherwise (`tests.jaxlib_differences`), and lines for the end: `record_property("summary", text)`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.newer import expected_failure
+from tests.jaxlib_differences import expected_failure
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.newer import INSTALLED
+from tests.jaxlib_differences import INSTALLED
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -38,7 +38,17 @@ HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 ORDERS = {
     "ir": ("ops", "types", "signature", "context", "graph", "write", "read"),
     "ir/fast": ("chunks", "reduced", "read"),
-    "notation": ("names", "forms", "scan", "notation", "registry", "carriers", "module_notations", "conversion"),
+    "notation": (
+        "names",
+        "forms",
+        "axis_scanner",
+        "axis_positions",
+        "notation",
+        "registry",
+        "carriers",
+        "module_notations",
+        "conversion",
+    ),
     "notation/forms": ("form", "kinds", "assembly", "read", "texts"),
     "notation/hlo": ("tiles", "model", "text", "sharding", "mesh", "sites", "components", "importer", "modules"),
     "notation/rfc": ("sharding", "layouts", "mesh", "reading", "writing", "exporter", "modules"),

@@ -11,7 +11,7 @@ from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph, Op
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import read, write
-from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.unsupported_syntax import prepare
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, ReduceScatter, ToUnreduced
 from tests.notation.sdy.valid import VALID

@@ -18,7 +18,7 @@ from shardwright.frontends.load import Source
 from shardwright.ir.context import load_module
 from shardwright.notation import modules
 from shardwright.program import Program
-from tests.newer import applies
+from tests.jaxlib_differences import applies
 from tests.notation.test_hlo_modules import exported, imported
 from tests.notation.test_hlo_modules_round_trips import assert_alike, held
 

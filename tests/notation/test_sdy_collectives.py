@@ -7,7 +7,7 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import parse_source
 from shardwright.ir.context import load_module
-from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.unsupported_syntax import prepare
 from shardwright.notation.sdy.verify import verify
 from tests.notation.test_sdy_verify import LINE, SHARDINGS, check, line, program, refused
 

@@ -13,7 +13,7 @@ from shardwright.ir.context import load_module, module_text
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.notation.sdy.meshes import lift_inlined_meshes
-from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.unsupported_syntax import prepare
 from shardwright.notation.sdy.verify import verify
 from shardwright.sharding import TensorSharding
 

@@ -17,7 +17,7 @@ from shardwright.memo import Session
 from shardwright.mesh import Mesh
 from shardwright.notation.registry import parse_text
 from shardwright.notation.sdy import sharding as sdy
-from tests.newer import applies
+from tests.jaxlib_differences import applies
 
 MESH = Mesh([("x", 2), ("y", 4), ("z", 8), ("", 2), ("a b", 2), ('"\\', 2), ("é", 2)])
 NAMES = ["m", "mesh", "m_1$.b", "a b", "a-b", "1", 'q"\\', "é", "\n"]

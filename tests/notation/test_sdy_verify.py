@@ -10,7 +10,7 @@ from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.diagnose import explain
 from shardwright.ir.context import context, load_module
 from shardwright.notation import modules
-from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.unsupported_syntax import prepare
 from shardwright.notation.sdy.verify import verify
 
 MESHES = (

@@ -14,7 +14,7 @@ import pytest
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read, write
 from shardwright.propagation import propagate
-from tests.newer import explains
+from tests.jaxlib_differences import explains
 from tests.oracles.shardy import ShardyFailure, run_batch
 from tests.propagation.comparison import UP_TO_RESHARDS, differences
 from tests.propagation.programs import random_program
@@ -31,7 +31,7 @@ _DELIBERATE = re.compile(r"sdy\.manual_computation.* (?:in|out)_shardings=.*\}p\
 """Where docs/differences.md tells of rare ones: a priority at the boundary of a manual computation, several meshes."""
 _DELIBERATELY = 0.001
 _NEWER = 0.12
-"""How many programs a newer jaxlib than the locked one may shard otherwise, for reasons that `tests.newer` lists."""
+"""How many programs a newer jaxlib than the locked one may shard otherwise, for reasons that `tests.jaxlib_differences` lists."""
 
 
 @pytest.mark.oracle

@@ -12,7 +12,7 @@ from shardwright.ir.context import load_module
 from shardwright.ir.graph import Block, Graph
 from shardwright.notation.modules import read, write
 from shardwright.propagation import propagate, propagate_only
-from tests.newer import explains
+from tests.jaxlib_differences import explains
 from tests.oracles.shardy import ShardyFailure, run_batch
 from tests.propagation.comparison import UP_TO_RESHARDS, differences
 from tests.propagation.programs import random_program

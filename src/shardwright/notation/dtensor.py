@@ -23,8 +23,8 @@ from typing import NoReturn
 from shardwright.axes import AxisRef, axes_size
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_scanner import CallScanner
 from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.scan import CallScanner
 from shardwright.notation.shard.sharding import ceil_cuts
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted

@@ -5,21 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, Any
 
+from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
 if TYPE_CHECKING:
     from shardwright.ir.context import ir
 
-__all__ = ["ModuleNotation", "Notation", "Shape", "mentions"]
+__all__ = ["ModuleNotation", "Notation", "Shape", "mentions", "shape_of"]
 
 Shape = tuple[int, ...]
 """Sizes of the tensor's dimensions, in elements."""
 
 _PASSED = re.compile(r'"(?:[^"\\\n]|\\.)*"(?P<op>\s*\()?|//[^\n]*')
 """Strings and comments; a string that a parenthesis follows is the name of an op in generic form."""
+
+
+def shape_of(sizes: Any) -> Shape:
+    """The shape that a user gives: any sequence of whole numbers, numpy's too.
+
+    Raises:
+        ShardingError: anything else, or a negative size.
+    """
+    try:
+        shape = () if isinstance(sizes, str) else tuple(index(size) for size in sizes)
+    except TypeError:
+        shape = (-1,)
+    if isinstance(sizes, str) or min(shape, default=0) < 0:
+        raise ShardingError(
+            f"not a shape: {sizes!r}"[:200], cause="it is no sequence of sizes from 0", remedy="write it as (8, 16)"
+        )
+    return shape
 
 
 @dataclass(frozen=True, slots=True)

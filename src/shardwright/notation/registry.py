@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from shardwright.errors import ShardingError
 from shardwright.lazy import loaded
 from shardwright.mesh import Mesh
-from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.objects import shape_of, unwrap
+from shardwright.notation.framework_objects import unwrap
+from shardwright.notation.notation import Notation, Shape, shape_of
 from shardwright.sharding import TensorSharding
 from shardwright.words import kind_of
 

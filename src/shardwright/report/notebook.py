@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
-from shardwright.notation.objects import shape_of
+from shardwright.notation.notation import shape_of
 from shardwright.report.show import Picture, picture, picture_svg
 from shardwright.sharding import TensorSharding
 from shardwright.words import kind_of

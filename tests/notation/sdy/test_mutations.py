@@ -13,7 +13,7 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import parse_source
-from shardwright.notation.sdy.fatal import refuse_fatal
+from shardwright.notation.sdy.verifier_crashes import refuse_verifier_crashes
 from tests.notation.sdy.mutations import mutated
 from tests.notation.sdy.valid import VALID
 from tests.oracles.shardy import ShardyFailure, run_batch
@@ -37,7 +37,7 @@ def test_one_token_changed_is_refused_here_as_there(record_property: Callable[[s
         if not isinstance(answer, str) and answer.message.startswith("exit -"):
             said["the C++ dies of"] += 1
             with pytest.raises(ShardingError):
-                refuse_fatal(text)
+                refuse_verifier_crashes(text)
             continue
         ours = _refusal(text)
         agreed = bool(ours) == isinstance(answer, ShardyFailure)

@@ -23,9 +23,9 @@ from typing import NoReturn, TypeVar
 from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_scanner import AxisScanner
 from shardwright.notation.hlo.model import SUBGROUPS, WHOLE, HloSharding, NamedForm
 from shardwright.notation.hlo.tiles import MAX_EXPANDED, Iota, Order, order_size
-from shardwright.notation.scan import AxisScanner
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 __all__ = ["MAX_DIMS", "parse_hlo"]

@@ -17,13 +17,13 @@ from shardwright.ir.erasing import erase
 from shardwright.ir.locations import read_location
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_positions import positions
 from shardwright.notation.rfc.collectives import Collective, Move, spelled
 from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.reading import located
 from shardwright.notation.rfc.writing import Writing
-from shardwright.notation.scan import positions
 from shardwright.notation.sdy.collectives import parse_step
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, ReduceScatter

@@ -12,12 +12,12 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.ops import STEPS
+from shardwright.notation.axis_positions import axes_at
 from shardwright.notation.rfc.collectives import Collective, Move, check, moves
 from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.reading import FunctionOps, ModuleReading, ValueLayout, located
-from shardwright.notation.scan import axes_at
 from shardwright.notation.sdy.collectives import print_step
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Step

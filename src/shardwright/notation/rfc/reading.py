@@ -12,10 +12,10 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute, parse_type
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_positions import axes_at
 from shardwright.notation.names import symbol_name, symbol_text
 from shardwright.notation.rfc.layouts import ENCODED, Layout, layout, rank_of
 from shardwright.notation.rfc.mesh import Cluster, line_at, line_of
-from shardwright.notation.scan import axes_at
 from shardwright.notation.sdy.sharding import print_sharding, print_shardings
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 

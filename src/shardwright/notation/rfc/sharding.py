@@ -13,8 +13,9 @@ import re
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_positions import axes_at, layout, mesh_symbol, named, positions
+from shardwright.notation.axis_scanner import CallScanner
 from shardwright.notation.notation import Notation, Shape
-from shardwright.notation.scan import CallScanner, axes_at, layout, mesh_symbol, named, positions
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["KEYWORD", "PREFIX", "read_lists"]

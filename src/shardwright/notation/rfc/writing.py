@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_positions import layout as closed_layout
+from shardwright.notation.axis_positions import positions
 from shardwright.notation.names import symbol_text
 from shardwright.notation.rfc.layouts import Layout, spelled_lists, trimmed
 from shardwright.notation.rfc.mesh import line_of, read_cluster
 from shardwright.notation.rfc.reading import entries_of, ops_of
-from shardwright.notation.scan import layout as closed_layout
-from shardwright.notation.scan import positions
 from shardwright.notation.sdy.sharding import parse_shardings
 from shardwright.sharding import TensorSharding
 

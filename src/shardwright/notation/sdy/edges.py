@@ -18,8 +18,8 @@ from typing import Literal, NoReturn, cast
 
 from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
+from shardwright.notation.axis_scanner import AxisScanner
 from shardwright.notation.names import STRING, quoted, unquoted
-from shardwright.notation.scan import AxisScanner
 
 __all__ = ["EdgeValue", "AxisFlow", "PropagationStep", "parse_edges", "print_edges"]
 

@@ -6,7 +6,7 @@ import re
 
 from shardwright.ir.context import ir
 from shardwright.notation.notation import ModuleNotation, mentions
-from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.unsupported_syntax import prepare
 from shardwright.notation.sdy.verify import verify
 
 __all__ = ["looks_like"]

@@ -16,8 +16,8 @@ from typing import TypeVar
 from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_scanner import AxisScanner
 from shardwright.notation.names import symbol_name, unquoted
-from shardwright.notation.scan import AxisScanner
 from shardwright.sharding import REDUCTION_KINDS, DimSharding, Partial, TensorSharding
 
 __all__ = ["Parser"]

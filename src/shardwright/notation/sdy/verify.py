@@ -5,8 +5,8 @@
 - The axes of a manual computation are different ones, and what is no tensor has one type inside and outside.
 - All meshes have the same number of devices, those that shardings spell out too; a mesh of one device, or of none,
   stands apart.
-- What a collective with a kind of reduction does to shardings (see `sdy_newer`), and that the kind is that of its
-  operand: these the verifier never sees.
+- What a collective with a kind of reduction does to shardings (see `unsupported_syntax`), and that the kind is that of
+  its operand: these the verifier never sees.
 - The factors of a sharding rule have sizes, not negative ones.
 
 Source: the sdy dialect reference (the constraints of each op, TensorShardingAttr, MeshOp, OpShardingRuleAttr).
@@ -30,8 +30,8 @@ from shardwright.notation.carriers import parse_carrier
 from shardwright.notation.names import STRING
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.collectives import check_collective, check_partial, parse_step, reduced_axes
-from shardwright.notation.sdy.newer import COLLECTIVE
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
+from shardwright.notation.sdy.unsupported_syntax import COLLECTIVE
 from shardwright.scanner import line_of
 from shardwright.sharding import TensorSharding
 

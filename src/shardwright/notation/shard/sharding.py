@@ -21,9 +21,10 @@ from dataclasses import replace
 from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.notation.axis_positions import axes_at, layout, mesh_symbol, named, positions
+from shardwright.notation.axis_scanner import CallScanner
 from shardwright.notation.notation import Notation, Shape
 from shardwright.notation.rfc.sharding import KEYWORD, PREFIX
-from shardwright.notation.scan import CallScanner, axes_at, layout, mesh_symbol, named, positions
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
 __all__ = ["ceil_cuts", "parse", "print_sharding", "trailing_cuts"]

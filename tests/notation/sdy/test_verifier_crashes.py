@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardwright.errors import ShardingError
-from shardwright.notation.sdy.fatal import refuse_fatal
+from shardwright.notation.sdy.verifier_crashes import refuse_verifier_crashes
 from tests.notation.sdy.wrong import MARK, MESHES, TYPE, body
 from tests.oracles.shardy import ShardyFailure, run_batch
 
@@ -44,7 +44,7 @@ def _wrong(lines: str) -> tuple[str, int]:
 def test_it_is_refused_at_its_line(lines: str) -> None:
     text, line = _wrong(lines)
     with pytest.raises(ShardingError) as error:
-        refuse_fatal(text, "f.mlir")
+        refuse_verifier_crashes(text, "f.mlir")
     said = error.value.diagnostic
     assert said.location == f"f.mlir:{line}"
     assert said.cause
@@ -77,7 +77,7 @@ _GENERIC_MESH = """\
 
 def test_a_mesh_of_one_device_is_known_in_generic_form() -> None:
     with pytest.raises(ShardingError, match="one device"):
-        refuse_fatal(_GENERIC_MESH)
+        refuse_verifier_crashes(_GENERIC_MESH)
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_a_mesh_of_one_device_is_known_in_generic_form() -> None:
     ],
 )
 def test_other_text_is_left_alone(line: str) -> None:
-    refuse_fatal(f"{MESHES}func.func @main(%x: {TYPE}) {{\n{line}\n  return\n}}\n")
+    refuse_verifier_crashes(f"{MESHES}func.func @main(%x: {TYPE}) {{\n{line}\n  return\n}}\n")

@@ -22,8 +22,8 @@ from shardwright.ir.context import reduction_kinds
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.notation.names import STRING
 from shardwright.notation.sdy.factors import factor_symbol
-from shardwright.notation.sdy.fatal import refuse_fatal
 from shardwright.notation.sdy.text import ShardedOp, Unclosed, closing, outside_strings, properties, statement
+from shardwright.notation.sdy.verifier_crashes import refuse_verifier_crashes
 from shardwright.scanner import line_of
 from shardwright.sharding import REDUCTION_KINDS
 
@@ -78,7 +78,7 @@ def prepare(text: str, name: str = "-") -> str:
     """
     if "sdy" not in text:
         return text
-    refuse_fatal(text, name)
+    refuse_verifier_crashes(text, name)
     forms = [form for form in _FORMS if f"#sdy.{form}<" in text]
     if forms:
         text = outside_strings(rf"#sdy\.({'|'.join(forms)})<", lambda match: f"#sdy<{match[2]} ", text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.newer import DIFFERENCES, INSTALLED, applies, expected_failure, explains
+from tests.jaxlib_differences import DIFFERENCES, INSTALLED, applies, expected_failure, explains
 
 REPOSITORY = Path(__file__).parents[1]
 

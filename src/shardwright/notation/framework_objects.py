@@ -15,14 +15,13 @@ Source: the `repr` and `str` of JAX's `NamedSharding` and `GSPMDSharding` and of
 from __future__ import annotations
 
 import re
-from operator import index
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.notation import Shape
 
-__all__ = ["Unwrapped", "shape_of", "unwrap"]
+__all__ = ["Unwrapped", "unwrap"]
 
 _ATTRIBUTE = re.compile(r'(?:mhlo|sdy)\.sharding\s*=\s*(?P<quote>"?)(?P<text>.*)(?P=quote)$', re.DOTALL)
 _CALL = re.compile(r"(?P<name>NamedSharding|GSPMDSharding|DTensorSpec|Spec)\((?P<inside>.*)\)$", re.DOTALL)
@@ -36,23 +35,6 @@ _COMPACT_BEFORE = re.compile(r"(?P<placements>.*) on \((?P<shape>[0-9, ]*)\)$", 
 _LLVM_19 = re.compile(r"<@[^\s,]+,\s*\[\s*\[")
 _ONE_COMPACT = re.compile(r"(?:_?S|P|MaskP)\([^()]*(?:\([^()]*\)[^()]*)*\)|R")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
-
-
-def shape_of(sizes: Any) -> Shape:
-    """The shape that a user gives: any sequence of whole numbers, numpy's too.
-
-    Raises:
-        ShardingError: anything else, or a negative size.
-    """
-    try:
-        shape = () if isinstance(sizes, str) else tuple(index(size) for size in sizes)
-    except TypeError:
-        shape = (-1,)
-    if isinstance(sizes, str) or min(shape, default=0) < 0:
-        raise ShardingError(
-            f"not a shape: {sizes!r}"[:200], cause="it is no sequence of sizes from 0", remedy="write it as (8, 16)"
-        )
-    return shape
 
 
 class Unwrapped(NamedTuple):

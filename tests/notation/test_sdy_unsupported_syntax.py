@@ -14,7 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
-from shardwright.notation.sdy.newer import prepare
+from shardwright.notation.sdy.unsupported_syntax import prepare
 from shardwright.notation.sdy.verify import verify
 
 pytestmark = pytest.mark.usefixtures("sums_only")

@@ -20,7 +20,7 @@ from shardwright.notation.names import STRING, SYMBOL, symbol_text, unquoted
 from shardwright.notation.sdy.text import Unclosed, closing, statement
 from shardwright.scanner import line_of
 
-__all__ = ["refuse_fatal"]
+__all__ = ["refuse_verifier_crashes"]
 
 _LARGEST = 10**18 - 1
 """The largest number that is read of a mesh; sixteen times as much overflows."""
@@ -45,7 +45,7 @@ _ALIAS = re.compile(r"^(#[A-Za-z_][\w$.]*)[ \t]*=[ \t]*#sdy\.sharding(?:_per_val
 _OP = re.compile(r'(?P<quote>"?)sdy\.(?P<short>manual_computation|all_slice|reduce_scatter)\b')
 
 
-def refuse_fatal(text: str, name: str = "-") -> None:
+def refuse_verifier_crashes(text: str, name: str = "-") -> None:
     """Look through the text of a module, which diagnostics call `name`.
 
     Raises:
