@@ -10,7 +10,8 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import Source, assign, choices
+from shardwright.partition.assign import assign, choices
+from shardwright.partition.proposals import Source
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding, replicated
 

@@ -1,34 +1,35 @@
 """How an op is split: which axes go to which factor, so that what it communicates is least.
 
-Candidates come from the shardings at hand: each of the results and operands proposes axes for its factors; the
-proposals are merged in several orders, earlier ones first. A candidate says what the op itself costs and, apart from
-that, every edge: resharding each operand from each version of it that exists, and bringing each result to the sharding
-that it should have. The cheapest by the one price of `cost.price` is chosen.
+A candidate says what the op itself costs and, apart from that, every edge: resharding each operand from each version
+of it that exists, and bringing each result to the sharding that it should have. `choices` lists the candidates, those
+that tensors at hand propose or all that the mesh allows (see `proposals`); `assign` takes the cheapest of the former by
+the one price of `cost.price`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, work_cost
+from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Hashed, memoize
-from shardwright.mesh import Mesh
-from shardwright.partition.factors import FactorAxes, can_split, feasible, merge, project, tensor_sharding
+from shardwright.partition.factors import FactorAxes, can_split, project, tensor_sharding
+from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.reshard.plan import plan
 from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import Partial, TensorSharding, replicated
+from shardwright.words import counted
 
-__all__ = ["Choice", "Source", "assign", "choices", "usable"]
+__all__ = ["MOST", "Choice", "assign", "choices", "usable"]
 
-Source = tuple[TensorSharding, ...]
-"""The shardings in which a value exists already, the first one first; none for what any device can make (constants)."""
-
-Shardings = tuple[TensorSharding, ...]
+MOST = 1 << 14
+"""Ways to split an op that are listed and priced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +106,38 @@ def _assigned(
 
 
 def choices(
-    signature: Signature, sources: tuple[Source, ...], targets: Shardings, passing: frozenset[int]
+    signature: Signature,
+    sources: tuple[Source, ...],
+    targets: Shardings,
+    passing: frozenset[int],
+    proposals: Proposals = from_tensors,
 ) -> tuple[Choice, ...]:
-    """Every way to split an op that is considered, priced for the hardware of the session; arguments as for `assign`.
+    """The ways to split an op, each priced for the hardware of the session.
 
-    These are the ways that the tensors at hand propose (see `_proposed`). Ways that none of them has would be added
-    there: everything else takes whatever axes of the factors it is given.
+    Arguments:
+        signature: The op.
+        sources: For each operand, the shardings it exists in.
+        targets: The sharding each result should have in the end.
+        passing: Operands whose partial sum may pass through this op (it is their only use).
+        proposals: Where the ways come from: `from_tensors` gives those that `assign` compares, `from_mesh` all legal
+            ones, of which a tensor may have none.
+
+    Raises:
+        ShardingError: there are more than `MOST`.
     """
     splits, hardware = splits_of(signature), current_hardware()
     if splits is None:
         return (_whole(signature, sources, targets, hardware),)
     question = _Question(splits, signature.operands, signature.results, sources, targets, passing, hardware)
-    return tuple(_choices(question))
+    proposed = tuple(itertools.islice(proposals(splits, sources, targets), MOST + 1))
+    if len(proposed) > MOST:
+        raise ShardingError(
+            f"there are more than {MOST} ways to split {signature.name}",
+            op=signature.label,
+            cause=f"{counted(len(splits.allowed), 'loop')} may be split over {mesh_of(sources, targets)!r}",
+            remedy="take the ways that tensors at hand propose, or a mesh of fewer axes",
+        )
+    return tuple(_choices(question, proposed))
 
 
 @memoize
@@ -127,17 +148,18 @@ def _cheapest(question: _Question) -> Choice:
         passing = sum(bool(sharding.partial) for sharding in choice.operands)
         return choice.price(question.hardware), choice.own.multiply_adds, -passing
 
-    return min(_choices(question), key=merit)
+    proposed = from_tensors(question.splits, question.sources, question.targets)
+    return min(_choices(question, proposed), key=merit)
 
 
-def _choices(question: _Question) -> Iterator[Choice]:
-    for factors in _proposed(question.splits, question.sources, question.targets):
+def _choices(question: _Question, proposed: Iterable[FactorAxes]) -> Iterator[Choice]:
+    for factors in proposed:
         yield from _split_by(question, factors)
 
 
 def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware) -> Choice:
     """The op computed whole on every device, about whose work nothing is known."""
-    mesh = _mesh(sources, targets)
+    mesh = mesh_of(sources, targets)
     operands = tuple(replicated(mesh, type.rank) for type in signature.operands)
     results = tuple(replicated(mesh, type.rank) for type in signature.results)
     return Choice(
@@ -152,34 +174,9 @@ def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings
     )
 
 
-def _mesh(sources: tuple[Source, ...], targets: Shardings) -> Mesh:
-    return targets[0].mesh if targets else next(source[0].mesh for source in sources if source)
-
-
-def _proposed(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:
-    """Distinct, feasible factor assignments proposed by the tensors at hand."""
-    rule = splits.rule
-    of_results = [project(m, rule.sizes, t.axes) for m, t in zip(rule.results, targets, strict=True)]
-    of_operands = [
-        project(mapping, rule.sizes, sharding.axes)
-        for mapping, source in zip(rule.operands, sources, strict=True)
-        for sharding in source[:2]
-    ]
-    orders: list[list[FactorAxes]] = [of_results + of_operands, of_operands + of_results, of_results, []]
-    orders += [[first, *of_results, *of_operands] for first in of_operands]
-    orders += [[*of_results, first] for first in of_operands]
-    seen: set[FactorAxes] = set()
-    for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction)):
-        for order in orders:
-            merged = feasible(splits, merge(len(rule.sizes), order, allowed))
-            if merged not in seen:
-                seen.add(merged)
-                yield merged
-
-
 def _split_by(question: _Question, factors: FactorAxes) -> Iterator[Choice]:
     """The choices that these axes of the factors allow: no partial sum passes through, or some do."""
-    splits, mesh, sources = question.splits, _mesh(question.sources, question.targets), question.sources
+    splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
     rule = splits.rule
     partial = [axis for factor in sorted(rule.reduction) for axis in factors[factor]]
     made = tuple(Partial(axis, splits.kind) for axis in mesh.in_order(partial))

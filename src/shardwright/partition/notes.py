@@ -17,10 +17,11 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.assign import Choice, Source
+from shardwright.partition.assign import Choice
 from shardwright.partition.boundary import alone
 from shardwright.partition.emit import step_of
 from shardwright.partition.note import Note
+from shardwright.partition.proposals import Source
 from shardwright.partition.splits import splits_of
 from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given

@@ -10,8 +10,9 @@ from shardwright.errors import ShardingError
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import Source, usable
+from shardwright.partition.assign import usable
 from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
+from shardwright.partition.proposals import Source
 from shardwright.partition.scope import Scope
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding, replicated
