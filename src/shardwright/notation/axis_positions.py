@@ -36,7 +36,7 @@ def axes_at(lists: Iterable[Iterable[int]], mesh: Mesh) -> list[Axes]:
     Raises:
         ShardingError: a negative position, one past the mesh, or one that is there twice.
     """
-    found: list[Axes] = []
+    groups: list[Axes] = []
     seen: set[int] = set()
     for numbers in lists:
         for position in numbers:
@@ -53,8 +53,8 @@ def axes_at(lists: Iterable[Iterable[int]], mesh: Mesh) -> list[Axes]:
                     remedy="take it out of one of the lists",
                 )
             seen.add(position)
-        found.append(tuple(mesh.axis(mesh.axes[position][0]) for position in numbers))
-    return found
+        groups.append(tuple(mesh.axis(mesh.axes[position][0]) for position in numbers))
+    return groups
 
 
 def layout(sharding: TensorSharding, notation: str) -> TensorSharding:

@@ -60,10 +60,10 @@ def parse_carrier(text: str, shape: Shape, meshes: Mapping[str, Mesh]) -> Tensor
     """
     table = current_session().table(__name__)
     key = (text, shape, *meshes.values())
-    found: TensorSharding | None = table.get(key)
-    if found is None:
-        found = table[key] = parse_text(text, shape=shape, mesh=_mesh(text, meshes))
-    return found
+    sharding: TensorSharding | None = table.get(key)
+    if sharding is None:
+        sharding = table[key] = parse_text(text, shape=shape, mesh=_mesh(text, meshes))
+    return sharding
 
 
 def _mesh(text: str, meshes: Mapping[str, Mesh]) -> Mesh | None:

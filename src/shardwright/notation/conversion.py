@@ -66,7 +66,7 @@ def convert_module(content: str | bytes, to: str, name: str = "-") -> str:
         ShardingError: no such notation, a malformed module, or what `to` cannot express, at its op and line.
     """
     target = module_notation(to)
-    found = open_module(content, name)
-    target.write(found.module)
-    has_locations = isinstance(found.generic, bytes) or "loc(" in found.generic
-    return target.spell(valid_text(found.module, name, has_locations))
+    opened = open_module(content, name)
+    target.write(opened.module)
+    has_locations = isinstance(opened.generic, bytes) or "loc(" in opened.generic
+    return target.spell(valid_text(opened.module, name, has_locations))

@@ -86,9 +86,9 @@ def _read(scan: CallScanner) -> list[_Placement]:
     if closing is None:
         scan.refuse("expected [")
     scan.take()
-    found = scan.separated(closing, lambda: _placement(scan), trailing=True)
+    placements = scan.separated(closing, lambda: _placement(scan), trailing=True)
     scan.end()
-    return found
+    return placements
 
 
 def _placement(scan: CallScanner) -> _Placement:
@@ -175,12 +175,12 @@ def _sharding(placements: list[_Placement], shape: Shape, mesh: Mesh) -> TensorS
 
 def _assign(digits: list[_Digit], axis: AxisRef, factor: int, named: tuple[str, int]) -> list[_Digit]:
     """Give `axis` the free digits below the `factor` major pieces; past the last digit all is free."""
-    found: list[_Digit] = []
+    assigned: list[_Digit] = []
     skip, rest, pre = factor, axis.size, 1
     for digit in digits:
         free = digit.size
         if digit.axis is not None or (skip == 1 and rest == 1):
-            found.append(digit)
+            assigned.append(digit)
             continue
         kept = math.gcd(skip, free)
         taken = math.gcd(rest, free // kept) if kept == skip else 1
@@ -192,13 +192,13 @@ def _assign(digits: list[_Digit], axis: AxisRef, factor: int, named: tuple[str, 
             )
         skip, rest = skip // kept, rest // taken
         parts = (_Digit(kept), _Digit(taken, AxisRef(axis.name, pre, taken)), _Digit(free // kept // taken))
-        found += [part for part in parts if part.size > 1]
+        assigned += [part for part in parts if part.size > 1]
         pre *= taken
     if skip > 1:
-        found.append(_Digit(skip))
+        assigned.append(_Digit(skip))
     if rest > 1 or axis.size == 1:
-        found.append(_Digit(rest, AxisRef(axis.name, pre, rest)))
-    return found
+        assigned.append(_Digit(rest, AxisRef(axis.name, pre, rest)))
+    return assigned
 
 
 def _dimension(dim: int, digits: list[_Digit]) -> DimSharding:
@@ -248,10 +248,10 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None) -> str:
     sizes = shape if shape is not None else tuple(cut[-1] if cut else n for cut, n in zip(own, even, strict=True))
     made = _sharding(placements, sizes, whole.mesh).offsets or (None,) * sharding.rank
     for dim, (size, shards) in enumerate(zip(sizes, even, strict=True)):
-        wanted, got = own[dim], made[dim]
-        if wanted == got:
+        own_cuts, made_cuts = own[dim], made[dim]
+        if own_cuts == made_cuts:
             continue
-        if (wanted or ceil_cuts(size, shards)) != (got or ceil_cuts(size, shards)):
+        if (own_cuts or ceil_cuts(size, shards)) != (made_cuts or ceil_cuts(size, shards)):
             _refuse(sharding, f"these uneven shards of dimension {dim}", "pad the dimension, or print it as shard")
     return f"[{', '.join(map(_text, placements))}]"
 

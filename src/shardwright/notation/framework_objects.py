@@ -64,17 +64,17 @@ def unwrap(text: str, shape: Shape | None, mesh: Mesh | None) -> Unwrapped:
         return Unwrapped(parts[0], shape, mesh)
     if call["name"] == "Spec":
         return _compact(text, parts, shape, mesh)
-    said = dict(part.split("=", 1) for part in parts if "=" in part)
-    wanted = "spec" if call["name"] == "NamedSharding" else "placements"
-    if wanted not in said or "mesh" not in said:
-        raise ShardingError(f"malformed sharding {text[:200]!r}", cause=f"it has no mesh= or no {wanted}=")
-    if wanted == "spec":
-        return Unwrapped(said["spec"], shape, _same(_jax_mesh(said["mesh"], text), mesh, text))
-    sizes = _TORCH_SHAPE.search(said.get("tensor_meta", ""))
+    arguments = dict(part.split("=", 1) for part in parts if "=" in part)
+    keyword = "spec" if call["name"] == "NamedSharding" else "placements"
+    if keyword not in arguments or "mesh" not in arguments:
+        raise ShardingError(f"malformed sharding {text[:200]!r}", cause=f"it has no mesh= or no {keyword}=")
+    if keyword == "spec":
+        return Unwrapped(arguments["spec"], shape, _same(_jax_mesh(arguments["mesh"], text), mesh, text))
+    sizes = _TORCH_SHAPE.search(arguments.get("tensor_meta", ""))
     return Unwrapped(
-        said["placements"],
+        arguments["placements"],
         _same_shape(sizes[1], shape, text) if sizes else shape,
-        _same(_torch_mesh(said["mesh"], text), mesh, text),
+        _same(_torch_mesh(arguments["mesh"], text), mesh, text),
     )
 
 
@@ -92,58 +92,58 @@ def _split(text: str) -> list[str]:
 def _jax_mesh(text: str, whole: str) -> Mesh:
     match = _JAX_MESH.match(text)
     parts = _split(match["inside"]) if match else []
-    said = dict(part.split("=", 1) for part in parts if "=" in part)
-    if "axis_sizes" in said and "axis_names" in said:
-        names = re.findall(r"'([^'\\]*)'", said["axis_names"])
-        sizes = re.findall(r"[0-9]{1,18}", said["axis_sizes"])
+    arguments = dict(part.split("=", 1) for part in parts if "=" in part)
+    if "axis_sizes" in arguments and "axis_names" in arguments:
+        names = re.findall(r"'([^'\\]*)'", arguments["axis_names"])
+        sizes = re.findall(r"[0-9]{1,18}", arguments["axis_sizes"])
         if len(names) == len(sizes):
             return Mesh([(name, int(size)) for name, size in zip(names, sizes, strict=True)])
     axes = [_JAX_AXIS.match(part) for part in parts if "=" not in part and part]
-    found = [(axis[1] or axis[2] or "", int(axis[3])) for axis in axes if axis is not None]
-    if match is None or len(found) != len(axes):
+    sized = [(axis[1] or axis[2] or "", int(axis[3])) for axis in axes if axis is not None]
+    if match is None or len(sized) != len(axes):
         raise ShardingError(f"malformed sharding {whole[:200]!r}", cause=f"its mesh {text[:80]!r} is not understood")
-    return Mesh(found)
+    return Mesh(sized)
 
 
 def _torch_mesh(text: str, whole: str) -> Mesh:
     match = _TORCH_MESH.match(text)
     axes = [_TORCH_AXIS.match(part) for part in _split(match["axes"]) if part] if match else []
-    found = [axis for axis in axes if axis is not None]
-    if match is None or len(found) != len(axes):
+    sized = [axis for axis in axes if axis is not None]
+    if match is None or len(sized) != len(axes):
         raise ShardingError(f"malformed sharding {whole[:200]!r}", cause=f"its mesh {text[:80]!r} is not understood")
-    return Mesh([(axis["name"] or f"dim_{number}", int(axis["size"])) for number, axis in enumerate(found)])
+    return Mesh([(axis["name"] or f"dim_{number}", int(axis["size"])) for number, axis in enumerate(sized)])
 
 
 def _compact(text: str, parts: list[str], shape: Shape | None, mesh: Mesh | None) -> Unwrapped:
     inside = ", ".join(parts)
     match = _COMPACT.match(inside) or _COMPACT_BEFORE.match(inside)
-    found = _ONE_COMPACT.findall(match["placements"]) if match else []
-    if match is None or "".join(found) != match["placements"].replace("->", ""):
+    placements = _ONE_COMPACT.findall(match["placements"]) if match else []
+    if match is None or "".join(placements) != match["placements"].replace("->", ""):
         raise ShardingError(
             f"malformed sharding {text[:200]!r}", cause="expected a type and placements: f32[8, 16](S(0)R)"
         )
-    return Unwrapped(f"[{', '.join(found)}]", _same_shape(match["shape"], shape, text), mesh)
+    return Unwrapped(f"[{', '.join(placements)}]", _same_shape(match["shape"], shape, text), mesh)
 
 
-def _same(said: Mesh, given: Mesh | None, text: str) -> Mesh:
+def _same(printed: Mesh, given: Mesh | None, text: str) -> Mesh:
     """The mesh given, which may know more (the order of devices), if its axes are those that are said."""
     if given is None:
-        return said
-    if given.axes != said.axes and not all(name.startswith("dim_") for name in said.sizes):
+        return printed
+    if given.axes != printed.axes and not all(name.startswith("dim_") for name in printed.sizes):
         raise ShardingError(
             "the sharding has another mesh than the one given",
-            cause=f"{text[:120]!r} is on {said!r}, given is {given!r}",
+            cause=f"{text[:120]!r} is on {printed!r}, given is {given!r}",
             remedy="leave the mesh out, or give the same",
         )
     return given
 
 
 def _same_shape(text: str, given: Shape | None, whole: str) -> Shape:
-    said = tuple(int(size) for size in re.findall(r"[0-9]{1,18}", text))
-    if given is not None and given != said:
+    printed = tuple(int(size) for size in re.findall(r"[0-9]{1,18}", text))
+    if given is not None and given != printed:
         raise ShardingError(
             "the sharding has another shape than the one given",
-            cause=f"{whole[:120]!r} says {list(said)}, the tensor is {list(given)}",
+            cause=f"{whole[:120]!r} says {list(printed)}, the tensor is {list(given)}",
             remedy="give the shape that the sharding says, or none",
         )
-    return said
+    return printed

@@ -91,16 +91,16 @@ class _Reader(CallScanner):
             self.refuse("expected P( or PartitionSpec(")
         self.take("(")
         dims: list[DimSharding] = []
-        said: set[str] = set()
+        keywords: set[str] = set()
         while not self.accept(")"):
             word = self.peek()
             if word in self.sets or word == _KIND:
-                if word in said:
+                if word in keywords:
                     self.refuse(f"{word} is given twice")
-                said.add(word)
+                keywords.add(word)
                 self.take()
                 self.keyword(word)
-            elif said:
+            elif keywords:
                 self.refuse("no entries may follow a keyword")
             else:
                 dims.append(self.entry())
@@ -230,8 +230,8 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None = None) -> str:
         _refuse(sharding, "a tensor partial by several kinds, or by others than sum, max and min", "print it as shard")
     plain = sharding.closed()
     entries = [
-        "P.UNCONSTRAINED" if said.open else _entry([_name(axis, sharding) for axis in dim.axes])
-        for said, dim in zip(sharding.dims, plain.dims, strict=True)
+        "P.UNCONSTRAINED" if own.open else _entry([_name(axis, sharding) for axis in dim.axes])
+        for own, dim in zip(sharding.dims, plain.dims, strict=True)
     ]
     for keyword, axes in (("unreduced", plain.partial_axes), ("reduced", mesh.in_order(sharding.replicated))):
         if axes:
@@ -242,10 +242,10 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None = None) -> str:
 
 
 def _entry(names: Iterable[str]) -> str:
-    found = list(names)
-    if not found:
+    listed = list(names)
+    if not listed:
         return "None"
-    return found[0] if len(found) == 1 else f"({', '.join(found)})"
+    return listed[0] if len(listed) == 1 else f"({', '.join(listed)})"
 
 
 def _name(axis: AxisRef, sharding: TensorSharding) -> str:

@@ -29,8 +29,8 @@ class _Entry(NamedTuple):
 
     def load(self) -> ModuleNotation:
         """The notation."""
-        found: ModuleNotation = loaded(self.home)
-        return found
+        notation: ModuleNotation = loaded(self.home)
+        return notation
 
 
 _ENTRIES = {

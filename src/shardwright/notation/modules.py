@@ -57,11 +57,11 @@ def read_large(
 
 def text_of(graph: Graph, *, shardings: bool = True, locations: bool = False) -> str:
     """The text of the module that `write` makes, with locations where asked for; sooner where it is large."""
-    found = None
+    text = None
     if len(graph.types) > _MANY:
-        found = write_text(graph, PRINTERS, shardings=shardings, locations=locations)
-    if found is not None:
-        return found
+        text = write_text(graph, PRINTERS, shardings=shardings, locations=locations)
+    if text is not None:
+        return text
     return module_text(write_module(graph, PRINTERS, shardings=shardings, locations=locations), locations)
 
 

@@ -52,8 +52,8 @@ def notation(name: str) -> Notation:
     """
     if name not in _HOMES:
         raise ShardingError(f"unknown notation {name!r}", remedy=f"one of {', '.join(_HOMES)}")
-    found: Notation = loaded(_HOMES[name])
-    return found
+    entry: Notation = loaded(_HOMES[name])
+    return entry
 
 
 def parse_text(text: str, *, shape: Shape | None = None, mesh: Mesh | None = None) -> TensorSharding:

@@ -57,10 +57,10 @@ class Printing:
     def literal(self, word: str) -> None:
         """A keyword or punctuation."""
         if len(word) > 1 and word != "->":
-            wanted = True
+            spaced = True
         else:
-            wanted = word[0] not in (">)}]," if self._after_punctuation else "<>(){}[],")
-        self.parts.append(f" {word}" if self._space and wanted else word)
+            spaced = word[0] not in (">)}]," if self._after_punctuation else "<>(){}[],")
+        self.parts.append(f" {word}" if self._space and spaced else word)
         self._space = len(word) != 1 or word not in "<({["
         self._after_punctuation = not (word[0] == "_" or word[0].isalpha())
 
@@ -131,10 +131,10 @@ class _Operand:
     operand: Operand
 
     def read(self, into: OpReading) -> None:
-        found = [into.cursor.value()] if self.operand.count == "one" or self.begins(into.cursor, into.form) else []
-        while self.operand.count == "variadic" and found and into.cursor.accept(","):
-            found.append(into.cursor.value())
-        into.operands[self.operand.name] = tuple(found)
+        values = [into.cursor.value()] if self.operand.count == "one" or self.begins(into.cursor, into.form) else []
+        while self.operand.count == "variadic" and values and into.cursor.accept(","):
+            values.append(into.cursor.value())
+        into.operands[self.operand.name] = tuple(values)
 
     def print(self, out: Printing) -> None:
         out.value(", ".join(out.op.operands[self.operand.name]))

@@ -32,14 +32,14 @@ def verify_bytecode(module: Any, dialects: Sequence[Dialect], name: str = "-") -
 
 def _placed(error: ShardingError, text: str, name: str) -> ShardingError:
     """The same with the op's own location in place of that in the printed text, which nobody has."""
-    said = error.diagnostic
-    where = re.fullmatch(rf"{re.escape(name)}:([0-9]+)(?::[0-9]+)?", said.location)
+    diagnostic = error.diagnostic
+    where = re.fullmatch(rf"{re.escape(name)}:([0-9]+)(?::[0-9]+)?", diagnostic.location)
     location = name
     if where:
         line = text.split("\n")[int(where[1]) - 1]
         printed = _LOCATION.search(line)
-        found = read_location(printed[0]) if printed else None
-        if found is not None and found.file not in ("", "-"):
-            location = f"{found.file}:{found.line}"
-    cause = re.sub(rf"{re.escape(name)}:[0-9]+(?::[0-9]+)?", "another op", said.cause)
+        own_location = read_location(printed[0]) if printed else None
+        if own_location is not None and own_location.file not in ("", "-"):
+            location = f"{own_location.file}:{own_location.line}"
+    cause = re.sub(rf"{re.escape(name)}:[0-9]+(?::[0-9]+)?", "another op", diagnostic.cause)
     return error.replaced(location=location, cause=cause)

@@ -87,8 +87,8 @@ class Cursor:
 
     def accept(self, token: str) -> bool:
         """Whether the next token is `token`; it is then taken."""
-        found, end = self._next()
-        if found != token:
+        next_token, end = self._next()
+        if next_token != token:
             return False
         self.at = end
         return True
@@ -117,22 +117,22 @@ class Cursor:
 
     def numbers_to(self, close: str, bits: int = 64) -> tuple[int, ...]:
         """Numbers with commas between them, up to and with `close`."""
-        found: list[int] = []
+        numbers: list[int] = []
         while not self.accept(close):
-            if found:
+            if numbers:
                 self.take(",")
-            found.append(self.integer(bits))
-        return tuple(found)
+            numbers.append(self.integer(bits))
+        return tuple(numbers)
 
     def lists(self, bits: int = 64) -> tuple[tuple[int, ...], ...]:
         """`[[0], [], [1]]`."""
         self.take("[")
-        found: list[tuple[int, ...]] = []
+        lists: list[tuple[int, ...]] = []
         while not self.accept("]"):
-            if found:
+            if lists:
                 self.take(",")
-            found.append(self.integers(bits))
-        return tuple(found)
+            lists.append(self.integers(bits))
+        return tuple(lists)
 
     def symbol(self) -> str:
         """`@name` or `@"any name"`: the name."""
@@ -173,17 +173,17 @@ class Cursor:
         """Types with commas between them, or none."""
         if not self.at_type():
             return ()
-        found = [self.type()]
+        types = [self.type()]
         while self.accept(","):
-            found.append(self.type())
-        return tuple(found)
+            types.append(self.type())
+        return tuple(types)
 
     def type_list(self) -> tuple[str, ...]:
         """Types in parentheses."""
         self.take("(")
-        found = self.types()
+        types = self.types()
         self.take(")")
-        return found
+        return types
 
     def function_type(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """`(T, U) -> V` or `(T) -> (U, V)`."""
@@ -234,11 +234,11 @@ class Cursor:
     def refuse(self, cause: str, remedy: str = "") -> NoReturn:
         """Raise, naming the next token and where it stands."""
         token = self.peek()
-        found = f"got {token[:40]!r}" if token else "the text ends"
+        instead = f"got {token[:40]!r}" if token else "the text ends"
         where = self.source.where(self.skip()) if self.source is not None else ""
         what = f"malformed {self.op}" if self.op else f"malformed attribute {self.text[:200]!r}"
         raise ShardingError(
-            f"{what}: {cause}; {found}",
+            f"{what}: {cause}; {instead}",
             op=self.op,
             location=where,
             cause="" if remedy else "its custom syntax is fixed by the dialect",

@@ -123,11 +123,11 @@ def _results(reading: OpReading, position: str) -> tuple[str, ...]:
     form = reading.form
     given = reading.types.get("results")
     if given is None:
-        found: list[str] = []
+        types: list[str] = []
         for index, name in enumerate(form.results):
             plain = name.rstrip("*")
-            found += reading.types.get(plain) or _inferred(reading, index)
-        given = tuple(found)
+            types += reading.types.get(plain) or _inferred(reading, index)
+        given = tuple(types)
     fixed = len(form.results)
     many = any(name.endswith("*") for name in form.results)
     if len(given) < fixed - many or (len(given) > fixed and not many):
@@ -146,25 +146,25 @@ def _operand_types(
     reading: OpReading, operands: Mapping[str, tuple[str, ...]], results: tuple[str, ...]
 ) -> tuple[str, ...]:
     slices = result_slices(reading.form, len(results))
-    found: list[str] = []
+    types: list[str] = []
     for operand in reading.form.operands:
         count = len(operands[operand.name])
         spelled = reading.types.get(operand.name)
         if spelled is not None:
-            found += spelled
+            types += spelled
         elif operand.type.startswith("$"):
-            found += results[slices[operand.type[1:]]] * count
+            types += results[slices[operand.type[1:]]] * count
         else:
-            found += [operand.type] * count
-    return tuple(found)
+            types += [operand.type] * count
+    return tuple(types)
 
 
 def _check_lists(op: OpText) -> None:
     """Each dynamic entry of a list of indices has its operand."""
     for dynamic, static in index_lists(op.form):
-        given, wanted = len(op.operands[dynamic]), (op.attributes[static] or ()).count(DYNAMIC)
-        if given != wanted:
-            _refuse(op.form, op.position, f"has {given} operands '{dynamic}' for {wanted} dynamic values of '{static}'")
+        given, needed = len(op.operands[dynamic]), (op.attributes[static] or ()).count(DYNAMIC)
+        if given != needed:
+            _refuse(op.form, op.position, f"has {given} operands '{dynamic}' for {needed} dynamic values of '{static}'")
 
 
 def normalise(op: OpText, forms: Mapping[str, OpForm], types: Mapping[str, str]) -> OpText:

@@ -112,8 +112,8 @@ def candidates(table: Table, text: str) -> Iterator[tuple[int, re.Match[str]]]:
 
     Strings and comments are passed over, and so are attributes and types that are called like an op.
     """
-    found = [pattern.finditer(text) for word, pattern in table.patterns if word in text]
-    matches = found[0] if len(found) == 1 else sorted(itertools.chain(*found), key=re.Match.start)
+    per_pattern = [pattern.finditer(text) for word, pattern in table.patterns if word in text]
+    matches = per_pattern[0] if len(per_pattern) == 1 else sorted(itertools.chain(*per_pattern), key=re.Match.start)
     commented = "//" in text
     known = 0  # no string and no comment goes on from there
     for match in matches:

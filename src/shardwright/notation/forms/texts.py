@@ -95,7 +95,7 @@ def ops(text: str, dialects: Sequence[Dialect], name: str = "-") -> list[OpText]
     """
     table, source = table_of(tuple(dialects)), NamedText(text, name)
     work = _Rewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
-    found: list[OpText] = []
+    op_texts: list[OpText] = []
     end = 0
     for start, match in candidates(work.table, text):
         if start < end or match[1] in table.types:
@@ -104,8 +104,8 @@ def ops(text: str, dialects: Sequence[Dialect], name: str = "-") -> list[OpText]
         end = work.end
         results = _results(text, start)
         names = tuple(re.split(r"\s*,\s*", results.group(1))) if results else ()
-        found += [*before, replace(op, results=names, location=_location(source, end))]
-    return found
+        op_texts += [*before, replace(op, results=names, location=_location(source, end))]
+    return op_texts
 
 
 def _results(text: str, start: int) -> re.Match[str] | None:
@@ -123,13 +123,13 @@ def _aliases(source: NamedText, types: Mapping[str, str]) -> dict[str, str]:
     """The types that a module gives a name: `!t = tensor<8xf32>`."""
     if not source.text.startswith("!") and "\n!" not in source.text:
         return {}
-    found: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     for match in _ALIAS.finditer(source.text):
         cursor = Cursor(source.text, match.end(), source)
         if cursor.at_type():
             type_ = cursor.type()
-            found[match[1]] = found.get(type_) or types.get(type_, type_)
-    return found
+            aliases[match[1]] = aliases.get(type_) or types.get(type_, type_)
+    return aliases
 
 
 @dataclass(slots=True)
@@ -241,9 +241,9 @@ class _Rewriting:
         return tuple(normalise(part, self.table.forms, self.types) for part in expanded)
 
 
-def _verify(table: Table, found: Sequence[OpText]) -> None:
+def _verify(table: Table, op_texts: Sequence[OpText]) -> None:
     symbols: dict[str, OpText] = {}
-    for op in found:
+    for op in op_texts:
         if op.form.name not in table.symbols:
             continue
         name = op.attributes["sym_name"]
@@ -256,5 +256,5 @@ def _verify(table: Table, found: Sequence[OpText]) -> None:
                 cause=f"it is defined otherwise at {first.position}",
                 remedy="give one of them another name",
             )
-    for op in found:
+    for op in op_texts:
         op.form.verify(op, symbols)

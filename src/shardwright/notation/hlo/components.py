@@ -76,18 +76,18 @@ class Components:
         self.local: dict[Any, int] = {}
         self.parents: list[int] = []
         self._find()
-        self.found = self._joined()
-        for component in self.found:
+        self.joined = self._joined()
+        for component in self.joined:
             self._pull_in(component)
 
     def _joined(self) -> list[Component]:
-        found: dict[int, Component] = {}
+        by_root: dict[int, Component] = {}
         for number, component in enumerate(self.begun):
-            whole = found.setdefault(self._root(number), Component())
+            whole = by_root.setdefault(self._root(number), Component())
             whole.entries += component.entries
             whole.exits += component.exits
             whole.members |= component.members
-        return list(found.values())
+        return list(by_root.values())
 
     def _find(self) -> None:
         sources = {self._source(c.op) for c in self.crossings.values() if c.target == SHARD_TO_FULL}
@@ -114,15 +114,15 @@ class Components:
 
     def _known(self, op: Any) -> list[int]:
         """The components whose values `op` reads, also within its regions."""
-        found = [self.local[value] for value in op.operands if value in self.local]
+        components = [self.local[value] for value in op.operands if value in self.local]
         if len(op.regions) and self.local:
 
             def visit(inner: Any) -> Any:
-                found.extend(self.local[value] for value in inner.operands if value in self.local)
+                components.extend(self.local[value] for value in inner.operands if value in self.local)
                 return ir.WalkResult.ADVANCE
 
             walk(op, visit)
-        return found
+        return components
 
     def _begin(self, op: Any) -> Component:
         self.begun.append(Component())
@@ -200,9 +200,9 @@ class Components:
 
     def _at(self, op: Any) -> int:
         """The number of the op of this block that `op` is or stands in."""
-        found = op.operation
-        while found.block != self.block:
-            found = found.parent.operation
-        if len(found.results):
-            return self.results[found.results[0]]
-        return next(number for number, one in enumerate(self.ops) if one == found)
+        ancestor = op.operation
+        while ancestor.block != self.block:
+            ancestor = ancestor.parent.operation
+        if len(ancestor.results):
+            return self.results[ancestor.results[0]]
+        return next(number for number, one in enumerate(self.ops) if one == ancestor)

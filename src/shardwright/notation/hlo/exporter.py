@@ -106,7 +106,7 @@ class Exporter:
 
     def _collect(self) -> None:
         annotated, ops = self.annotated, self.ops
-        found: list[Any] = []
+        functions: list[Any] = []
 
         def visit(op: Any) -> Any:
             attributes = op.attributes
@@ -117,13 +117,13 @@ class Exporter:
             if name.startswith(("sdy.", "shardwright.")):
                 ops.setdefault(name, []).append(op)
             elif name == "func.func":
-                found.append(op)
+                functions.append(op)
             if any(name in attributes for name in _LOOKED_AT):
                 ops.setdefault("", []).append(op)
             return ir.WalkResult.ADVANCE
 
         walk(self.module.operation, visit)
-        self.functions = {op.attributes["sym_name"].value: op for op in found}
+        self.functions = {op.attributes["sym_name"].value: op for op in functions}
         for op in ops.get("sdy.mesh", []):
             symbol = op.attributes["sym_name"].value
             self.meshes[symbol] = parse_mesh(str(op.attributes["mesh"]), symbol)
@@ -167,12 +167,12 @@ class Exporter:
     def _hlo(self, attribute: Any, manual: Axes, op: Any) -> tuple[HloSharding | None, ...]:
         """What each sharding of `attribute` is in this notation; `None` for one that says nothing."""
         key = (attribute, manual)
-        found = self._texts.get(key)
-        if found is None:
+        converted = self._texts.get(key)
+        if converted is None:
             shardings = self._shardings(attribute, op)
-            found = tuple(self._spelled(s, manual, op) if says_something(s) else None for s in shardings)
-            self._texts[key] = found
-        return found
+            converted = tuple(self._spelled(s, manual, op) if says_something(s) else None for s in shardings)
+            self._texts[key] = converted
+        return converted
 
     def _spelled(self, sharding: TensorSharding, manual: Axes, op: Any) -> HloSharding:
         """A sharding in the version asked for."""
@@ -192,9 +192,9 @@ class Exporter:
         key = (attribute, manual, metadata, count)
         ready = self._ready.get(key)
         if ready is None:
-            found = self._hlo(attribute, manual, op)
-            texts = metadata_of(metadata, len(found))
-            ready = self._ready[key] = joined(found, texts, count) or ""
+            shardings = self._hlo(attribute, manual, op)
+            texts = metadata_of(metadata, len(shardings))
+            ready = self._ready[key] = joined(shardings, texts, count) or ""
         del attributes[_SDY]
         if metadata is not None:
             del attributes[METADATA]
@@ -268,16 +268,16 @@ class Exporter:
         entered = []
         for value, sharding, argument in zip(op.operands, ins, body.arguments, strict=True):
             dims = _open_dims(sharding)
-            said = _call("Sharding", value, value.type, str(self._spelled(sharding, outer, op)), dims, op)
+            annotated = _call("Sharding", value, value.type, str(self._spelled(sharding, outer, op)), dims, op)
             local = str(self._spelled(local_sharding(sharding, axes), inner, op))
-            entered.append(_call(FULL_TO_SHARD, said.results[0], argument.type, local, dims, op).results[0])
+            entered.append(_call(FULL_TO_SHARD, annotated.results[0], argument.type, local, dims, op).results[0])
         returned = self._outlined(op, body, entered)
         for value, sharding, result in zip(returned, outs, op.results, strict=True):
             dims = _open_dims(sharding)
             local = str(self._spelled(local_sharding(sharding, axes), inner, op))
-            said = _call("Sharding", value, value.type, local, dims, op)
+            annotated = _call("Sharding", value, value.type, local, dims, op)
             text = str(self._spelled(sharding, outer, op))
-            made = _call(SHARD_TO_FULL, said.results[0], result.type, text, dims, op)
+            made = _call(SHARD_TO_FULL, annotated.results[0], result.type, text, dims, op)
             result.replace_all_uses_with(made.results[0])
         erase(op)
 
@@ -322,25 +322,25 @@ class Exporter:
     def _named_computation(self, op: Any, manual: Axes) -> None:
         """Its body stands in its place; what it says of operands and results stays, as `@Sharding`."""
         body = op.regions[0].blocks[0]
-        entered = self._said(op, "in_shardings", list(op.operands), manual)
+        entered = self._annotated_values(op, "in_shardings", list(op.operands), manual)
         for argument, value in zip(body.arguments, entered, strict=True):
             argument.replace_all_uses_with(value)
         inner = [view.operation for view in body.operations]
         for one in inner[:-1]:
             one.move_before(op)
-        returned = self._said(op, "out_shardings", list(inner[-1].operands), manual)
+        returned = self._annotated_values(op, "out_shardings", list(inner[-1].operands), manual)
         for result, value in zip(op.results, returned, strict=True):
             result.replace_all_uses_with(value)
         erase(op)
 
-    def _said(self, op: Any, key: str, values: list[Any], manual: Axes) -> list[Any]:
+    def _annotated_values(self, op: Any, key: str, values: list[Any], manual: Axes) -> list[Any]:
         if key not in op.attributes:
             return values
-        said = []
+        annotated = []
         for value, sharding in zip(values, self._shardings(op.attributes[key], op), strict=True):
             text = str(self._spelled(sharding, manual, op))
-            said.append(_call("Sharding", value, value.type, text, _open_dims(sharding), op).results[0])
-        return said
+            annotated.append(_call("Sharding", value, value.type, text, _open_dims(sharding), op).results[0])
+        return annotated
 
     def _finish(self) -> None:
         devices = max([_devices(mesh) for mesh in self.meshes.values()], default=1)

@@ -31,7 +31,7 @@ _CALL_ATTRIBUTES = frozenset({"call_target_name", "backend_config", "has_side_ef
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Meaning:
     """What the attribute of one op, argument or result says, over the mesh.
 
     Attributes:
@@ -60,7 +60,7 @@ class Importer:
         self.mesh = self.sites.mesh() if self.sites.texts else Mesh()
         self.maximal: dict[str, Mesh] = {}
         self.stated: list[tuple[Any, tuple[Placed, ...]]] = []
-        self._said: dict[Any, _Said] = {}
+        self._meanings: dict[Any, _Meaning] = {}
         self._ready: dict[Any, tuple[Any, Any, bool]] = {}
 
     def run(self) -> None:
@@ -85,7 +85,7 @@ class Importer:
         for op, attribute in sharding_calls:
             self._constrain(op, attribute, entries, idle)
         for row in self.sites.rows:
-            self._said_of(row.attribute, (row.type,), partial(self.sites.fail_at_row, row))
+            self._meaning_of(row.attribute, (row.type,), partial(self.sites.fail_at_row, row))
         self._write_rows()
         self._write_meshes()
         regions = ManualRegions(self.mesh, entries, self.sites.fail_at)
@@ -96,29 +96,29 @@ class Importer:
             op.results[0].replace_all_uses_with(op.operands[0])
             erase(op)
 
-    def _said_of(self, attribute: Any, types: tuple[Any, ...], fail: Callable[[], Fail]) -> _Said:
+    def _meaning_of(self, attribute: Any, types: tuple[Any, ...], fail: Callable[[], Fail]) -> _Meaning:
         key = (attribute, *types)
-        found = self._said.get(key)
-        if found is None:
+        meaning = self._meanings.get(key)
+        if meaning is None:
             try:
-                found = self._said[key] = self._read(self.sites.texts[attribute], types)
+                meaning = self._meanings[key] = self._read(self.sites.texts[attribute], types)
             except ShardingError as error:
-                said = error.diagnostic
-                raise fail()(said.message, cause=said.cause, remedy=said.remedy) from None
-        return found
+                diagnostic = error.diagnostic
+                raise fail()(diagnostic.message, cause=diagnostic.cause, remedy=diagnostic.remedy) from None
+        return meaning
 
-    def _read(self, hlo: HloSharding, types: tuple[Any, ...]) -> _Said:
+    def _read(self, hlo: HloSharding, types: tuple[Any, ...]) -> _Meaning:
         elements = hlo.elements if hlo.kind == "tuple" else (hlo,)
-        wanted = max(len(types), len(elements) > 0)
+        count = max(len(types), len(elements) > 0)
         if len(elements) == 1 and elements[0].kind not in ("tiled", "named"):
-            elements *= wanted
-        if len(elements) != wanted:
+            elements *= count
+        if len(elements) != count:
             raise ShardingError(
                 f"{len(elements)} shardings are given for {counted(len(types), 'result')}",
                 cause=f"mhlo.sharding is {shortened(hlo)}",
                 remedy="give a tuple with one sharding for each result",
             )
-        ranks = [_rank(type) for type in types] or [0] * wanted
+        ranks = [_rank(type) for type in types] or [0] * count
         values = tuple(placed(element, rank, self.mesh) for element, rank in zip(elements, ranks, strict=True))
         if not types:  # an op without results has a place, and nothing that is split
             values = tuple(replace(value, stated=value.sharding.mesh.is_maximal) for value in values)
@@ -132,7 +132,7 @@ class Importer:
             if value.sharding.mesh.is_maximal:
                 self.maximal[value.sharding.mesh.name] = value.sharding.mesh
         groups = tuple(None if element.group is None else element.group[1] for element in elements)
-        return _Said(values, groups, tuple(element.metadata for element in elements))
+        return _Meaning(values, groups, tuple(element.metadata for element in elements))
 
     def _annotate(self, op: Any, attribute: Any) -> None:
         """An op of which something is said."""
@@ -141,8 +141,8 @@ class Importer:
         key = (attribute, *types)
         ready = self._ready.get(key)
         if ready is None:
-            said = self._said_of(attribute, types, partial(self.sites.fail_at, op))
-            ready = self._ready[key] = (*_per_value(said), any(group is not None for group in said.groups))
+            meaning = self._meaning_of(attribute, types, partial(self.sites.fail_at, op))
+            ready = self._ready[key] = (*_per_value(meaning), any(group is not None for group in meaning.groups))
         sharding, metadata, grouped = ready
         attributes = op.attributes
         del attributes[SHARDING]
@@ -156,11 +156,11 @@ class Importer:
             attributes["sdy.sharding"] = sharding
         if metadata is not None:
             attributes[METADATA] = metadata
-        said = self._said[key]
-        self.stated.append((op, said.values))
+        meaning = self._meanings[key]
+        self.stated.append((op, meaning.values))
         if not grouped:
             return
-        for result, group in zip(results, said.groups, strict=False):
+        for result, group in zip(results, meaning.groups, strict=False):
             if group is not None:
                 _group(result, group, ir.InsertionPoint.after(op), op.location)
 
@@ -170,18 +170,18 @@ class Importer:
             raise self.sites.fail_at(op)(
                 "@Sharding takes one value and returns it", remedy="give it one operand, of the type of its result"
             )
-        said = self._said_of(attribute, (op.results[0].type,), partial(self.sites.fail_at, op))
-        value = self._opened(op, said.values[0])
-        if said.groups[0] is not None and not value.stated:
-            _group(op.operands[0], said.groups[0], ir.InsertionPoint(op), op.location)
-        if (said.groups[0] is not None and not value.stated) or (value.manual and not value.stated):
+        meaning = self._meaning_of(attribute, (op.results[0].type,), partial(self.sites.fail_at, op))
+        value = self._opened(op, meaning.values[0])
+        if meaning.groups[0] is not None and not value.stated:
+            _group(op.operands[0], meaning.groups[0], ir.InsertionPoint(op), op.location)
+        if (meaning.groups[0] is not None and not value.stated) or (value.manual and not value.stated):
             idle.append(op)
             entries[op.results[0]] = value
             self.stated.append((op, (value,)))
             return
-        kept = {named: found for named, found in op.attributes.items() if named not in _CALL_ATTRIBUTES}
-        if said.metadata[0]:
-            kept[METADATA] = ir.StringAttr.get(said.metadata[0])
+        kept = {named: entry for named, entry in op.attributes.items() if named not in _CALL_ATTRIBUTES}
+        if meaning.metadata[0]:
+            kept[METADATA] = ir.StringAttr.get(meaning.metadata[0])
         kept["sharding"] = parse_attribute(print_sharding(value.sharding))
         constraint = ir.Operation.create(
             "sdy.sharding_constraint",
@@ -191,8 +191,8 @@ class Importer:
             loc=op.location,
             ip=ir.InsertionPoint(op),
         )
-        if said.groups[0] is not None:
-            _group(constraint.results[0], said.groups[0], ir.InsertionPoint(op), op.location)
+        if meaning.groups[0] is not None:
+            _group(constraint.results[0], meaning.groups[0], ir.InsertionPoint(op), op.location)
         op.results[0].replace_all_uses_with(constraint.results[0])
         erase(op)
         entries[constraint.results[0]] = value
@@ -218,12 +218,12 @@ class Importer:
     def _crossing(self, op: Any, target: str, attribute: Any) -> Crossing:
         if len(op.operands) != 1 or len(op.results) != 1:
             raise self.sites.fail_at(op)(f"@{target} takes one value and returns one", remedy="give it one operand")
-        said = self._said_of(attribute, (op.results[0].type,), partial(self.sites.fail_at, op))
-        return Crossing(op, target, self._opened(op, said.values[0]))
+        meaning = self._meaning_of(attribute, (op.results[0].type,), partial(self.sites.fail_at, op))
+        return Crossing(op, target, self._opened(op, meaning.values[0]))
 
     def _check_manual(self, crossings: Sequence[Crossing]) -> None:
         """What is said within a manual computation must be manual over its axes, and nothing else may be."""
-        if not crossings and not any(said.manual for said in self._said.values()):
+        if not crossings and not any(meaning.manual for meaning in self._meanings.values()):
             return
         functions, regions, meshes = self._structure()
         taken = ManualAxes(functions, regions, meshes, self.sites.fail_at)
@@ -233,12 +233,12 @@ class Importer:
                 if value.manual or (value.stated and not value.sharding.mesh.is_maximal):
                     self._check_taken(value.manual, taken(op), partial(self.sites.fail_at, op))
         for row in self.sites.rows:
-            (value,) = self._said[row.attribute, row.type].values
+            (value,) = self._meanings[row.attribute, row.type].values
             if value.manual or (value.stated and not value.sharding.mesh.is_maximal):
                 self._check_taken(value.manual, taken(row.function), partial(self.sites.fail_at_row, row))
 
-    def _check_taken(self, said: Axes, taken: Axes, fail: Callable[[], Fail]) -> None:
-        if self.mesh.in_order(said) == self.mesh.in_order(taken):
+    def _check_taken(self, manual: Axes, taken: Axes, fail: Callable[[], Fail]) -> None:
+        if self.mesh.in_order(manual) == self.mesh.in_order(taken):
             return
         if not taken:
             raise fail()(
@@ -282,17 +282,17 @@ class Importer:
             function.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
 
     def _write_row(self, row: Row, entry: dict[str, Any]) -> None:
-        said = self._said[row.attribute, row.type]
+        meaning = self._meanings[row.attribute, row.type]
         del entry[SHARDING]
-        if said.values[0].stated:
+        if meaning.values[0].stated:
             if "sdy.sharding" in entry:
                 raise self.sites.fail_at_row(row)(
                     "it has both sdy.sharding and mhlo.sharding", remedy="drop one of the two"
                 )
-            entry["sdy.sharding"] = parse_attribute(print_sharding(said.values[0].sharding))
-        if said.metadata[0]:
-            entry[METADATA] = ir.StringAttr.get(said.metadata[0])
-        if said.groups[0] is None or not row.function.regions[0].blocks:
+            entry["sdy.sharding"] = parse_attribute(print_sharding(meaning.values[0].sharding))
+        if meaning.metadata[0]:
+            entry[METADATA] = ir.StringAttr.get(meaning.metadata[0])
+        if meaning.groups[0] is None or not row.function.regions[0].blocks:
             return
         block = row.function.regions[0].blocks[0]
         if row.kind == "argument":
@@ -300,7 +300,7 @@ class Importer:
         else:
             last = block.operations[len(block.operations) - 1].operation
             value, point = last.operands[row.index], ir.InsertionPoint(last)
-        _group(value, said.groups[0], point, row.function.location)
+        _group(value, meaning.groups[0], point, row.function.location)
 
     def _write_meshes(self) -> None:
         known = {symbol_of(view.operation) for view in self.module.body.operations}
@@ -311,14 +311,14 @@ class Importer:
                 ir.Operation.create("sdy.mesh", attributes=values, loc=ir.Location.unknown(), ip=point)
 
 
-def _per_value(said: _Said) -> tuple[Any, Any]:
+def _per_value(meaning: _Meaning) -> tuple[Any, Any]:
     """`sdy.sharding` and the metadata of an op, as attributes; `None` where there is nothing to say."""
     metadata = None
-    if any(said.metadata):
-        metadata = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in said.metadata])
-    if not any(value.stated for value in said.values):
+    if any(meaning.metadata):
+        metadata = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in meaning.metadata])
+    if not any(value.stated for value in meaning.values):
         return None, metadata
-    return parse_attribute(print_shardings([value.sharding for value in said.values])), metadata
+    return parse_attribute(print_shardings([value.sharding for value in meaning.values])), metadata
 
 
 def _rank(type: Any) -> int:

@@ -54,8 +54,8 @@ class ManualRegions:
         by_block: dict[Any, list[Crossing]] = {}
         for crossing in crossings:
             by_block.setdefault(crossing.op.block, []).append(crossing)
-        for block, found in by_block.items():
-            _Block(self, block, found).build()
+        for block, of_block in by_block.items():
+            _Block(self, block, of_block).build()
 
     def finish(self) -> None:
         """Erase the calls between which regions were made, and what `@Sharding` said for these only."""
@@ -87,7 +87,7 @@ class _Block:
         self.ops = self.components.ops
 
     def build(self) -> None:
-        for component in self.components.found:
+        for component in self.components.joined:
             self._make(component)
 
     def _make(self, component: Component) -> None:
@@ -146,10 +146,10 @@ class _Block:
     def _returned(self, crossing: Crossing, manual: Axes) -> Any:
         """The value that leaves at a crossing; an `@Sharding` that says of it what the crossing says is left out."""
         op = crossing.op
-        value, said = op.operands[0], self._before(op)
-        if said is None or value.owner.operation.name != "sdy.sharding_constraint":
+        value, placed = op.operands[0], self._before(op)
+        if placed is None or value.owner.operation.name != "sdy.sharding_constraint":
             return value
-        again = said.sharding == local_sharding(crossing.placed.sharding, manual)
+        again = placed.sharding == local_sharding(crossing.placed.sharding, manual)
         if not again or any(use.owner.operation != op for use in value.uses):
             return value
         self.regions.idle.append(value.owner.operation)
@@ -174,18 +174,18 @@ class _Block:
         return self.regions.entries.get(op.operands[0])
 
     def _manual_axes(self, component: Component) -> Axes:
-        found: set[Axes] = set()
+        taken_axes: set[Axes] = set()
         for inside, outside in self._both_sides(component):
             taken = subtract_axes(inside, outside)
             if self.mesh.in_order((*taken, *outside)) != self.mesh.in_order(inside):
                 at = self.fail((component.entries or component.exits)[0][1].op)
                 raise at("a manual computation gives back axes of the one around it", FORM, "keep them manual within")
-            found.add(taken)
+            taken_axes.add(taken)
         at = self.fail((component.entries or component.exits)[0][1].op)
-        if len(found) != 1 or found == {()}:
-            what = "over different axes" if len(found) > 1 else "over no axes"
+        if len(taken_axes) != 1 or taken_axes == {()}:
+            what = "over different axes" if len(taken_axes) > 1 else "over no axes"
             raise at(f"a manual computation is {what}", FORM, "let all its values be manual over the same devices")
-        manual = found.pop()
+        manual = taken_axes.pop()
         partly = [axis for axis in manual if not self.mesh.is_full(axis)]
         if partly:
             raise at(

@@ -103,12 +103,12 @@ def derive_mesh(shardings: Iterable[HloSharding], devices: int | None = None, na
         for sharding in shardings
         for element in (sharding.elements if sharding.kind == "tuple" else (sharding,))
     ]
-    found = common_mesh(flat, devices, name)
-    if isinstance(found, Mesh):
-        return found
-    others = "the others" if found.second is None else str(flat[found.second])[:200]
+    common = common_mesh(flat, devices, name)
+    if isinstance(common, Mesh):
+        return common
+    others = "the others" if common.second is None else str(flat[common.second])[:200]
     raise ShardingError(
-        f"no mesh serves both {str(flat[found.first])[:200]} and {others}", cause=found.cause, remedy=found.remedy
+        f"no mesh serves both {str(flat[common.first])[:200]} and {others}", cause=common.cause, remedy=common.remedy
     )
 
 
@@ -188,9 +188,9 @@ def _derived(shardings: Sequence[HloSharding], tiled: Sequence[int], size: int |
     """The mesh of tiles alone."""
     if size is None or size == 1:
         return Mesh([("a", 1)] if size == 1 else (), name=name)
-    found = _solved([shardings[number] for number in tiled], size, name)
-    if found is not None:
-        return found
+    mesh = _solved([shardings[number] for number in tiled], size, name)
+    if mesh is not None:
+        return mesh
     low, high = 1, len(tiled)  # fewer shardings never fit worse: the first prefix that fails ends in the culprit
     while low < high:
         middle = (low + high) // 2
@@ -235,15 +235,15 @@ def _stated(hlo: HloSharding) -> int:
 def _digits_in_order(hlo: HloSharding) -> Digits | None:
     """The digits of all dimensions that tell devices apart, devices in order."""
     if isinstance(hlo.order, Iota):
-        found = digits_per_dim(hlo.tile, hlo.order.digits())
-        return None if found is None else tuple(itertools.chain(*found[: _stated(hlo)]))
+        per_dim = digits_per_dim(hlo.tile, hlo.order.digits())
+        return None if per_dim is None else tuple(itertools.chain(*per_dim[: _stated(hlo)]))
     positions = np.arange(len(hlo.order), dtype=np.int64)
     return _digits_over(hlo, positions)
 
 
 def _digits_over(hlo: HloSharding, positions: _Coordinates) -> Digits | None:
     """The same with the device `d` at `positions[d]`."""
-    found: list[tuple[int, int]] = []
+    all_digits: list[tuple[int, int]] = []
     for size, coordinates in _coordinates(hlo):
         at = np.empty_like(coordinates)
         at[positions] = coordinates
@@ -255,8 +255,8 @@ def _digits_over(hlo: HloSharding, positions: _Coordinates) -> Digits | None:
             value = value * count + np.arange(len(at)) // stride % count
         if not np.array_equal(value, at):
             return None
-        found += digits[0]
-    return tuple(found)
+        all_digits += digits[0]
+    return tuple(all_digits)
 
 
 def _coordinates(hlo: HloSharding) -> Iterable[tuple[int, _Coordinates]]:

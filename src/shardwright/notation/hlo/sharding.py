@@ -127,13 +127,13 @@ def _from_named(hlo: HloSharding, form: NamedForm, shape: Shape | None, mesh: Me
     if form.whole == "unreduced":
         partial = tuple(Partial(own.axis(name)) for name, _ in own.axes)
     ordered = tuple(sorted(partial, key=lambda p: own.sort_key(p.axis)))
-    found = TensorSharding(own, dims, own.in_order(form.replicated), ordered)
-    found.check(shape)
+    sharding = TensorSharding(own, dims, own.in_order(form.replicated), ordered)
+    sharding.check(shape)
     if mesh is None:
-        return found
+        return sharding
     if (mesh.axes, mesh.device_ids) == (own.axes, own.device_ids):
-        return replace(found, mesh=mesh)
-    return from_hlo(to_hlo(found), shape if shape is not None else (1,) * len(dims), mesh)
+        return replace(sharding, mesh=mesh)
+    return from_hlo(to_hlo(sharding), shape if shape is not None else (1,) * len(dims), mesh)
 
 
 def _from_tiles(hlo: HloSharding, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
@@ -159,9 +159,9 @@ def _from_tiles(hlo: HloSharding, shape: Shape | None, mesh: Mesh | None) -> Ten
             f"no axes or sub-axes of {mesh!r} put these tiles on these devices; it is never approximated",
             "give another mesh, or none to have one made",
         )
-    found: list[Axes] = [dim for dim in axes if dim is not None]
-    partial = tuple(Partial(axis) for axis in mesh.in_order(found[rank])) if len(found) > rank else ()
-    return TensorSharding(mesh, tuple(DimSharding(dim) for dim in found[:rank]), partial=partial)
+    dim_axes: list[Axes] = [dim for dim in axes if dim is not None]
+    partial = tuple(Partial(axis) for axis in mesh.in_order(dim_axes[rank])) if len(dim_axes) > rank else ()
+    return TensorSharding(mesh, tuple(DimSharding(dim) for dim in dim_axes[:rank]), partial=partial)
 
 
 def _stated(hlo: HloSharding) -> int:

@@ -88,12 +88,12 @@ class Sites:
             self._parse(row.attribute, partial(self.fail_at_row, row))
 
     def _collect(self) -> None:
-        found = self.ops
+        ops = self.ops
 
         def visit(op: Any) -> Any:
             attribute = op.attributes.get(SHARDING)
             if attribute is not None:
-                found.append((op, attribute))
+                ops.append((op, attribute))
             return ir.WalkResult.ADVANCE
 
         walk(self.module.operation, visit)
@@ -127,9 +127,9 @@ class Sites:
         try:
             self.texts[attribute] = parse_hlo(text).canonical()
         except ShardingError as error:
-            said = error.diagnostic
-            cause = "; ".join(part for part in (said.location, said.cause) if part)
-            raise fail()(said.message, cause=cause, remedy=said.remedy) from None
+            diagnostic = error.diagnostic
+            cause = "; ".join(part for part in (diagnostic.location, diagnostic.cause) if part)
+            raise fail()(diagnostic.message, cause=cause, remedy=diagnostic.remedy) from None
 
     def mesh(self) -> Mesh:
         """The mesh that serves all shardings.
@@ -145,10 +145,10 @@ class Sites:
                 owners.append(attribute)
         symbols = {symbol_of(view.operation) for view in self.module.body.operations}
         name = next(name for name in _names("mesh") if name not in symbols)
-        found = common_mesh(elements, self._partitions(), name, self._own_mesh())
-        if isinstance(found, Clash):
-            raise self._clash(found, elements, owners)
-        return found
+        common = common_mesh(elements, self._partitions(), name, self._own_mesh())
+        if isinstance(common, Clash):
+            raise self._clash(common, elements, owners)
+        return common
 
     def _partitions(self) -> int | None:
         attribute = self.module.operation.attributes.get("mhlo.num_partitions")
@@ -179,7 +179,7 @@ class Sites:
         if row is not None:
             error = self.fail_at_row(row)
             return error, f"{row.kind} {row.index} of @{symbol_of(row.function)} ({error('').diagnostic.location})"
-        op = next(op for op, found in self.ops if found == attribute)
+        op = next(op for op, own in self.ops if own == attribute)
         error = self.fail_at(op)
         return error, f"{op.name} ({error('').diagnostic.location})"
 
@@ -223,18 +223,18 @@ def dictionary(attribute: Any) -> dict[str, Any]:
 
 def metadata_of(attribute: Any, count: int) -> list[str]:
     """The metadata of each of `count` shardings, empty where there is none."""
-    found: list[str] = []
+    texts: list[str] = []
     if isinstance(attribute, ir.StringAttr):
-        found = [attribute.value]
+        texts = [attribute.value]
     elif isinstance(attribute, ir.ArrayAttr):
-        found = [text.value if isinstance(text, ir.StringAttr) else "" for text in attribute]
-    return found if len(found) == count else [""] * count
+        texts = [text.value if isinstance(text, ir.StringAttr) else "" for text in attribute]
+    return texts if len(texts) == count else [""] * count
 
 
-def joined(found: Sequence[HloSharding | None], metadata: Sequence[str], count: int) -> Any:
+def joined(shardings: Sequence[HloSharding | None], metadata: Sequence[str], count: int) -> Any:
     """One attribute for `count` results: a tuple where there are several, `None` where nothing is said."""
-    if all(hlo is None for hlo in found):
+    if all(hlo is None for hlo in shardings):
         return None
     unknown = HloSharding("unknown")
-    texts = [replace(hlo or unknown, metadata=said) for hlo, said in zip(found, metadata, strict=True)]
+    texts = [replace(hlo or unknown, metadata=entry) for hlo, entry in zip(shardings, metadata, strict=True)]
     return ir.StringAttr.get(str(texts[0] if count < 2 else HloSharding("tuple", elements=tuple(texts))))

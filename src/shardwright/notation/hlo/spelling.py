@@ -93,10 +93,10 @@ def local_sharding(sharding: TensorSharding, manual: Axes) -> TensorSharding:
 
 def region_axes(op: Any, meshes: Mapping[str, Mesh]) -> tuple[Mesh, Axes]:
     """The mesh of an `sdy.manual_computation`, and the axes that it takes."""
-    found: Sequence[TensorSharding] = ()
+    shardings: Sequence[TensorSharding] = ()
     for key in ("in_shardings", "out_shardings"):
-        found = found or [s for s in parse_shardings(str(op.attributes[key]), meshes) if s.mesh.axes]
-    mesh = found[0].mesh if found else next((mesh for mesh in meshes.values() if mesh.axes), Mesh())
+        shardings = shardings or [s for s in parse_shardings(str(op.attributes[key]), meshes) if s.mesh.axes]
+    mesh = shardings[0].mesh if shardings else next((mesh for mesh in meshes.values() if mesh.axes), Mesh())
     return mesh, tuple(map(mesh.axis, parse_manual_axes(str(op.attributes["manual_axes"]))))
 
 
@@ -136,18 +136,18 @@ class ManualAxes:
 
     def _climb(self, block: Any) -> tuple[str, Axes]:
         """The function around `block` and the axes taken on the way. (Blocks are keys: hashes of ops change.)"""
-        found = self._around.get(block)
-        if found is None:
+        place = self._around.get(block)
+        if place is None:
             owner = block.owner.operation
             if owner.name == "func.func":
-                found = (owner.attributes["sym_name"].value, ())
+                place = (owner.attributes["sym_name"].value, ())
             elif owner.parent is None:
-                found = ("", ())
+                place = ("", ())
             else:
                 name, axes = self._climb(owner.block)
-                found = (name, (*axes, *self.bodies.get(block, ())))
-            self._around[block] = found
-        return found
+                place = (name, (*axes, *self.bodies.get(block, ())))
+            self._around[block] = place
+        return place
 
     def _follow_calls(self) -> None:
         calls: dict[str, list[tuple[str, Axes]]] = {name: [] for name in self.functions}

@@ -47,10 +47,10 @@ def parse_hlo(text: str) -> HloSharding:
         ShardingError: malformed or invalid text, with the column.
     """
     parser = _Parser(text)
-    found = parser.sharding()
+    sharding = parser.sharding()
     if parser.peek():
         parser.fail("the text goes on after the sharding", _moved_brace(text, parser.column()))
-    return found
+    return sharding
 
 
 def _moved_brace(text: str, column: int) -> str:
@@ -100,19 +100,19 @@ class _Parser(AxisScanner):
 
     def integers(self, closing: str) -> tuple[int, ...]:
         """`1,2,3` up to and with `closing`; their product is no larger than a number may be."""
-        start, found, product = self.at, self.listed(), 1
-        for size in found:
+        start, numbers, product = self.at, self.listed(), 1
+        for size in numbers:
             product *= size
             if product >= _MAX_SIZE:
                 self.fail("the sizes multiply to 10^18 or more", "use smaller ones", start)
         self.take(closing)
-        return found
+        return numbers
 
     def listed(self) -> tuple[int, ...]:
-        found = [self.integer()]
+        numbers = [self.integer()]
         while self.accept(","):
-            found.append(self.integer())
-        return tuple(found)
+            numbers.append(self.integer())
+        return tuple(numbers)
 
     def sharding(self) -> HloSharding:
         self.take("{")
@@ -130,11 +130,11 @@ class _Parser(AxisScanner):
             self.at += 1
             for expected in ("[", "device_id", "="):
                 self.take(expected)
-            found = HloSharding("maximal", device=self.integer())
+            sharding = HloSharding("maximal", device=self.integer())
             self.take("]")
-            found = replace(found, metadata=self.metadata() if self.accept(",") else "")
+            sharding = replace(sharding, metadata=self.metadata() if self.accept(",") else "")
             self.take("}")
-            return found
+            return sharding
         return self.named() if self.peek() == "mesh" else self.items()
 
     def items(self) -> HloSharding:
@@ -174,9 +174,9 @@ class _Parser(AxisScanner):
             else:
                 self.fail(f"unknown item {word!r}", f"one of {', '.join(WHOLE)}, devices=, …", at)
         kind = next((kind for kind in WHOLE if kind in kinds), "tiled")
-        found = HloSharding(kind, group=group, metadata=metadata)
+        sharding = HloSharding(kind, group=group, metadata=metadata)
         if kind == "maximal" and device is not None and not tile:
-            return replace(found, device=device)
+            return replace(sharding, device=device)
         if kind == "maximal":
             fail("a maximal sharding names one device", "write {maximal device=0}")
         if kind != "tiled" and (tile or device is not None):
@@ -185,7 +185,7 @@ class _Parser(AxisScanner):
             fail("the sharding has no tiles", "write {devices=[2,1]0,1} or {replicated}")
         if len(subgroups) > len(tile) and kind == "tiled":
             fail(f"{len(subgroups)} subgroups in {len(tile)} tile dimensions", "give each its dimension")
-        return replace(found, tile=tile, order=order, subgroups=subgroups if kind == "tiled" else ())
+        return replace(sharding, tile=tile, order=order, subgroups=subgroups if kind == "tiled" else ())
 
     def devices(self, start: int) -> tuple[tuple[int, ...], Order]:
         """`[2,2]0,1,2,3` or `[2,2]<=[2,2]T(1,0)`."""

@@ -111,24 +111,24 @@ def digits_per_dim(dims: Sequence[int], digits: Digits) -> tuple[Digits, ...] | 
     `[3,2]<=[3,2]T(1,0)` is such a one: it counts 0, 2, 4, 1, 3, 5, so its rows are 0 2, 4 1 and 3 5.
     """
     rest = list(digits)
-    found: list[Digits] = []
-    for wanted in reversed(dims):
+    per_dim: list[Digits] = []
+    for left in reversed(dims):
         taken: list[tuple[int, int]] = []
-        while wanted > 1:
+        while left > 1:
             if not rest:
                 return None
             size, stride = rest.pop()
-            if wanted % size == 0:
+            if left % size == 0:
                 taken.append((size, stride))
-                wanted //= size
-            elif size % wanted == 0:
-                taken.append((wanted, stride))
-                rest.append((size // wanted, stride * wanted))
-                wanted = 1
+                left //= size
+            elif size % left == 0:
+                taken.append((left, stride))
+                rest.append((size // left, stride * left))
+                left = 1
             else:
                 return None
-        found.append(merge_digits(reversed(taken)))
-    return tuple(reversed(found))
+        per_dim.append(merge_digits(reversed(taken)))
+    return tuple(reversed(per_dim))
 
 
 def expand(order: Order) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -154,16 +154,16 @@ def digits_of_list(dims: Sequence[int], positions: np.ndarray[Any, np.dtype[np.i
     grid = positions.reshape(tuple(dims))
     if grid.flat[0] != 0:
         return None
-    found: list[Digits] = []
+    per_dim: list[Digits] = []
     total = np.zeros((1,) * len(dims), dtype=np.int64)
     for dim in range(len(dims)):
         line = np.moveaxis(grid, dim, 0).reshape(dims[dim], -1)[:, 0]
         digits = _digits_of_line(line)
         if digits is None:
             return None
-        found.append(digits)
+        per_dim.append(digits)
         total = total + line.reshape([-1 if index == dim else 1 for index in range(len(dims))])
-    return tuple(found) if np.array_equal(total, grid) else None
+    return tuple(per_dim) if np.array_equal(total, grid) else None
 
 
 def _digits_of_line(line: np.ndarray[Any, np.dtype[np.int64]]) -> Digits | None:

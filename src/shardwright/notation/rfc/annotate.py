@@ -101,7 +101,9 @@ class _Annotating:
         ready = self._ready.get(attribute)
         if ready is None:
             with located(name, line_of(op, self.writing.name)):
-                ready = self._ready[attribute] = [self._annotation(said) for said in self.writing.shardings(attribute)]
+                ready = self._ready[attribute] = [
+                    self._annotation(sharding) for sharding in self.writing.shardings(attribute)
+                ]
         del op.attributes[SHARDING]
         results, location, after = op.results, op.location, ir.InsertionPoint.after(op)
         for number in range(len(ready) - 1, -1, -1):

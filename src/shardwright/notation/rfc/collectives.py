@@ -49,223 +49,228 @@ class Move:
     between: tuple[int, int] = (0, 0)
 
 
-def check(said: Collective) -> None:
+def check(collective: Collective) -> None:
     """Check that the types of a collective agree with its attributes.
 
     Raises:
         ShardingError: saying what the attributes ask for and what the types say.
     """
-    if len(said.source.dims) != len(said.target.dims):
-        raise _disagree(said, "a collective keeps the dimensions of its tensor", "give operand and result one shape")
-    COLLECTIVES[said.name](said)
+    if len(collective.source.dims) != len(collective.target.dims):
+        raise _disagree(
+            collective, "a collective keeps the dimensions of its tensor", "give operand and result one shape"
+        )
+    COLLECTIVES[collective.name](collective)
 
 
-def moves(said: Collective) -> tuple[Move, ...]:
+def moves(collective: Collective) -> tuple[Move, ...]:
     """The sdy collectives, one after another, that a checked collective is.
 
     Raises:
         ShardingError: a permutation between two meshes or of neighbours, which moves data between devices in a way
             that a sharding cannot say.
     """
-    return _MOVES[said.name](said)
+    return _MOVES[collective.name](collective)
 
 
-def _disagree(said: Collective, cause: str, remedy: str = "") -> ShardingError:
+def _disagree(collective: Collective, cause: str, remedy: str = "") -> ShardingError:
     return ShardingError(
-        f"the types of mesh.{said.name} do not agree with its attributes",
-        cause=f"{cause}; it leads from {said.source.text} to {said.target.text}",
+        f"the types of mesh.{collective.name} do not agree with its attributes",
+        cause=f"{cause}; it leads from {collective.source.text} to {collective.target.text}",
         remedy=remedy or "correct the attribute, or the type of the result",
     )
 
 
-def _same_partial(said: Collective) -> None:
-    if set(said.source.partial) != set(said.target.partial):
-        raise _disagree(said, "it does not reduce, and the partial axes differ")
+def _same_partial(collective: Collective) -> None:
+    if set(collective.source.partial) != set(collective.target.partial):
+        raise _disagree(collective, "it does not reduce, and the partial axes differ")
 
 
-def _lists(said: Collective, name: str) -> Lists:
-    lists = said.attributes[name]
-    if len(lists) > said.rank:
+def _lists(collective: Collective, name: str) -> Lists:
+    lists = collective.attributes[name]
+    if len(lists) > collective.rank:
         raise ShardingError(
-            f"{name} of mesh.{said.name} has {len(lists)} lists for a tensor of {said.rank} dimensions",
+            f"{name} of mesh.{collective.name} has {len(lists)} lists for a tensor of {collective.rank} dimensions",
             remedy="give at most one list of axes for each dimension",
         )
-    return checked("", lists, said.rank).dims
+    return checked("", lists, collective.rank).dims
 
 
-def _dimension(said: Collective, dim: int) -> int:
-    if not 0 <= dim < said.rank:
+def _dimension(collective: Collective, dim: int) -> int:
+    if not 0 <= dim < collective.rank:
         raise ShardingError(
-            f"tensor_axis {dim} of mesh.{said.name} is no dimension of its tensor",
-            cause=f"the tensor has {said.rank} dimensions, counted from 0",
-            remedy=f"use 0 to {said.rank - 1}" if said.rank else "take a tensor of at least one dimension",
+            f"tensor_axis {dim} of mesh.{collective.name} is no dimension of its tensor",
+            cause=f"the tensor has {collective.rank} dimensions, counted from 0",
+            remedy=f"use 0 to {collective.rank - 1}" if collective.rank else "take a tensor of at least one dimension",
         )
     return dim
 
 
-def _check_gather(said: Collective) -> None:
-    gathered = _lists(said, "mesh_axis")
-    dims = said.attributes.get("tensor_axis")
-    if dims is not None and sorted(_dimension(said, dim) for dim in dims) != [d for d, a in enumerate(gathered) if a]:
-        raise _disagree(said, f"tensor_axis is {list(dims)}, mesh_axis {spelled_lists(gathered)}")
+def _check_gather(collective: Collective) -> None:
+    gathered = _lists(collective, "mesh_axis")
+    dims = collective.attributes.get("tensor_axis")
+    named = sorted(_dimension(collective, dim) for dim in dims or ())
+    if dims is not None and named != [dim for dim, axes in enumerate(gathered) if axes]:
+        raise _disagree(collective, f"tensor_axis is {list(dims)}, mesh_axis {spelled_lists(gathered)}")
     for dim, axes in enumerate(gathered):
-        rest = set(said.source.dims[dim]) - set(axes)
-        if not set(axes) <= set(said.source.dims[dim]) or rest != set(said.target.dims[dim]):
-            raise _disagree(said, f"axes {list(axes)} are gathered in dimension {dim}")
-    _same_partial(said)
+        rest = set(collective.source.dims[dim]) - set(axes)
+        if not set(axes) <= set(collective.source.dims[dim]) or rest != set(collective.target.dims[dim]):
+            raise _disagree(collective, f"axes {list(axes)} are gathered in dimension {dim}")
+    _same_partial(collective)
 
 
-def _check_split(said: Collective) -> None:
-    split = _split_axes(said)
+def _check_split(collective: Collective) -> None:
+    split = _split_axes(collective)
     for dim, axes in enumerate(split):
-        if set(axes) & set(said.source.axes):
+        if set(axes) & set(collective.source.axes):
             raise ShardingError(
                 f"mesh.local_split splits along axes {list(axes)} that its operand uses already",
-                cause=f"the operand is {said.source.text}",
+                cause=f"the operand is {collective.source.text}",
                 remedy="take out of `sharding` what the operand is split or partial along",
             )
-        if set(said.source.dims[dim]) | set(axes) != set(said.target.dims[dim]):
-            raise _disagree(said, f"axes {list(axes)} split dimension {dim}")
-    _same_partial(said)
+        if set(collective.source.dims[dim]) | set(axes) != set(collective.target.dims[dim]):
+            raise _disagree(collective, f"axes {list(axes)} split dimension {dim}")
+    _same_partial(collective)
 
 
-def _split_axes(said: Collective) -> Lists:
+def _split_axes(collective: Collective) -> Lists:
     """What a split adds; where its attribute is missing, what the types say."""
-    if said.attributes.get("sharding") is not None:
-        return _lists(said, "sharding")
-    pairs = zip(said.source.dims, said.target.dims, strict=True)
+    if collective.attributes.get("sharding") is not None:
+        return _lists(collective, "sharding")
+    pairs = zip(collective.source.dims, collective.target.dims, strict=True)
     return tuple(tuple(axis for axis in target if axis not in source) for source, target in pairs)
 
 
-def _reduced(said: Collective) -> tuple[int, ...]:
-    axes: tuple[int, ...] = said.attributes["mesh_axis"]
-    kind = said.attributes.get("reduction") or "sum"
+def _reduced(collective: Collective) -> tuple[int, ...]:
+    axes: tuple[int, ...] = collective.attributes["mesh_axis"]
+    kind = collective.attributes.get("reduction") or "sum"
     if kind != "sum":
         raise ShardingError(
-            f"mesh.{said.name} reduces by {kind!r} what its type says is a partial sum",
+            f"mesh.{collective.name} reduces by {kind!r} what its type says is a partial sum",
             cause="the partial axes of the RFC are sums",
             remedy='write reduction = "sum"',
         )
-    if len(set(axes)) != len(axes) or not set(axes) <= set(said.source.partial):
-        raise _disagree(said, f"it reduces along axes {list(axes)}", "reduce along partial axes of the operand, once")
-    if set(said.target.partial) != set(said.source.partial) - set(axes):
-        raise _disagree(said, f"it reduces along axes {list(axes)}, and other partial axes remain")
+    if len(set(axes)) != len(axes) or not set(axes) <= set(collective.source.partial):
+        raise _disagree(
+            collective, f"it reduces along axes {list(axes)}", "reduce along partial axes of the operand, once"
+        )
+    if set(collective.target.partial) != set(collective.source.partial) - set(axes):
+        raise _disagree(collective, f"it reduces along axes {list(axes)}, and other partial axes remain")
     return axes
 
 
-def _check_reduce(said: Collective) -> None:
-    _reduced(said)
-    if said.source.dims != said.target.dims:
-        raise _disagree(said, "an all_reduce splits no dimension and gathers none")
+def _check_reduce(collective: Collective) -> None:
+    _reduced(collective)
+    if collective.source.dims != collective.target.dims:
+        raise _disagree(collective, "an all_reduce splits no dimension and gathers none")
 
 
-def _check_scatter(said: Collective) -> None:
-    axes = set(_reduced(said))
-    dim = _dimension(said, said.attributes["tensor_axis"])
-    for index, (source, target) in enumerate(zip(said.source.dims, said.target.dims, strict=True)):
+def _check_scatter(collective: Collective) -> None:
+    axes = set(_reduced(collective))
+    dim = _dimension(collective, collective.attributes["tensor_axis"])
+    for index, (source, target) in enumerate(zip(collective.source.dims, collective.target.dims, strict=True)):
         fits = set(source) | axes == set(target) if index == dim else source == target
         if not fits:
-            raise _disagree(said, f"axes {sorted(axes)} are scattered over dimension {dim}")
+            raise _disagree(collective, f"axes {sorted(axes)} are scattered over dimension {dim}")
 
 
-def _ends(said: Collective) -> tuple[int, int]:
-    dims = said.attributes["tensor_axis"]
+def _ends(collective: Collective) -> tuple[int, int]:
+    dims = collective.attributes["tensor_axis"]
     if len(dims) != 2 or dims[0] == dims[1]:
         raise ShardingError(
             f"tensor_axis {list(dims)} of mesh.all_to_all does not name two dimensions",
             remedy="give the dimension that is gathered and the one that is split",
         )
-    return _dimension(said, dims[0]), _dimension(said, dims[1])
+    return _dimension(collective, dims[0]), _dimension(collective, dims[1])
 
 
-def _check_exchange(said: Collective) -> None:
-    axes = set(said.attributes["mesh_axis"])
-    start, end = _ends(said)
-    expected = [set(dim) for dim in said.source.dims]
+def _check_exchange(collective: Collective) -> None:
+    axes = set(collective.attributes["mesh_axis"])
+    start, end = _ends(collective)
+    expected = [set(dim) for dim in collective.source.dims]
     if not axes <= expected[start]:
-        raise _disagree(said, f"axes {sorted(axes)} do not split dimension {start}")
+        raise _disagree(collective, f"axes {sorted(axes)} do not split dimension {start}")
     expected[start] -= axes
     expected[end] |= axes
-    if expected != [set(dim) for dim in said.target.dims]:
-        raise _disagree(said, f"axes {sorted(axes)} move from dimension {start} to dimension {end}")
-    _same_partial(said)
+    if expected != [set(dim) for dim in collective.target.dims]:
+        raise _disagree(collective, f"axes {sorted(axes)} move from dimension {start} to dimension {end}")
+    _same_partial(collective)
 
 
-def _check_permute(said: Collective) -> None:
-    axis = said.attributes.get("mesh_axis")
+def _check_permute(collective: Collective) -> None:
+    axis = collective.attributes.get("mesh_axis")
     if axis is None:
         return
-    if (said.source.dims, said.source.partial) != (said.target.dims, said.target.partial):
-        raise _disagree(said, f"neighbours along axis {axis} exchange shards of one layout")
-    if axis not in said.source.axes:
-        raise _disagree(said, f"neighbours along axis {axis} exchange shards, which splits no dimension")
+    if (collective.source.dims, collective.source.partial) != (collective.target.dims, collective.target.partial):
+        raise _disagree(collective, f"neighbours along axis {axis} exchange shards of one layout")
+    if axis not in collective.source.axes:
+        raise _disagree(collective, f"neighbours along axis {axis} exchange shards, which splits no dimension")
 
 
 def _permuted(before: Layout, after: Layout) -> tuple[Move, ...]:
     return () if before == after else (Move("collective_permute", after),)
 
 
-def _gather_moves(said: Collective) -> tuple[Move, ...]:
-    gathered = _lists(said, "mesh_axis")
-    pairs = list(zip(said.source.dims, gathered, said.target.dims, strict=True))
+def _gather_moves(collective: Collective) -> tuple[Move, ...]:
+    gathered = _lists(collective, "mesh_axis")
+    pairs = list(zip(collective.source.dims, gathered, collective.target.dims, strict=True))
     axes = tuple(tuple(axis for axis in source if axis in set(taken)) for source, taken, _ in pairs)
-    ready = replace(said.source, dims=tuple(kept + last for (_, _, kept), last in zip(pairs, axes, strict=True)))
-    return (*_permuted(said.source, ready), Move("all_gather", said.target, axes))
+    ready = replace(collective.source, dims=tuple(kept + last for (_, _, kept), last in zip(pairs, axes, strict=True)))
+    return (*_permuted(collective.source, ready), Move("all_gather", collective.target, axes))
 
 
-def _grown(said: Collective, added: Lists) -> tuple[Lists, Layout]:
+def _grown(collective: Collective, added: Lists) -> tuple[Lists, Layout]:
     """Added axes in the order in which the result has them, and the layout with them at the minor end."""
     ordered = tuple(
         tuple(axis for axis in target if axis in set(axes))
-        for axes, target in zip(added, said.target.dims, strict=True)
+        for axes, target in zip(added, collective.target.dims, strict=True)
     )
-    dims = tuple(source + axes for source, axes in zip(said.source.dims, ordered, strict=True))
-    return ordered, replace(said.target, dims=dims)
+    dims = tuple(source + axes for source, axes in zip(collective.source.dims, ordered, strict=True))
+    return ordered, replace(collective.target, dims=dims)
 
 
-def _split_moves(said: Collective) -> tuple[Move, ...]:
-    axes, grown = _grown(said, _split_axes(said))
-    return (Move("all_slice", grown, axes), *_permuted(grown, said.target))
+def _split_moves(collective: Collective) -> tuple[Move, ...]:
+    axes, grown = _grown(collective, _split_axes(collective))
+    return (Move("all_slice", grown, axes), *_permuted(grown, collective.target))
 
 
-def _reduce_moves(said: Collective) -> tuple[Move, ...]:
-    return (Move("all_reduce", said.target, partial=said.attributes["mesh_axis"]),)
+def _reduce_moves(collective: Collective) -> tuple[Move, ...]:
+    return (Move("all_reduce", collective.target, partial=collective.attributes["mesh_axis"]),)
 
 
-def _scatter_moves(said: Collective) -> tuple[Move, ...]:
-    dim = said.attributes["tensor_axis"]
-    added = tuple(tuple(said.attributes["mesh_axis"]) if index == dim else () for index in range(said.rank))
-    axes, grown = _grown(said, added)
-    return (Move("reduce_scatter", grown, axes), *_permuted(grown, said.target))
+def _scatter_moves(collective: Collective) -> tuple[Move, ...]:
+    dim = collective.attributes["tensor_axis"]
+    added = tuple(tuple(collective.attributes["mesh_axis"]) if index == dim else () for index in range(collective.rank))
+    axes, grown = _grown(collective, added)
+    return (Move("reduce_scatter", grown, axes), *_permuted(grown, collective.target))
 
 
-def _exchange_moves(said: Collective) -> tuple[Move, ...]:
-    start, end = _ends(said)
-    axes = tuple(axis for axis in said.target.dims[end] if axis in said.attributes["mesh_axis"])
-    dims = list(said.source.dims)
-    dims[start] = said.target.dims[start] + axes
-    ready = replace(said.source, dims=tuple(dims))
-    dims[start] = said.target.dims[start]
-    dims[end] = said.source.dims[end] + axes
-    moved = replace(said.target, dims=tuple(dims))
+def _exchange_moves(collective: Collective) -> tuple[Move, ...]:
+    start, end = _ends(collective)
+    axes = tuple(axis for axis in collective.target.dims[end] if axis in collective.attributes["mesh_axis"])
+    dims = list(collective.source.dims)
+    dims[start] = collective.target.dims[start] + axes
+    ready = replace(collective.source, dims=tuple(dims))
+    dims[start] = collective.target.dims[start]
+    dims[end] = collective.source.dims[end] + axes
+    moved = replace(collective.target, dims=tuple(dims))
     exchange = Move("all_to_all", moved, (axes,), between=(start, end))
-    return (*_permuted(said.source, ready), exchange, *_permuted(moved, said.target))
+    return (*_permuted(collective.source, ready), exchange, *_permuted(moved, collective.target))
 
 
-def _permute_moves(said: Collective) -> tuple[Move, ...]:
-    if said.attributes.get("mesh_axis") is not None:
+def _permute_moves(collective: Collective) -> tuple[Move, ...]:
+    if collective.attributes.get("mesh_axis") is not None:
         raise ShardingError(
             "mesh.collective_permute along an axis cannot be held",
             cause="it exchanges the shards of neighbours, which changes the tensor, and does not say how",
             remedy="write the exchange within the program for one device, or leave the halo to the compiler",
         )
-    if said.source.symbol != said.target.symbol:
+    if collective.source.symbol != collective.target.symbol:
         raise ShardingError(
-            f"mesh.collective_permute from @{said.source.symbol} to @{said.target.symbol} cannot be held",
+            f"mesh.collective_permute from @{collective.source.symbol} to @{collective.target.symbol} cannot be held",
             cause="a module is one program on one set of devices",
             remedy="make the stages one axis of one mesh",
         )
-    return (Move("collective_permute", said.target),)
+    return (Move("collective_permute", collective.target),)
 
 
 COLLECTIVES: Mapping[str, Callable[[Collective], None]] = {
@@ -306,12 +311,12 @@ def spelled(source: Layout, move: Move) -> tuple[Collective, ...]:
 
 
 def _scatters(source: Layout, move: Move) -> tuple[Collective, ...]:
-    found: list[Collective] = []
+    collectives: list[Collective] = []
     for dim, axes in enumerate(move.axes):
         if axes:
             dims = (*source.dims[:dim], source.dims[dim] + axes, *source.dims[dim + 1 :])
             target = Layout(source.symbol, dims, tuple(axis for axis in source.partial if axis not in axes))
             attributes = {"mesh_axis": axes, "reduction": "sum", "tensor_axis": dim}
-            found.append(Collective("reduce_scatter", source, target, attributes))
+            collectives.append(Collective("reduce_scatter", source, target, attributes))
             source = target
-    return tuple(found)
+    return tuple(collectives)

@@ -134,9 +134,9 @@ def _layout(type: str, symbols: Symbols) -> Layout:
     if rank is None:
         raise ShardingError(f"{type} is not a ranked tensor", remedy="give a tensor of known rank")
     match = ENCODED.match(type)
-    found = layout(match.group(3), rank) if match else Layout("", ((),) * rank)
-    _axes_exist(found.symbol, found.axes, symbols)
-    return found
+    stated = layout(match.group(3), rank) if match else Layout("", ((),) * rank)
+    _axes_exist(stated.symbol, stated.axes, symbols)
+    return stated
 
 
 def _same_shape(op: OpText) -> None:
@@ -201,8 +201,8 @@ def _query(op: OpText, fresh: str) -> tuple[OpText, ...]:
             cause="it is about one axis of the function's cluster",
             remedy=f"write {op.form.name} {{axis = 0 : index}} : index",
         )
-    found = axis if written is None else written
-    return (replace(op, attributes={"axis": found, "written": None}),)
+    named_axis = axis if written is None else written
+    return (replace(op, attributes={"axis": named_axis, "written": None}),)
 
 
 def _query_form(name: str, doc: str) -> OpForm:

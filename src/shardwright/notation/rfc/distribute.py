@@ -92,11 +92,11 @@ class _Distributing:
         if not layout.axes:
             return type
         key = (type, layout)
-        found = self._types.get(key)
-        if found is None:
-            said = self.writing.spelled(layout, "#mesh.shard<{}>")
-            found = self._types[key] = parse_type(f"{str(type)[:-1]}, {said}>")
-        return found
+        distributed = self._types.get(key)
+        if distributed is None:
+            encoding = self.writing.spelled(layout, "#mesh.shard<{}>")
+            distributed = self._types[key] = parse_type(f"{str(type)[:-1]}, {encoding}>")
+        return distributed
 
     def _set(self, value: Any, layout: Layout) -> None:
         if isinstance(value.type, ir.RankedTensorType):
@@ -121,8 +121,8 @@ class _Distributing:
                 if layout is not None:
                     self._set(value, layout)
         if name in _CONSTANTS and layouts[0] is not None and layouts[0].axes:
-            said = self.writing.spelled(layouts[0], "#mesh.shard<{}>")
-            op.attributes["value"] = parse_attribute(f"{str(op.attributes['value'])[:-1]}, {said}>")
+            encoding = self.writing.spelled(layouts[0], "#mesh.shard<{}>")
+            op.attributes["value"] = parse_attribute(f"{str(op.attributes['value'])[:-1]}, {encoding}>")
 
     def _collective(self, name: str, op: Any) -> None:
         target = self.writing.shardings(op.attributes["out_sharding"])[0]
@@ -131,19 +131,19 @@ class _Distributing:
         source = self.known.get(value) or Layout(layout.symbol, ((),) * len(layout.dims))
         plain = old.type
         for move in _moves(name[4:], op, target.mesh, source, layout):
-            for said in spelled(source, move):
-                value = self._created(op, value, said, self._type(plain, said.target))
+            for collective in spelled(source, move):
+                value = self._created(op, value, collective, self._type(plain, collective.target))
             source = move.target
         self.known[value] = layout
         old.replace_all_uses_with(value)
         erase(op)
 
-    def _created(self, op: Any, value: Any, said: Collective, type: Any) -> Any:
-        form = RFC.forms[f"mesh.{said.name}"]
+    def _created(self, op: Any, value: Any, collective: Collective, type: Any) -> Any:
+        form = RFC.forms[f"mesh.{collective.name}"]
         attributes = {
-            entry.name: self.writing.attribute(entry.kind.generic(said.attributes[entry.name]))
+            entry.name: self.writing.attribute(entry.kind.generic(collective.attributes[entry.name]))
             for entry in form.attributes
-            if entry.name in said.attributes
+            if entry.name in collective.attributes
         }
         created = ir.Operation.create(
             form.name,
@@ -158,10 +158,10 @@ class _Distributing:
     def _returned(self, op: Any, declared: dict[int, Layout]) -> list[Any]:
         for index, layout in declared.items():
             value = op.operands[index]
-            found = self.known.get(value) or Layout(layout.symbol, ((),) * len(layout.dims))
-            if found != layout:
+            returned = self.known.get(value) or Layout(layout.symbol, ((),) * len(layout.dims))
+            if returned != layout:
                 raise ShardingError(
-                    f"result {index} is said to be {layout.text}, and what is returned is {found.text}",
+                    f"result {index} is said to be {layout.text}, and what is returned is {returned.text}",
                     op="func.return",
                     location=line_of(op, self.writing.name),
                     cause="a result's type is that of the value that is returned",
@@ -179,14 +179,14 @@ def _moves(name: str, op: Any, mesh: Mesh, source: Layout, target: Layout) -> li
         return [Move(name, target, partial=_whole((step.axes,), mesh)[0])]
     if not isinstance(step, AllToAll):
         return [Move(name, target)]
-    found: list[Move] = []
+    moves: list[Move] = []
     dims = list(source.dims)
     for axes, start, end in step.moves:
         moved = _whole((axes,), mesh)[0]
         dims[start] = dims[start][: len(dims[start]) - len(moved)]
         dims[end] = dims[end] + moved
-        found.append(Move(name, Layout(target.symbol, tuple(dims), target.partial), (moved,), between=(start, end)))
-    return found
+        moves.append(Move(name, Layout(target.symbol, tuple(dims), target.partial), (moved,), between=(start, end)))
+    return moves
 
 
 def _whole(lists: tuple[Axes, ...], mesh: Mesh) -> tuple[tuple[int, ...], ...]:
@@ -215,10 +215,10 @@ def verified(module: Any, name: str) -> None:
         module.operation.verify()
     except ir.MLIRError as error:
         first = error.error_diagnostics[0]
-        found = read_location(str(first.location))
+        place = read_location(str(first.location))
         raise ShardingError(
             "the RFC cannot express this explicit program",
-            location=f"{name if found.file in ('', '-') else found.file}:{found.line}",
+            location=f"{name if place.file in ('', '-') else place.file}:{place.line}",
             cause=first.message.partition("\n")[0],
             remedy="let the values that the op wants alike be sharded alike, or write the module as sdy",
         ) from None

@@ -79,11 +79,11 @@ def _function_mesh(writing: Writing, function: Any, ops: list[tuple[str, Any]]) 
 
 def _first_mesh(writing: Writing, function: Any, ops: list[tuple[str, Any]]) -> str:
     given = [ir.DictAttr(row) for key in ("arg_attrs", "res_attrs") for row in rows(function, key)]
-    found = [row[SHARDING] for row in given if SHARDING in row]
+    attributes = [row[SHARDING] for row in given if SHARDING in row]
     for _, op in ops:
-        said = [op.attributes[key] for key in (SHARDING, "sharding", "out_sharding") if key in op.attributes]
-        found += [attribute for attribute in said if str(attribute).startswith("#sdy.sharding")]
-    return next((sharding.mesh.name for attr in found for sharding in writing.shardings(attr)), "")
+        of_op = [op.attributes[key] for key in (SHARDING, "sharding", "out_sharding") if key in op.attributes]
+        attributes += [attribute for attribute in of_op if str(attribute).startswith("#sdy.sharding")]
+    return next((sharding.mesh.name for attr in attributes for sharding in writing.shardings(attr)), "")
 
 
 def _why_not(name: str, materialized: bool) -> str:

@@ -71,23 +71,23 @@ class _Annotations:
     def take(self, op: Any) -> None:
         """One annotation, which goes."""
         value, result = op.operands[0], op.results[0]
-        said = self._annotation(value.type, op.attributes)
+        annotation = self._annotation(value.type, op.attributes)
         returned = self.returned.get(result)
-        if said.as_result and (not isinstance(value, ir.BlockArgument) or value in self.entry):
-            self.reading.say(self._source(value), ValueLayout(said.statement, op.location))
-        elif returned and not said.as_result and len(returned) == len(list(result.uses)):
-            self._return(returned, ValueLayout(said.statement, op.location))
+        if annotation.as_result and (not isinstance(value, ir.BlockArgument) or value in self.entry):
+            self.reading.say(self._source(value), ValueLayout(annotation.statement, op.location))
+        elif returned and not annotation.as_result and len(returned) == len(list(result.uses)):
+            self._return(returned, ValueLayout(annotation.statement, op.location))
         else:
-            value = self._constrained(op, value, said.statement)
+            value = self._constrained(op, value, annotation.statement)
         result.replace_all_uses_with(value)
         erase(op)
 
     def _annotation(self, type: Any, attributes: Any) -> _Annotation:
         sharding, required, as_result = map(attributes.get, ("sharding", "required", "as_result"))
         key = (type, sharding, required, as_result)
-        found = self._read.get(key)
-        if found is not None:
-            return found
+        annotation = self._read.get(key)
+        if annotation is not None:
+            return annotation
         rank = self.reading.type(type).rank
         if rank is None:
             raise ShardingError(f"{type} is not a ranked tensor", remedy="annotate a tensor of known rank")
@@ -96,9 +96,9 @@ class _Annotations:
         open_ = required is not None and not ir.BoolAttr(required).value and rank > 0
         statement = self.reading.statement(self.reading.layout(sharding, rank).on(self.function.symbol), open_)
         _ = statement.sharding  # refuses here, where the op is known
-        found = _Annotation(statement, as_result is None or ir.BoolAttr(as_result).value)
-        self._read[key] = found
-        return found
+        annotation = _Annotation(statement, as_result is None or ir.BoolAttr(as_result).value)
+        self._read[key] = annotation
+        return annotation
 
     def _source(self, value: Any) -> Any:
         """The value that is annotated, behind annotations of it for other users."""
@@ -106,17 +106,17 @@ class _Annotations:
             value = self.sources[value]
         return value
 
-    def _return(self, numbers: list[int], said: ValueLayout) -> None:
+    def _return(self, numbers: list[int], stated: ValueLayout) -> None:
         for number in numbers:
             before = self.function.results.get(number)
-            if before is not None and before.layout != said.layout:
+            if before is not None and before.layout != stated.layout:
                 raise ShardingError(
                     f"result {number} of @{self.function.name} is said to be {before.layout.text}"
-                    f" and {said.layout.text}",
+                    f" and {stated.layout.text}",
                     cause=f"the first is at {self.reading.where(before.location)}",
                     remedy="take one of the two away",
                 )
-            self.function.results[number] = said
+            self.function.results[number] = stated
 
     def _constrained(self, op: Any, value: Any, statement: StatedLayout) -> Any:
         created = ir.Operation.create(

@@ -38,38 +38,38 @@ def import_collective(
     known = next((layout.symbol for layout in (source, target) if layout and layout.symbol), function.symbol)
     whole = Layout(known, ((),) * rank)
     with located(name, where):
-        said = Collective(
+        collective = Collective(
             name[5:], (source or whole).on(function.symbol), (target or whole).on(function.symbol), _attributes(op)
         )
-        for side in (said.source, said.target):
+        for side in (collective.source, collective.target):
             _ = reading.statement(side).sharding  # refuses a mesh or an axis that there is not
-        if said.source.symbol != said.target.symbol and name != "mesh.collective_permute":
+        if collective.source.symbol != collective.target.symbol and name != "mesh.collective_permute":
             raise ShardingError(
-                f"{name} leads from @{said.source.symbol} to @{said.target.symbol}",
+                f"{name} leads from @{collective.source.symbol} to @{collective.target.symbol}",
                 cause="its groups are those of one mesh",
                 remedy="name one mesh",
             )
-        check(said)
-        chain = moves(said)
+        check(collective)
+        chain = moves(collective)
         value = op.operands[0]
-        for before, move in zip((said.source, *(move.target for move in chain)), chain, strict=False):
+        for before, move in zip((collective.source, *(move.target for move in chain)), chain, strict=False):
             value = _moved(reading, op, value, before, move)
     old = op.results[0]
-    reading.said.pop(old, None)
-    reading.said[value] = ValueLayout(reading.statement(said.target), op.location)
+    reading.stated.pop(old, None)
+    reading.stated[value] = ValueLayout(reading.statement(collective.target), op.location)
     old.replace_all_uses_with(value)
     erase(op)
 
 
 def _attributes(op: Any) -> dict[str, Any]:
     """Values of a collective's attributes, as its form reads them."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for attribute in RFC.forms[op.name].attributes:
         if attribute.name in op.attributes:
-            found[attribute.name] = attribute.kind.decode(str(op.attributes[attribute.name]))
+            values[attribute.name] = attribute.kind.decode(str(op.attributes[attribute.name]))
         elif not attribute.optional:
             raise ShardingError(f"{op.name} lacks its attribute {attribute.name}", remedy="give it")
-    return found
+    return values
 
 
 def _moved(reading: ModuleReading, op: Any, value: Any, before: Layout, move: Move) -> Any:

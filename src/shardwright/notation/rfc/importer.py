@@ -72,10 +72,10 @@ def is_per_device(reading: ModuleReading) -> bool:
 
 def _is_distributed(reading: ModuleReading, function: FunctionOps) -> bool:
     """Whether the type of a value says how it is distributed; all of its types are known from now on."""
-    found = [reading.type(value.type, function.op).layout for value in function.arguments]
+    layouts = [reading.type(value.type, function.op).layout for value in function.arguments]
     for _, op in function.ops:
-        found += [reading.type(value.type, op).layout for value in op.results]
-    return any(found)
+        layouts += [reading.type(value.type, op).layout for value in op.results]
+    return any(layouts)
 
 
 def _check_query(reading: ModuleReading, function: FunctionOps, name: str, op: Any) -> None:
@@ -116,7 +116,7 @@ def import_shardings(reading: ModuleReading, per_device: bool) -> None:
             import_collective(reading, function, op, source, target)
         import_annotations(reading, function)
         _write(reading, function)
-        reading.said.clear()
+        reading.stated.clear()
     if not per_device:
         _meshes(reading)
 
@@ -143,7 +143,7 @@ def _options(reading: ModuleReading, function: FunctionOps, per_device: bool) ->
 
 def _pending(reading: ModuleReading, function: FunctionOps) -> list[tuple[Any, Layout | None, Layout | None]]:
     """The collectives, with what the types of operand and result say while they still say it."""
-    found = []
+    collectives = []
     for name, op in function.ops:
         if name.startswith("mesh.") and name[5:] in COLLECTIVES:
             source, target = reading.type(op.operands[0].type), reading.type(op.results[0].type)
@@ -155,8 +155,8 @@ def _pending(reading: ModuleReading, function: FunctionOps) -> list[tuple[Any, L
                     cause="a distributed tensor keeps its global shape and element type",
                     remedy="give operand and result the same",
                 )
-            found.append((op, source.layout, target.layout))
-    return found
+            collectives.append((op, source.layout, target.layout))
+    return collectives
 
 
 def _retype(reading: ModuleReading, function: FunctionOps, materialized: bool) -> None:
@@ -195,11 +195,11 @@ def _retype_function(reading: ModuleReading, function: FunctionOps, materialized
     inputs = [reading.type(handle, op) for handle in type.inputs]
     results = [reading.type(handle, op) for handle in type.results]
     for index, facts in enumerate(results):
-        said = facts.layout
-        if said is None and materialized and facts.rank is not None:
-            said = Layout("", ((),) * facts.rank)
-        if said is not None:
-            function.results[index] = ValueLayout(reading.statement(said.on(function.symbol)), op.location)
+        stated = facts.layout
+        if stated is None and materialized and facts.rank is not None:
+            stated = Layout("", ((),) * facts.rank)
+        if stated is not None:
+            function.results[index] = ValueLayout(reading.statement(stated.on(function.symbol)), op.location)
     plain = ir.FunctionType.get([facts.plain for facts in inputs], [facts.plain for facts in results])
     op.attributes["function_type"] = ir.TypeAttr.get(plain)
     if not function.arguments:
@@ -208,20 +208,20 @@ def _retype_function(reading: ModuleReading, function: FunctionOps, materialized
 
 def _write(reading: ModuleReading, function: FunctionOps) -> None:
     """Put what is said of values where they are defined."""
-    known = reading.said
+    known = reading.stated
     for name, op in function.ops:
         if name.startswith(_SAYING):
             continue
         results = op.results
         if len(results) == 1:
-            said = known.get(results[0])
-            if said is not None:
-                op.attributes["sdy.sharding"] = _attribute(reading, said, per_value=True)
+            stated = known.get(results[0])
+            if stated is not None:
+                op.attributes["sdy.sharding"] = _attribute(reading, stated, per_value=True)
             continue
-        found = [known.get(value) for value in results]
-        if any(found):
-            op.attributes["sdy.sharding"] = _per_value(reading, op, found)
-    arguments = {index: said for index, value in enumerate(function.arguments) if (said := known.get(value))}
+        of_results = [known.get(value) for value in results]
+        if any(of_results):
+            op.attributes["sdy.sharding"] = _per_value(reading, op, of_results)
+    arguments = {index: stated for index, value in enumerate(function.arguments) if (stated := known.get(value))}
     for index, declared in function.declared.items():
         arguments[index] = ValueLayout(reading.statement(declared), function.op.location)
     type: Any = ir.FunctionType(ir.TypeAttr(function.op.attributes["function_type"]).value)
@@ -229,33 +229,33 @@ def _write(reading: ModuleReading, function: FunctionOps) -> None:
     _write_dictionaries(reading, function.op, "res_attrs", len(type.results), function.results)
 
 
-def _attribute(reading: ModuleReading, said: ValueLayout, per_value: bool) -> Any:
+def _attribute(reading: ModuleReading, stated: ValueLayout, per_value: bool) -> Any:
     """What is said as an attribute, of an op of one result where `per_value`; refused where it is said."""
     try:
-        return said.statement.per_value if per_value else said.statement.attribute
+        return stated.statement.per_value if per_value else stated.statement.attribute
     except ShardingError as error:
-        raise error.at("", reading.where(said.location)) from None
+        raise error.at("", reading.where(stated.location)) from None
 
 
-def _per_value(reading: ModuleReading, op: Any, found: list[ValueLayout | None]) -> Any:
-    known = [said for said in found if said is not None]
-    for said in known:
-        with located("", reading.where(said.location)):
-            _ = said.statement.sharding
+def _per_value(reading: ModuleReading, op: Any, of_results: list[ValueLayout | None]) -> Any:
+    known = [stated for stated in of_results if stated is not None]
+    for stated in known:
+        with located("", reading.where(stated.location)):
+            _ = stated.statement.sharding
     mesh = known[0].statement.sharding.mesh
     shardings = [
-        said.statement.sharding if said is not None else replicated(mesh, reading.type(value.type).rank or 0, open=True)
-        for said, value in zip(found, op.results, strict=True)
+        own.statement.sharding if own is not None else replicated(mesh, reading.type(value.type).rank or 0, open=True)
+        for own, value in zip(of_results, op.results, strict=True)
     ]
     return reading.attribute(print_shardings(shardings))
 
 
-def _write_dictionaries(reading: ModuleReading, op: Any, key: str, count: int, said: dict[int, ValueLayout]) -> None:
-    if not said:
+def _write_dictionaries(reading: ModuleReading, op: Any, key: str, count: int, layouts: dict[int, ValueLayout]) -> None:
+    if not layouts:
         return
     rows: list[Any] = list(op.attributes[key]) if key in op.attributes else [ir.DictAttr.get({})] * count
     written: dict[tuple[Any, Any], Any] = {}  # rows are many, distinct ones few
-    for index, entry in said.items():
+    for index, entry in layouts.items():
         attribute = _attribute(reading, entry, per_value=False)
         made = written.get((rows[index], attribute))
         if made is None:

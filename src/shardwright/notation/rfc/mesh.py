@@ -108,8 +108,8 @@ def line_of(op: Any, name: str) -> str:
 
 def line_at(location: Any, name: str) -> str:
     """The same of MLIR's location of an op."""
-    found = read_location(str(location))
-    return f"{name if found.file == '-' else found.file}:{found.line}" if found.file else found.name or name
+    place = read_location(str(location))
+    return f"{name if place.file == '-' else place.file}:{place.line}" if place.file else place.name or name
 
 
 def read_cluster(op: Any, name: str) -> Mesh:

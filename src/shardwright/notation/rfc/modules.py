@@ -99,14 +99,14 @@ def _passes() -> None:
 
 def _legalize(module: Any, name: str, prefix: str, pipeline: str) -> None:
     """Run a pass that turns all ops called `prefix…` into others, if there are any."""
-    found = [(op_name, op) for op_name, op in ops_of(module.operation) if op_name.startswith(prefix)]
-    nameless = next((op for op_name, op in found if op_name == prefix), None)
+    ops = [(op_name, op) for op_name, op in ops_of(module.operation) if op_name.startswith(prefix)]
+    nameless = next((op for op_name, op in ops if op_name == prefix), None)
     if nameless is not None:  # MLIR parses it, and its pass ends the process
         where = line_of(nameless, name)
         raise ShardingError(f"the op {prefix!r} has no name", op=prefix, location=where, remedy="give its name")
-    if not found:
+    if not ops:
         return
-    del found
+    del ops
     _passes()
     manager = passmanager.PassManager.parse(f"builtin.module({pipeline})")
     try:
@@ -117,12 +117,12 @@ def _legalize(module: Any, name: str, prefix: str, pipeline: str) -> None:
 
 def _not_legal(error: Any, name: str) -> ShardingError:
     first = error.error_diagnostics[0]
-    found = read_location(str(first.location))
+    place = read_location(str(first.location))
     op = re.search(r"'((?:mhlo|stablehlo)\.\w+)'", first.message)
     return ShardingError(
         f"there is no counterpart of {op.group(1) if op else 'an op'}",
         op=op.group(1) if op else "",
-        location=f"{name if found.file in ('', '-') else found.file}:{found.line}",
+        location=f"{name if place.file in ('', '-') else place.file}:{place.line}",
         cause=first.message.partition(":")[0],
         remedy="write it with ops that mhlo and stablehlo both have",
     )

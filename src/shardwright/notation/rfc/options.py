@@ -212,8 +212,8 @@ class _Applying:
         rank = ranks[0]
         filled = axes + ((),) * (rank - len(axes))
         partial = tuple(axis for loop in filled[rank:] for axis in loop)
-        said = sharding_on(Layout("", filled[:rank], partial), self.mesh, False)
-        shardings = [said if other == rank else replicated(self.mesh, other or 0, open=True) for other in ranks]
+        sharding = sharding_on(Layout("", filled[:rank], partial), self.mesh, False)
+        shardings = [sharding if other == rank else replicated(self.mesh, other or 0, open=True) for other in ranks]
         op.attributes["sdy.sharding"] = parse_attribute(print_shardings(shardings))
 
     def _operand(self, op: Any, number: int, index: Index, axes: tuple[tuple[int, ...], ...]) -> None:
@@ -222,15 +222,15 @@ class _Applying:
             return
         assert self.mesh is not None
         dims = tuple(() if loop is None or loop >= len(axes) else axes[loop] for loop in index)
-        wanted = sharding_on(Layout("", dims), self.mesh, False)
+        sharding = sharding_on(Layout("", dims), self.mesh, False)
         known = self._known(value)
-        if known is not None and known.closed() == wanted:
+        if known is not None and known.closed() == sharding:
             return
         created = ir.Operation.create(
             "sdy.sharding_constraint",
             results=[value.type],
             operands=[value],
-            attributes={"sharding": parse_attribute(print_sharding(wanted))},
+            attributes={"sharding": parse_attribute(print_sharding(sharding))},
             loc=op.location,
             ip=ir.InsertionPoint(op),
         )

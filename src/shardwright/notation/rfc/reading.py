@@ -103,14 +103,14 @@ class FunctionOps:
 
 def ops_of(function: Any) -> list[tuple[str, Any]]:
     """All ops in an op with their names, those of regions after the op that has them."""
-    found: list[tuple[str, Any]] = []
+    ops: list[tuple[str, Any]] = []
 
     def visit(op: Any) -> Any:
-        found.append((op.name, op))
+        ops.append((op.name, op))
         return _ADVANCE
 
     walk(function, visit, outer_first=True)  # iterating over blocks looks for a Python module of `mesh` each time
-    return found[1:]
+    return ops[1:]
 
 
 class ModuleReading:
@@ -122,7 +122,7 @@ class ModuleReading:
         self.distributed = distributed
         self.clusters: dict[str, Cluster] = {}
         self.functions: list[FunctionOps] = []
-        self.said: dict[Any, ValueLayout] = {}
+        self.stated: dict[Any, ValueLayout] = {}
         self._types: dict[Any, TypeFacts] = {}
         self._layouts: dict[Any, Layout] = {}
         self._attributes: dict[Any, Any] = {}
@@ -173,18 +173,18 @@ class ModuleReading:
     def layout(self, attribute: Any, rank: int) -> Layout:
         """What `[[0], [1]]` or `#mesh.shard<…>` says of a tensor of `rank` dimensions; raises as `layout` does."""
         key = (attribute, rank)
-        found = self._layouts.get(key)
-        if found is None:
-            found = self._layouts[key] = layout(str(attribute), rank)
-        return found
+        known = self._layouts.get(key)
+        if known is None:
+            known = self._layouts[key] = layout(str(attribute), rank)
+        return known
 
     def statement(self, layout: Layout, open_: bool = False) -> StatedLayout:
         """The one statement of a layout whose mesh is named."""
         key = (layout, open_)
-        found = self._statements.get(key)
-        if found is None:
-            found = self._statements[key] = StatedLayout(self, layout, open_)
-        return found
+        statement = self._statements.get(key)
+        if statement is None:
+            statement = self._statements[key] = StatedLayout(self, layout, open_)
+        return statement
 
     def sharding(self, layout: Layout, open_: bool = False) -> TensorSharding:
         """The sharding of a layout whose mesh is named.
@@ -209,32 +209,32 @@ class ModuleReading:
 
     def attribute(self, text: str) -> Any:
         """The MLIR attribute of a text, parsed once."""
-        found = self._attributes.get(text)
-        if found is None:
-            found = self._attributes[text] = parse_attribute(text)
-        return found
+        attribute = self._attributes.get(text)
+        if attribute is None:
+            attribute = self._attributes[text] = parse_attribute(text)
+        return attribute
 
-    def say(self, value: Any, said: ValueLayout) -> None:
+    def say(self, value: Any, stated: ValueLayout) -> None:
         """Note what is said of a value.
 
         Raises:
             ShardingError: something else was said before.
         """
-        before = self.said.get(value)
+        before = self.stated.get(value)
         if before is None:
-            self.said[value] = said
-        elif before.statement is said.statement:
+            self.stated[value] = stated
+        elif before.statement is stated.statement:
             return
-        elif before.layout != said.layout:
-            raise self._conflict(before, said)
+        elif before.layout != stated.layout:
+            raise self._conflict(before, stated)
         elif before.statement.open:
-            self.said[value] = said
+            self.stated[value] = stated
 
-    def _conflict(self, before: ValueLayout, said: ValueLayout) -> ShardingError:
+    def _conflict(self, before: ValueLayout, stated: ValueLayout) -> ShardingError:
         return ShardingError(
-            f"a value is annotated as {before.layout.text} and as {said.layout.text}",
+            f"a value is annotated as {before.layout.text} and as {stated.layout.text}",
             op="mesh.annotate",
-            location=self.where(said.location),
+            location=self.where(stated.location),
             cause=f"the first is at {self.where(before.location)}; a value has one sharding where it is defined",
             remedy="take one of the two away, or give one with as_result = false, for users",
         )

@@ -65,10 +65,10 @@ class Writing:
 
     def shardings(self, attribute: Any) -> tuple[TensorSharding, ...]:
         """The shardings of an sdy attribute, read once."""
-        found = self._read.get(attribute)
-        if found is None:
-            found = self._read[attribute] = parse_shardings(str(attribute), self.meshes)
-        return found
+        shardings = self._read.get(attribute)
+        if shardings is None:
+            shardings = self._read[attribute] = parse_shardings(str(attribute), self.meshes)
+        return shardings
 
     def layout(self, sharding: TensorSharding) -> Layout:
         """The layout of a sharding, its openness left aside.
@@ -76,27 +76,27 @@ class Writing:
         Raises:
             ShardingError: parts of axes, priorities, reductions other than sums, or a mesh without a name.
         """
-        found = self._layouts.get(sharding)
-        if found is None:
+        layout = self._layouts.get(sharding)
+        if layout is None:
             if self.meshes.get(sharding.mesh.name) != sharding.mesh:
                 raise ShardingError(
                     "the RFC cannot express a mesh without a name",
                     cause=f"sharding {sharding!r} of {sharding.mesh!r}",
                     remedy="define the mesh with sdy.mesh and name it: shardwright-opt -sdy-lift-inlined-meshes",
                 )
-            found = self._layouts[sharding] = _layout(sharding)
-        return found
+            layout = self._layouts[sharding] = _layout(sharding)
+        return layout
 
     def attribute(self, text: str) -> Any:
         """The MLIR attribute of a text, parsed once."""
-        found = self._parsed.get(text)
-        if found is None:
-            found = self._parsed[text] = parse_attribute(text)
-        return found
+        attribute = self._parsed.get(text)
+        if attribute is None:
+            attribute = self._parsed[text] = parse_attribute(text)
+        return attribute
 
     def boundary(self, function: Any) -> tuple[dict[int, TensorSharding], dict[int, TensorSharding]]:
         """Shardings of arguments and results by number; their attributes are taken away."""
-        found = []
+        boundary = []
         bare: dict[Any, Any] = {}  # rows are many, distinct ones few
         for key in ("arg_attrs", "res_attrs"):
             shardings: dict[int, TensorSharding] = {}
@@ -113,8 +113,8 @@ class Writing:
                     bare[row] = ir.DictAttr.get(entries)
             if shardings:
                 function.attributes[key] = ir.ArrayAttr.get([bare[row] for row in given])
-            found.append(shardings)
-        return found[0], found[1]
+            boundary.append(shardings)
+        return boundary[0], boundary[1]
 
     def spelled(self, layout: Layout, plain: str) -> str:
         """The lists of a layout, put into `plain` where it is on the function's mesh, else `#mesh.shard<@m, …>`."""
@@ -130,17 +130,17 @@ def rows(function: Any, key: str) -> list[Any]:
 
 
 def _layout(sharding: TensorSharding) -> Layout:
-    said = f"sharding {sharding!r}"
+    cause = f"sharding {sharding!r}"
     if any(dim.priority is not None for dim in sharding.dims):
-        raise ShardingError("the RFC cannot express priorities", cause=said, remedy="take the priorities out")
+        raise ShardingError("the RFC cannot express priorities", cause=cause, remedy="take the priorities out")
     if sharding.replicated and any(dim.open for dim in sharding.dims):
         raise ShardingError(
-            "the RFC cannot express axes that open dimensions must not use", cause=said, remedy="close the dimensions"
+            "the RFC cannot express axes that open dimensions must not use", cause=cause, remedy="close the dimensions"
         )
     plain = closed_layout(sharding.closed(), "the RFC")
     odd = next((p.kind for p in plain.partial if p.kind != "sum"), None)
     if odd is not None:
-        raise ShardingError(f"the RFC cannot express a tensor partial by {odd}", cause=said, remedy="reduce it first")
+        raise ShardingError(f"the RFC cannot express a tensor partial by {odd}", cause=cause, remedy="reduce it first")
     dims = positions([*plain.axes, plain.partial_axes], plain.mesh)
     *split, partial = (tuple(axes) for axes in dims)
     return Layout(plain.mesh.name, tuple(split), partial)

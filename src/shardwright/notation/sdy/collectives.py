@@ -153,7 +153,7 @@ def check_partial(reduced: Axes, before: TensorSharding, after: TensorSharding) 
         return
     lost = not set(stated) <= set(expected) or len(left) < len(after.partial)
     raise ShardingError(
-        f"the result is unreduced along {_said(stated, after.mesh)}, not {_said(expected, before.mesh)}",
+        f"the result is unreduced along {_spelled(stated, after.mesh)}, not {_spelled(expected, before.mesh)}",
         cause="a collective leaves unreduced axes as they are, but for those that it reduces",
         remedy="take them out of out_sharding"
         if lost
@@ -166,7 +166,7 @@ def _by_kind(partial: tuple[Partial, ...], mesh: Mesh) -> dict[str, Axes]:
     return {kind: mesh.in_order(p.axis for p in partial if p.kind == kind) for kind in kinds}
 
 
-def _said(kinds: dict[str, Axes], mesh: Mesh) -> str:
+def _spelled(kinds: dict[str, Axes], mesh: Mesh) -> str:
     parts = [f"{'' if kind == 'sum' else kind + ' '}{print_axes(axes, mesh)}" for kind, axes in kinds.items()]
     return " and ".join(parts) or "no axis"
 

@@ -20,8 +20,8 @@ __all__ = ["lift_inlined_meshes"]
 def lift_inlined_meshes(graph: Graph) -> None:
     """Give every mesh that a sharding of `graph` spells out a name there, in place."""
     lifting = _Lifting(graph)
-    for said in (graph.shardings, graph.main.result_shardings):
-        said[:] = [None if sharding is None else lifting.lifted(sharding) for sharding in said]
+    for shardings in (graph.shardings, graph.main.result_shardings):
+        shardings[:] = [None if sharding is None else lifting.lifted(sharding) for sharding in shardings]
     for op in graph.walk():
         if op.name in COMPUTATIONS:
             op.signature = replace(op.signature, boundary=op.signature.boundary.changed(lifting.lifted))
@@ -37,14 +37,14 @@ class _Lifting:
         return sharding if sharding.mesh.name else replace(sharding, mesh=self.mesh(sharding.mesh))
 
     def mesh(self, spelt: Mesh) -> Mesh:
-        found = self.named.get(spelt)
-        if found is None:
+        lifted = self.named.get(spelt)
+        if lifted is None:
             same = (
                 mesh for mesh in self.meshes.values() if (mesh.axes, mesh.device_ids) == (spelt.axes, spelt.device_ids)
             )
-            found = next(same, None) or Mesh(spelt.axes, device_ids=spelt.device_ids, name=self.free_name(spelt))
-            self.named[spelt] = self.meshes[found.name] = found
-        return found
+            lifted = next(same, None) or Mesh(spelt.axes, device_ids=spelt.device_ids, name=self.free_name(spelt))
+            self.named[spelt] = self.meshes[lifted.name] = lifted
+        return lifted
 
     def free_name(self, mesh: Mesh) -> str:
         name = "mesh"

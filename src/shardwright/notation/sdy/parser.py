@@ -49,8 +49,8 @@ class Parser(AxisScanner):
 
     def located(self, error: ShardingError, at: int) -> ShardingError:
         """What is wrong with the thing that begins at the token numbered `at`, with its column."""
-        said = error.diagnostic
-        cause = f"column {self.column(at)}: {said.cause or self.text.lstrip()[:200]}"
+        diagnostic = error.diagnostic
+        cause = f"column {self.column(at)}: {diagnostic.cause or self.text.lstrip()[:200]}"
         return error.replaced(op="", cause=cause)
 
     def listed(self, first: str, last: str, entry: Callable[[], _Entry]) -> list[_Entry]:
@@ -71,10 +71,10 @@ class Parser(AxisScanner):
             self.refuse("expected '#sdy.sharding<'")
         self.at += 1
         per_value = self.tokens[self.at] == "[" if head == "<" else head == "#sdy.sharding_per_value<"
-        found = self.listed("[", "]", self.bracketed) if per_value else [self.sharding()]
+        shardings = self.listed("[", "]", self.bracketed) if per_value else [self.sharding()]
         self.take(">")
         self.end()
-        return found
+        return shardings
 
     def bracketed(self) -> TensorSharding:
         """`<@mesh, [{"x"}]>`."""
@@ -157,10 +157,10 @@ class Parser(AxisScanner):
                 self.refuse("expected a number")
         self.take(">")
         if not axes and ids and len(ids) > 1:
-            said = ShardingError(
+            refusal = ShardingError(
                 f"a mesh without axes is of one device, not of {len(ids)}", remedy="give it axes, or one device id"
             )
-            raise self.located(said, start)
+            raise self.located(refusal, start)
         try:
             return Mesh(axes, device_ids=ids, name=name)
         except ShardingError as error:

@@ -69,20 +69,20 @@ def parse_sharding(text: str, meshes: Mapping[str, Mesh]) -> TensorSharding:
     Raises:
         ShardingError: malformed text, an unknown mesh or axis.
     """
-    found = parse_shardings(text, meshes)
-    if len(found) != 1:
-        raise ShardingError(f"expected one sharding, got {len(found)}: {text!r}")
-    return found[0]
+    shardings = parse_shardings(text, meshes)
+    if len(shardings) != 1:
+        raise ShardingError(f"expected one sharding, got {len(shardings)}: {text!r}")
+    return shardings[0]
 
 
 def parse_shardings(text: str, meshes: Mapping[str, Mesh]) -> tuple[TensorSharding, ...]:
     """One sharding or a `#sdy.sharding_per_value<[<…>, <…>]>`, in order."""
     table = current_session().table(__name__ + ".shardings")
     key = (text, *meshes.values())
-    found: tuple[TensorSharding, ...] | None = table.get(key)
-    if found is None:
-        found = table[key] = tuple(Parser(text, meshes).shardings())
-    return found
+    shardings: tuple[TensorSharding, ...] | None = table.get(key)
+    if shardings is None:
+        shardings = table[key] = tuple(Parser(text, meshes).shardings())
+    return shardings
 
 
 def parse_axes(text: str, mesh: Mesh) -> Axes:
@@ -118,10 +118,10 @@ def parse_dimension(text: str, mesh: Mesh) -> DimSharding:
 def _enclosed(text: str, start: str, read: Callable[[Parser], _T]) -> _T:
     """What `read` takes from the first `start` on; nothing but the bracket of an enclosing attribute may follow."""
     parser = Parser(text, {}, start)
-    found = read(parser)
+    value = read(parser)
     parser.accept(">")
     parser.end()
-    return found
+    return value
 
 
 def print_axis(axis: AxisRef, mesh: Mesh) -> str:
@@ -193,15 +193,15 @@ def print_dimension(dim: DimSharding, mesh: Mesh) -> str:
 
 def _parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     """One attribute; a mesh that it refers to by name is the one given, whatever its name."""
-    found = _NAMED.match(text)
-    if found is None:
+    match = _NAMED.match(text)
+    if match is None:
         spelt = parse_sharding(text, {})
         return replace(spelt, mesh=Mesh(spelt.mesh.axes, device_ids=spelt.mesh.device_ids))
-    name = symbol_name(found[1])
+    name = symbol_name(match[1])
     if mesh is None:
         raise ShardingError(
             f"the mesh @{name[:200]} is not known",
-            cause=f"column {found.start(1) + 1} of the sharding {text[:200]!r} refers to it",
+            cause=f"column {match.start(1) + 1} of the sharding {text[:200]!r} refers to it",
             remedy="give the mesh",
         )
     return parse_sharding(text, {name: Mesh(mesh.axes, device_ids=mesh.device_ids, name=name)})

@@ -52,9 +52,9 @@ def closing(text: str, start: int) -> int:
     """
     depth = 0
     for match in _BRACKET.finditer(text, start):
-        found = match[0]
-        if len(found) == 1:
-            depth += 1 if found in "([{<" else -1
+        bracket = match[0]
+        if len(bracket) == 1:
+            depth += 1 if bracket in "([{<" else -1
             if depth == 0:
                 return match.end()
     raise Unclosed

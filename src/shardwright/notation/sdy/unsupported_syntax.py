@@ -145,10 +145,10 @@ class _Carrying:
         done = at = 0
         while (site := _SITE.search(text, at)) is not None:
             at = site.end()
-            found = self._site(site)
-            if found is None:
+            replacement = self._site(site)
+            if replacement is None:
                 continue
-            written, at = found
+            written, at = replacement
             lost = text.count("\n", site.start(), at) - written.count("\n")
             pieces += (text[done : site.start()], written, "\n" * lost)
             done = at
@@ -160,11 +160,11 @@ class _Carrying:
             end = closing(self.text, site.end())
             return (_attribute(site["attribute"], self.text[site.end() : end]), end) if self._kind(site, end) else None
         if site["op"]:
-            found = statement(self.text, site.end())
-            return (_custom(site["op"], found), found.end) if found and self._kind(site, found.end) else None
+            parts = statement(self.text, site.end())
+            return (_custom(site["op"], parts), parts.end) if parts and self._kind(site, parts.end) else None
         if site["generic"]:
-            found = properties(self.text, site.end())
-            return (_generic(site["generic"], found), found.end) if found and self._kind(site, found.end) else None
+            parts = properties(self.text, site.end())
+            return (_generic(site["generic"], parts), parts.end) if parts and self._kind(site, parts.end) else None
         return None
 
     def _kind(self, site: re.Match[str], end: int) -> bool:
@@ -246,27 +246,27 @@ def _attribute(kind: str, text: str) -> str:
     return f"shardwright.shardings = [{', '.join(texts)}]"
 
 
-def _custom(op: str, found: ShardedOp) -> str:
-    return _op(op, found, " ".join(found.parameters.split())) + f" {found.tail}"
+def _custom(op: str, parts: ShardedOp) -> str:
+    return _op(op, parts, " ".join(parts.parameters.split())) + f" {parts.tail}"
 
 
-def _generic(op: str, found: ShardedOp) -> str:
-    spelt = _AXES.search(found.parameters)
-    parameters = found.parameters[spelt.end() : closing(found.parameters, spelt.end())] if spelt else ""
-    return _op(op, found, " ".join(parameters.split()))
+def _generic(op: str, parts: ShardedOp) -> str:
+    spelt = _AXES.search(parts.parameters)
+    parameters = parts.parameters[spelt.end() : closing(parts.parameters, spelt.end())] if spelt else ""
+    return _op(op, parts, " ".join(parameters.split()))
 
 
-def _op(op: str, found: ShardedOp, parameters: str) -> str:
+def _op(op: str, parts: ShardedOp, parameters: str) -> str:
     short = op.removeprefix("sdy.")
-    extra = [found.extra] if found.extra else []
+    extra = [parts.extra] if parts.extra else []
     if short == "data_flow_edge":
-        entries = ", ".join([f"shardwright.shardings = [{_string(found.sharding)}]", *extra])
-        return f'"{op}"({found.operand}) {{{entries}}}'
+        entries = ", ".join([f"shardwright.shardings = [{_string(parts.sharding)}]", *extra])
+        return f'"{op}"({parts.operand}) {{{entries}}}'
     if short in _COLLECTIVES:
         what = f"{short} {parameters}".strip().replace("\\", "\\\\").replace('"', '\\"')
         extra.append(f'{COLLECTIVE} = "{what}"')
-    if _KIND.search(found.sharding):
-        entries = ", ".join([f"sharding = {_string(found.sharding)}", *extra])
-        return f'"shardwright.constraint"({found.operand}) {{{entries}}}'
-    sharding = " ".join(found.sharding.split())
-    return f'"sdy.reshard"({found.operand}) <{{sharding = #sdy.sharding{sharding}}}> {{{", ".join(extra)}}}'
+    if _KIND.search(parts.sharding):
+        entries = ", ".join([f"sharding = {_string(parts.sharding)}", *extra])
+        return f'"shardwright.constraint"({parts.operand}) {{{entries}}}'
+    sharding = " ".join(parts.sharding.split())
+    return f'"sdy.reshard"({parts.operand}) <{{sharding = #sdy.sharding{sharding}}}> {{{", ".join(extra)}}}'

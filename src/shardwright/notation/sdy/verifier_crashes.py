@@ -92,7 +92,7 @@ def _check_one_device(text: str, name: str) -> None:
     meshes = "|".join([*symbols, rf"mesh\s*{_ONE}"])
     sharding = rf"<\s*(?:{meshes})\s*,\s*\["
     try:
-        aliases = [re.escape(alias) for alias, said in _aliases(text) if re.search(sharding, said)]
+        aliases = [re.escape(alias) for alias, definition in _aliases(text) if re.search(sharding, definition)]
         meant = re.compile("|".join([sharding, *(rf"{alias}(?![\w$.])" for alias in aliases)]))
         for match in _OP.finditer(text):
             if _is_code(text, match.start()) and meant.search(_header(text, match)):
@@ -113,8 +113,8 @@ def _header(text: str, op: re.Match[str]) -> str:
         return text[start : closing(text, start)] if start >= 0 else ""
     if op["short"] == "manual_computation":
         return text[op.end() : text.find("manual_axes", op.end())]
-    found = statement(text, op.end())
-    return found.sharding if found is not None else ""
+    sharded = statement(text, op.end())
+    return sharded.sharding if sharded is not None else ""
 
 
 def _one_device(op: str, location: str) -> ShardingError:

@@ -42,7 +42,7 @@ def canonicalize(module: ir.Module) -> int:
     The module is taken to be verified, as `texts.to_generic` does.
     """
     with context(), ir.Location.unknown():
-        work = _Found()
+        work = _Worklist()
         walk(module.operation, work.take)
         rewrites = sum(_without_group(op) for op in work.collectives)
         shardings = [_folded(op, work.grids) for op in work.shardings]
@@ -50,7 +50,7 @@ def canonicalize(module: ir.Module) -> int:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Worklist:
     """The ops concerned, in the order of the text."""
 
     grids: dict[str, tuple[int, ...]] = field(default_factory=dict)

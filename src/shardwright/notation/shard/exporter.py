@@ -208,11 +208,11 @@ class _Exporter:
 
     def _attribute(self, handle: Any, types: list[Any]) -> list[Spelled | None]:
         key = (handle, *types)
-        found = self._spelled.get(key)
-        if found is None:
+        spelled = self._spelled.get(key)
+        if spelled is None:
             shardings = sdy.parse_shardings(str(handle), self.meshes)
-            found = self._spelled[key] = self._spell_all(list(shardings), types)
-        return found
+            spelled = self._spelled[key] = self._spell_all(list(shardings), types)
+        return spelled
 
     def _carried(self, texts: list[str], types: list[Any]) -> list[Spelled | None]:
         shardings = [

@@ -26,15 +26,15 @@ def grids(module: ir.Module) -> dict[str, Mesh]:
 
     Source: MLIR's shard dialect page, GridOp; the mesh RFC on LLVM's forum, mesh.cluster.
     """
-    found: dict[str, Mesh] = {}
+    meshes: dict[str, Mesh] = {}
     for view in module.body.operations:
         op = view.operation
         if op.name in _SIZES:
             mesh = _grid(op)
-            if mesh.name in found:
+            if mesh.name in meshes:
                 raise _error(op, f"grid @{mesh.name} is defined twice", remedy="give every grid its own name")
-            found[mesh.name] = mesh
-    return found
+            meshes[mesh.name] = mesh
+    return meshes
 
 
 def _grid(op: Any) -> Mesh:

@@ -88,7 +88,7 @@ class _Statement:
 
 
 @dataclass(slots=True)
-class _Said:
+class _LocatedStatement:
     """A statement about a value, and where it stands."""
 
     statement: _Statement
@@ -99,8 +99,8 @@ class _Said:
 class _Rows:
     """Statements about the arguments and results of a function, by number."""
 
-    arguments: dict[int, _Said] = field(default_factory=dict)
-    results: dict[int, _Said] = field(default_factory=dict)
+    arguments: dict[int, _LocatedStatement] = field(default_factory=dict)
+    results: dict[int, _LocatedStatement] = field(default_factory=dict)
 
 
 class _Importer:
@@ -113,9 +113,9 @@ class _Importer:
         self.others: list[Any] = []
         self.meshes: dict[str, Mesh] = {}
         self.described: dict[Any, Described] = {}
-        self.known: dict[Any, _Said] = {}
+        self.known: dict[Any, _LocatedStatement] = {}
         self.functions: dict[Any, _Rows] = {}
-        self.several: dict[Any, dict[int, _Said]] = {}
+        self.several: dict[Any, dict[int, _LocatedStatement]] = {}
         self._statements: dict[Any, _Statement] = {}
 
     def run(self) -> None:
@@ -203,14 +203,14 @@ class _Importer:
             raise ShardingError(
                 f"a malformed {op.name}", remedy="write %s = shard.get_sharding %x : T -> !shard.sharding"
             )
-        said = self.known.get(op.operands[0])
-        if said is None:
+        located = self.known.get(op.operands[0])
+        if located is None:
             raise ShardingError(
                 "the sharding that shard.get_sharding asks for is not known",
                 cause="no shard.shard before it says how this value lies",
                 remedy="annotate the value first, or name the sharding with shard.sharding",
             )
-        self.described[op.results[0]] = said.statement.described
+        self.described[op.results[0]] = located.statement.described
 
     def _shard(self, op: Any) -> None:
         operands, results = op.operands, op.results
@@ -244,11 +244,11 @@ class _Importer:
 
     def _statement(self, described: Described, type: Any, notes: tuple[Any, Any]) -> _Statement:
         key = (described, type, notes)
-        found = self._statements.get(key)
-        if found is None:
-            found = self._statements[key] = _Statement(described, sharding_of(described, type, *notes), type)
-            _ = found.on_value  # refuses here, where the op is known, what no carrier can say
-        return found
+        statement = self._statements.get(key)
+        if statement is None:
+            statement = self._statements[key] = _Statement(described, sharding_of(described, type, *notes), type)
+            _ = statement.on_value  # refuses here, where the op is known, what no carrier can say
+        return statement
 
     def _for_users(self, op: Any, value: Any, result: Any, statement: _Statement) -> None:
         uses = returns_of(result)
@@ -257,7 +257,7 @@ class _Importer:
             return
         for user, number in uses:
             rows = self.functions.setdefault(user.parent.operation, _Rows())
-            rows.results[number] = _Said(statement, op.location)
+            rows.results[number] = _LocatedStatement(statement, op.location)
         result.replace_all_uses_with(value)
 
     def _constrain(self, op: Any, value: Any, result: Any, statement: _Statement) -> Any:
@@ -270,49 +270,49 @@ class _Importer:
             loc=op.location,
             ip=ir.InsertionPoint(op),
         ).results[0]
-        self.known[made] = _Said(statement, op.location)
+        self.known[made] = _LocatedStatement(statement, op.location)
         result.replace_all_uses_with(made)
         return made
 
     def _for_definer(self, op: Any, value: Any, result: Any, statement: _Statement) -> None:
         before = self.known.get(value)
-        said = _Said(statement, op.location)
+        located = _LocatedStatement(statement, op.location)
         if before is not None:
-            self._same(op, before, said)
+            self._same(op, before, located)
             result.replace_all_uses_with(value)
             return
-        self.known[value] = said
+        self.known[value] = located
         owner = value.owner
         if isinstance(owner, ir.Block):
-            self._for_argument(op, value, result, said)
+            self._for_argument(op, value, result, located)
             return
         result.replace_all_uses_with(value)
         definer = owner.operation
         if len(definer.results) > 1:
-            self.several.setdefault(definer, {})[value.result_number] = said
+            self.several.setdefault(definer, {})[value.result_number] = located
             return
         self._free(op, definer)
         key, attribute = statement.on_op
         definer.attributes[key] = attribute
 
-    def _for_argument(self, op: Any, value: Any, result: Any, said: _Said) -> None:
+    def _for_argument(self, op: Any, value: Any, result: Any, located: _LocatedStatement) -> None:
         """An argument of a function has a sharding of its own, that of a region is constrained for all its users."""
         block = value.owner
         parent = block.owner.operation
         if parent.name == "func.func" and parent.regions[0].blocks[0] == block:
-            self.functions.setdefault(parent, _Rows()).arguments[value.arg_number] = said
+            self.functions.setdefault(parent, _Rows()).arguments[value.arg_number] = located
             result.replace_all_uses_with(value)
             return
-        made = self._constrain(op, value, result, said.statement)
+        made = self._constrain(op, value, result, located.statement)
         made.owner.operation.move_before(block.operations[0])
         value.replace_all_uses_except(made, made.owner.operation)
 
-    def _same(self, op: Any, before: _Said, said: _Said) -> None:
-        one, other = before.statement.sharding, said.statement.sharding
+    def _same(self, op: Any, before: _LocatedStatement, now: _LocatedStatement) -> None:
+        one, other = before.statement.sharding, now.statement.sharding
         if one != other:
             raise ShardingError(
                 "two shardings are given to one value",
-                cause=f"{one!r} at {self._where(before.location)}, {other!r} at {self._where(said.location)}",
+                cause=f"{one!r} at {self._where(before.location)}, {other!r} at {self._where(now.location)}",
                 remedy="keep one of them, or give one `annotate_for_users`",
             )
 
@@ -329,8 +329,8 @@ class _Importer:
     # --- what is put together at the end
 
     def _finish(self) -> None:
-        for definer, said in self.several.items():
-            self._finish_several(definer, said)
+        for definer, statements in self.several.items():
+            self._finish_several(definer, statements)
         for function, rows in self.functions.items():
             inputs = len(function.regions[0].blocks[0].arguments)
             self._finish_rows(function, "arg_attrs", rows.arguments, inputs)
@@ -338,28 +338,28 @@ class _Importer:
                 outputs = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results)
                 self._finish_rows(function, "res_attrs", rows.results, outputs)
 
-    def _finish_several(self, definer: Any, said: dict[int, _Said]) -> None:
+    def _finish_several(self, definer: Any, statements: dict[int, _LocatedStatement]) -> None:
         """One attribute for all results of an op; those of which nothing is said are open."""
         self._free(definer, definer)
-        some = next(iter(said.values())).statement.sharding
+        some = next(iter(statements.values())).statement.sharding
         shardings = []
         for number, result in enumerate(definer.results):
             rank = tensor_rank(result.type)
             unsaid = TensorSharding.of(some.mesh, [()] * (rank or 0), open=True)
-            shardings.append(said[number].statement.sharding if number in said else unsaid)
+            shardings.append(statements[number].statement.sharding if number in statements else unsaid)
         if any(map(needs_carrier, shardings)):
             texts = [ir.StringAttr.get(carrier_text(sharding)) for sharding in shardings]
             definer.attributes[CARRIED_SHARDINGS] = ir.ArrayAttr.get(texts)
         else:
             definer.attributes["sdy.sharding"] = parse_attribute(sdy.print_shardings(shardings))
 
-    def _finish_rows(self, function: Any, key: str, said: dict[int, _Said], count: int) -> None:
-        if not said:
+    def _finish_rows(self, function: Any, key: str, statements: dict[int, _LocatedStatement], count: int) -> None:
+        if not statements:
             return
         attributes = function.attributes
         had: list[Any] = list(attributes[key]) if key in attributes else [ir.DictAttr.get({})] * count
         written: dict[tuple[Any, ...], Any] = {}  # rows are many, distinct ones few
-        for number, one in said.items():
+        for number, one in statements.items():
             if "sdy.sharding" in had[number]:
                 raise ShardingError(
                     f"number {number} of {key} of @{function.attributes['sym_name'].value} has a sdy.sharding already",
@@ -367,10 +367,10 @@ class _Importer:
                     location=self._where(one.location),
                     remedy="annotate in one dialect",
                 )
-            row, name, attribute = wanted = (had[number], *one.statement.on_value)
-            if wanted not in written:
-                written[wanted] = ir.DictAttr.get({**{named.name: named.attr for named in row}, name: attribute})
-            had[number] = written[wanted]
+            row, name, attribute = entry = (had[number], *one.statement.on_value)
+            if entry not in written:
+                written[entry] = ir.DictAttr.get({**{named.name: named.attr for named in row}, name: attribute})
+            had[number] = written[entry]
         attributes[key] = ir.ArrayAttr.get(had)
 
     def _erase_unused(self) -> None:

@@ -141,16 +141,16 @@ def group_size(grid: OpText, axes: Sequence[int]) -> int:
 
 def tensor_at(op: OpText, what: str, type_: str, least: int = 0) -> Tensor:
     """The ranked tensor that operand or result `what` must be, of at least `least` dimensions."""
-    found = tensor(type_)
-    if found is None or len(found.shape) < least:
-        wanted = "ranked tensor" if not least else "ranked tensor of at least one dimension"
+    ranked = tensor(type_)
+    if ranked is None or len(ranked.shape) < least:
+        expected = "ranked tensor" if not least else "ranked tensor of at least one dimension"
         refuse(
             op,
-            f"'{op.form.name}' op {what} must be {wanted}, but got '{type_}'",
+            f"'{op.form.name}' op {what} must be {expected}, but got '{type_}'",
             cause="its dimensions say what is communicated",
             remedy="give a tensor type with known rank" if not least else "give a tensor with dimensions",
         )
-    return found
+    return ranked
 
 
 def dimension(op: OpText, axis: int, rank: int, what: str) -> None:

@@ -77,7 +77,7 @@ def same_rank(op: OpText, symbols: Symbols) -> None:
 def same_shape(op: OpText, symbols: Symbols) -> None:
     """The shape is kept; an unknown size may stand for any."""
     del symbols
-    source, target = (found.shape for found in _both(op))
+    source, target = (side.shape for side in _both(op))
     pairs = zip(source, target, strict=False)
     if len(source) != len(target) or any(a != b and DYNAMIC not in (a, b) for a, b in pairs):
         refuse(
@@ -127,10 +127,10 @@ def _size(op: OpText, result: Tensor, axis: int, expected: int) -> None:
     """Dimension `axis` of the result has the expected size; an unknown one may stand for any."""
     got = result.shape[axis]
     if got not in (DYNAMIC, expected):
-        wanted = "dynamic" if expected == DYNAMIC else expected
+        spelt = "dynamic" if expected == DYNAMIC else expected
         refuse(
             op,
-            f"Dimension size mismatch for result axis {axis}. Expected {wanted}, but got {got}.",
+            f"Dimension size mismatch for result axis {axis}. Expected {spelt}, but got {got}.",
             cause=f"it follows from {op.operand_types[0]} and the size of the group",
             remedy=f"write {'?' if expected == DYNAMIC else expected} there",
         )
