@@ -236,6 +236,61 @@ def test_a_decision_that_does_not_fit_is_found_by_the_check() -> None:
         check(write(graph, replace(decisions, ops=tuple(ops))))
 
 
+def _with(decisions: Decisions, number: int, decision: Decision) -> Decisions:
+    return replace(decisions, ops=(*decisions.ops[:number], decision, *decisions.ops[number + 1 :]))
+
+
+def test_a_version_that_is_not_there_is_told() -> None:
+    graph = propagated(PRODUCT)
+    decisions = decide(graph)
+    ((number, op, own),) = of_name(graph, decisions, "tanh")
+    with pytest.raises(ShardingError) as caught:
+        write(graph, _with(decisions, number, replace(own, before=())))
+    told = caught.value.diagnostic
+    assert told.message.startswith(f"the decision cannot be written: value %{op.operands[0]} is read as [{{y}}, {{}}]")
+    assert told.op == "stablehlo.tanh"
+    assert told.location == "-:7"
+    assert told.cause == "it is there as [{}, {}] partial=sum{y}"
+    assert "before" in told.remedy
+
+
+def test_a_version_is_made_of_one_that_is_there() -> None:
+    graph = propagated(PRODUCT)
+    decisions = decide(graph)
+    ((number, op, own),) = of_name(graph, decisions, "tanh")
+    (layout,) = own.results
+    assert layout
+    of_nothing = replace(own, before=(gathered(op.operands[0], layout),))
+    with pytest.raises(ShardingError, match="is not there so"):
+        write(graph, _with(decisions, number, of_nothing))
+    with pytest.raises(ShardingError, match="it is not computed before this op"):
+        write(graph, _with(decisions, number, replace(own, before=(gathered(op.results[0], layout),))))
+    with pytest.raises(ShardingError, match="what no device can make"):
+        write(graph, _with(decisions, number, replace(own, before=(Fresh(op.operands[0], layout),))))
+
+
+def test_what_a_region_computes_is_not_there_behind_it() -> None:
+    graph = propagated(REGIONS)
+    decisions = decide(graph)
+    (_, inner, inside), (number, _, after) = of_name(graph, decisions, "cholesky")
+    (layout,) = inside.results
+    assert layout
+    with pytest.raises(ShardingError, match="or in another region"):
+        write(graph, _with(decisions, number, replace(after, before=(gathered(inner.results[0], layout),))))
+
+
+def test_decisions_are_about_one_program() -> None:
+    graph = propagated(PRODUCT)
+    decisions = decide(graph)
+    ((number, _, own),) = of_name(graph, decisions, "add")
+    with pytest.raises(ShardingError, match="6 decisions for a program of 7 ops"):
+        write(graph, replace(decisions, ops=decisions.ops[1:]))
+    with pytest.raises(ShardingError, match="1 version for 2 operands"):
+        write(graph, _with(decisions, number, replace(own, operands=own.operands[1:])))
+    with pytest.raises(ShardingError, match="0 layouts for 1 result"):
+        write(graph, _with(decisions, number, replace(own, results=())))
+
+
 def test_what_writes_imports_nothing_that_chooses() -> None:
     files = floors.graph_of(PACKAGE, list(PACKAGE.rglob("*.py")))
     reached, ahead = set[Path](), [Path("partition/write.py")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
@@ -15,12 +16,24 @@ from shardwright.partition.emit import emit_steps
 from shardwright.partition.inner import emit_reduced
 from shardwright.partition.scope import Scope
 from shardwright.stage import Stage
+from shardwright.words import counted
 
 __all__ = ["write"]
 
 
 def write(graph: Graph, decisions: Decisions) -> Graph:
-    """The explicit program that was decided on for a propagated graph, which is left as it is."""
+    """The explicit program that was decided on for a propagated graph, which is left as it is.
+
+    Raises:
+        ShardingError: decisions about another program, or ones that name a version of a value that is not there.
+    """
+    count = sum(1 for _ in graph.walk())
+    if len(decisions.ops) != count:
+        raise ShardingError(
+            f"{counted(len(decisions.ops), 'decision')} for a program of {counted(count, 'op')}",
+            cause="decisions stand in the order of the ops that they are about, one for each",
+            remedy="write them with the propagated graph that they were made for",
+        )
     return _Writer(graph, decisions).run(decisions)
 
 
@@ -33,6 +46,7 @@ class _Writer:
         self.scope = Scope()
         self.versions: dict[int, dict[Layout, int]] = {}
         self.makers: dict[int, Op] = {}
+        self.op = source.main.block.terminator
 
     def run(self, decisions: Decisions) -> Graph:
         main = self.graph.main
@@ -45,17 +59,20 @@ class _Writer:
         arguments = [
             self.graph.new_value(self.source.types[v], s) for v, s in zip(block.arguments, layouts, strict=True)
         ]
-        self._define(block.arguments, arguments, layouts)
         outer, self.builder.ops = self.builder.ops, []
+        around = len(self.versions)
+        self._define(block.arguments, arguments, layouts)
         with self.scope.region():
             self._ops(block.ops)
+        while len(self.versions) > around:  # values of the block are there until its end
+            self.versions.popitem()
         made, self.builder.ops = Block(tuple(arguments), self.builder.ops), outer
         return made
 
     def _ops(self, ops: Sequence[Op]) -> None:
         for op in ops:
             decision = self.decisions[op]
-            self.builder.location = op.location
+            self.builder.location, self.op = op.location, op
             match decision:
                 case Computed():
                     self._compute(op, decision)
@@ -74,29 +91,64 @@ class _Writer:
             self.versions[value] = {layout: number}
 
     def _read(self, values: tuple[int, ...], layouts: tuple[Layout, ...]) -> list[int]:
-        return [self.versions[value][layout] for value, layout in zip(values, layouts, strict=True)]
+        """The values of the new graph that are these versions."""
+        if len(values) != len(layouts):
+            raise self._unfit(f"{counted(len(layouts), 'version')} for {counted(len(values), 'operand')}")
+        try:
+            return [self.versions[value][layout] for value, layout in zip(values, layouts, strict=True)]
+        except KeyError:
+            raise next(
+                self._absent(value, layout)
+                for value, layout in zip(values, layouts, strict=True)
+                if layout not in self.versions.get(value, {})
+            ) from None
 
     def _make_versions(self, before: tuple[Version, ...]) -> None:
         """Make versions of values."""
         for version in before:
-            versions = self.versions[version.value]
             if isinstance(version, Fresh):
-                self.scope.add(versions, version.layout, self._fresh(version))
+                number = self._fresh(version)
+                self.scope.add(self.versions[version.value], version.layout, number)
                 continue
-            taken = emit_steps(self.builder, versions[version.source], version.source, version.steps)
-            for layout, number in taken:
+            (source,) = self._read((version.value,), (version.source,))
+            versions = self.versions[version.value]
+            for layout, number in emit_steps(self.builder, source, version.source, version.steps):
                 self.scope.add(versions, layout, number)
 
     def _fresh(self, version: Fresh) -> int:
         maker = self.makers.get(version.value)
+        if version.value not in self.versions:
+            raise self._absent(version.value, version.layout)
         if maker is None:
-            return self.builder.append(_nothing(self.source.types[version.value]), (), (version.layout,))[0]
+            type = self.source.types[version.value]
+            if type.elements:
+                raise self._unfit(f"value %{version.value} would be made anew, and holds what no device can make")
+            return self.builder.append(_nothing(type), (), (version.layout,))[0]
         outer, self.builder.location = self.builder.location, maker.location
         self._make_versions(version.before)
         operands = self._read(maker.operands, version.operands)
         (number,) = self.builder.append(maker.signature, operands, (version.layout,))
         self.builder.location = outer
         return number
+
+    # --- decisions that cannot be written
+
+    def _absent(self, value: int, layout: Layout) -> ShardingError:
+        there = self.versions.get(value)
+        known = ", ".join(map(repr, there)) if there else "in no version"
+        cause = (
+            "it is not computed before this op, or in another region" if there is None else f"it is there as {known}"
+        )
+        return self._unfit(f"value %{value} is read as {layout!r} and is not there so", cause)
+
+    def _unfit(self, message: str, cause: str = "") -> ShardingError:
+        return ShardingError(
+            f"the decision cannot be written: {message}",
+            op=self.op.signature.label,
+            location=str(self.source.locations[self.op.location]),
+            cause=cause,
+            remedy="read versions that are made before: results of ops as decided, or those of `before`",
+        )
 
     # --- ops
 
@@ -105,6 +157,8 @@ class _Writer:
         if decision.before:
             self._make_versions(decision.before)
         operands = self._read(op.operands, decision.operands)
+        if len(decision.results) != len(op.results):
+            raise self._unfit(f"{counted(len(decision.results), 'layout')} for {counted(len(op.results), 'result')}")
         layouts: Sequence[Layout] = decision.results
         if decision.within:
             made, layouts = emit_reduced(self.builder, op.signature, operands, decision)
