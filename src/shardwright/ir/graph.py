@@ -66,6 +66,9 @@ class Block:
     def walk(self, regions_first: bool = False) -> Iterator[Op]:
         """Every op, an op before those in its regions, or after them."""
         for op in self.ops:
+            if not op.regions:  # nearly all
+                yield op
+                continue
             if not regions_first:
                 yield op
             for region in op.regions:

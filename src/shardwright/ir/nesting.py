@@ -42,6 +42,7 @@ _AFFINE = re.compile(r"affine_(?:map|set)\s*<((?:[^<>]|(?<=-)>|>(?==))*)")
 _OPERATOR = re.compile(r"[-+*]|floordiv|ceildiv|\bmod\b")
 _QUOTED_TEXT = re.compile(_QUOTED.pattern.decode())
 _ALIAS = re.compile(r"([#!][\w$-]+)\s*=(?!=)")
+_ATTRIBUTE_ALIAS = re.compile(r"(#[\w$-]+)\s*=(?!=)")  # three times as fast, where there are none of types
 _ALIAS_USE = re.compile(r"[#!][\w$-]+")
 
 
@@ -169,7 +170,8 @@ def _check_aliases(text: str, name: str) -> None:
 
 def _aliases(text: str) -> Iterator[tuple[int, str, str]]:
     """Where an alias is defined, its name, and what it stands for: a line, or up to another, or as its brackets go."""
-    found = [(match.start(), match.end(), match[1]) for match in _ALIAS.finditer(text)]
+    pattern = _ALIAS if "!" in text else _ATTRIBUTE_ALIAS
+    found = [(match.start(), match.end(), match[1]) for match in pattern.finditer(text)]
     found.append((len(text), 0, ""))
     for (start, end, alias), (following, _, _) in pairwise(found):
         stop = text.find("\n", end)

@@ -37,7 +37,7 @@ def refuse_splats(text: str, name: str = "-") -> None:
     """
     if "dense<" in text:
         _check_splats(text, name)
-    if "conv" in text:
+    if "conv<" in text or "dim_numbers" in text:
         _check_convolutions(text, name)
 
 

@@ -55,16 +55,16 @@ def _merge_scalars(working: Working, block: Block, kept: set[int], replaced: dic
     seen: dict[int, int] = {}  # by identity: readers give equal ops one signature
     ops: list[Op] = []
     for op in block.ops:
-        signature = op.signature
-        if facts_of(signature.name).literal:
-            (result,) = op.results
-            if types[result].shape == () and shardings[result] is None and result not in kept:
-                first = seen.setdefault(id(signature), result)
+        operands = op.operands
+        if not operands:
+            result = op.results[0] if facts_of(op.signature.name).literal else None
+            if result is not None and types[result].shape == () and shardings[result] is None and result not in kept:
+                first = seen.setdefault(id(op.signature), result)
                 if first != result:
                     replaced[result] = first
                     continue
-        elif not replaced.keys().isdisjoint(op.operands):
-            op.operands = tuple([replaced.get(value, value) for value in op.operands])
+        elif not replaced.keys().isdisjoint(operands):
+            op.operands = tuple([replaced.get(value, value) for value in operands])
         for region in op.regions:
             _merge_scalars(working, region, kept, replaced)
         ops.append(op)
@@ -164,6 +164,8 @@ class _Splitter:
 
     def _own(self, value: int) -> int:
         """A copy of `value` with all that it is made of, or `value` itself where that stays."""
+        if self._maker(value) is None:
+            return value
         done: dict[int, int] = {}
         pending = [value]
         while pending:
@@ -184,9 +186,10 @@ class _Splitter:
         self._count(operands)
         results = tuple([self._copied(result, done) for result in op.results])
         self._insert(Op(op.signature, operands, results, self._copied_regions(op, done), op.location), op, op)
-        groups = self.groups.get(value, [])  # in the order of MLIR's use lists, which import of constants reverses
-        for group in groups if facts_of(op.name).literal else reversed(groups):
-            self._insert(Op(group.signature, (done[value],), (), (), group.location), group, op)
+        groups = self.groups.get(value)
+        if groups:  # in the order of MLIR's use lists, which import of constants reverses
+            for group in groups if facts_of(op.name).literal else reversed(groups):
+                self._insert(Op(group.signature, (done[value],), (), (), group.location), group, op)
 
     def _insert(self, copy: Op, original: Op, place: Op) -> None:
         self.copies.setdefault(place, []).append(copy)
@@ -213,7 +216,8 @@ class _Splitter:
         for op in dict.fromkeys((*self.expansions.values(), *reversed(self.constants.values()))):
             if any(self.counts.get(value, 0) for value in op.results):
                 continue
-            dead.update((group, None) for value in op.results for group in self.groups.get(value, ()))
+            if self.groups:
+                dead.update((group, None) for value in op.results for group in self.groups.get(value, ()))
             dead[op] = None
             for operand in op.operands:
                 if operand in self.counts:

@@ -28,11 +28,13 @@ class Constraining(ABC):
     def run(self, ops: Iterable[Any]) -> None:
         """Apply the constraints and the in-shardings of manual computations among `ops`, in that order."""
         for op in ops:
+            if op.name not in CONSTRAINING:
+                continue
             if op.name == CONSTRAINT:
                 tail = self._tail(op)
                 if tail is not None:
                     self.read_behind(tail, op)
-            for index in range(len(op.operands) if op.name in CONSTRAINING else 0):
+            for index in range(len(op.operands)):
                 self._apply(op, index)
 
     def _apply(self, op: Any, index: int) -> None:
@@ -122,7 +124,8 @@ class Constraining(ABC):
 def apply_constraints(working: Working) -> None:
     """Apply all constraints, and the in-shardings of manual computations, in program order."""
     if not CONSTRAINING.isdisjoint(working.special):
-        _InWorking(working).run(list(working.block.walk(regions_first=True)))
+        walked = working.block.walk(regions_first=True)
+        _InWorking(working).run([op for op in walked if op.signature.name in CONSTRAINING])
 
 
 class _InWorking(Constraining):
@@ -133,7 +136,8 @@ class _InWorking(Constraining):
         for block in working.block.blocks():
             for op in block.ops:
                 self.blocks[op] = block
-                self.producers.update(dict.fromkeys(op.results, op))
+                for result in op.results:
+                    self.producers[result] = op
         self.entering = {
             (edge.parent, edge.parent.regions[0].arguments.index(edge.owner)): edge.boundary
             for edge in working.edges.values()
