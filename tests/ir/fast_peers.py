@@ -20,6 +20,7 @@ def described(graph: Graph) -> dict[str, Any]:
     said |= {f"main.{field.name}": getattr(graph.main, field.name) for field in fields(graph.main)}
     for field in ("main", "locations", "main.block"):
         del said[field]
+    said["main.argument_locations"] = [str(graph.locations.handle(place)) for place in graph.main.argument_locations]
     return said | {"block": _block(graph, graph.main.block)}
 
 

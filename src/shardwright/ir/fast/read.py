@@ -113,7 +113,9 @@ class _Plan:
 
 
 _Origin = tuple[Chunk | None, int]
-"""Where ops are copied from: a chunk and its line in the reduced text, or by how many lines a whole body was moved."""
+"""Where things are copied from: a chunk and its line in the reduced text, or, of a header and of a body that stands
+there whole, by how many lines they were moved.
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -151,7 +153,9 @@ class _Restorer:
         ops: list[Op] = []
         self._restore(main.name, arguments, 0, ops)
         self._restore_uncalled()
-        main = replace(main, block=Block(arguments, ops))
+        header: _Origin = None, self.reduced.functions[main.name].moved
+        places = [self._location(place, header) for place in main.argument_locations]
+        main = replace(main, block=Block(arguments, ops), argument_locations=places)
         graph = replace(found, types=self.types, shardings=self.shardings, main=main, locations=self.locations)
         graph.stage = stage_of(graph)
         return graph
@@ -182,7 +186,7 @@ class _Restorer:
         text = self.reduced.functions.get(symbol)
         if text is None:
             raise Unsure("a function of another form")
-        if text.moved is not None:
+        if text.is_whole:
             return _Body(text, block, {})
         if len(block.ops) != len(text.chunks) or len(block.arguments) != len(text.arguments):
             raise Unsure("more or fewer ops than chunks")
@@ -247,7 +251,7 @@ class _Restorer:
         body = self.bodies.get(symbol)
         if body is None:
             body = self.bodies[symbol] = self._body(symbol, self.reader.callee(symbol))
-        if body.text.moved is not None:
+        if body.text.is_whole:
             mapping = dict(zip(body.block.arguments, arguments, strict=True))
             self._copy_ops(body.block.ops, mapping, caller, (None, body.text.moved), into)
         else:

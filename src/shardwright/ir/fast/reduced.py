@@ -101,14 +101,16 @@ class FunctionText:
         rows: Its ops.
         chunks: Those of its reduced body, in order.
         reduced_line: The line of the reduced text on which the body begins, from 0.
-        moved: For a body that stands in the reduced text as it is: by how many lines it was moved. It has no rows then.
+        moved: By how many lines its header was moved.
+        is_whole: Whether the body stands in the reduced text as it is, moved by as many lines. It has no rows then.
     """
 
     arguments: list[str]
     rows: list[Row] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     reduced_line: int = 0
-    moved: int | None = None
+    moved: int = 0
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +176,11 @@ class _Reducer:
             raise Unsure("a header of another form")
         start = at
         header, at = self._header(at)
-        function = self.functions[found[1]] = FunctionText(NAME.findall(header), reduced_line=len(self.out))
+        first = len(self.out)
+        function = self.functions[found[1]] = FunctionText(NAME.findall(header), reduced_line=first, moved=at - first)
         whole = self._short_body(start, at)
         if whole:
-            function.moved = at - len(self.out)
+            function.is_whole = True
             self.out += whole
             return at + len(whole)
         body = _BodyReducer(self.lines, function)
