@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.partition.assign import Choice, choices
-from shardwright.partition.decisions import AtUses, Computed, Decisions, Fresh, Layout, PassedOn, Version
+from shardwright.partition.assign import choices
+from shardwright.partition.decisions import AtUses, Computed, Decisions, Fresh, Layout, PassedOn, Reshard, Version
 from shardwright.partition.proposals import from_mesh
 from shardwright.partition.values import Value, Values
-from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllReduce, ReduceScatter, Step, layouts_after
+from shardwright.steps import layouts_after
 
 __all__ = ["with_others"]
 
@@ -101,7 +100,7 @@ class _Replacer:
         if op.name != "sdy.manual_computation":
             for region in op.regions:
                 self.block(region, decision.results if region.arguments else ())
-        self.define(op.results, first_versions(decision))
+        self.define(op.results, kept_layouts(op, decision))
 
     def can_differ(self, op: Op, decision: Computed) -> bool:
         """Whether it is an op on tensors, decided on like any other."""
@@ -111,7 +110,7 @@ class _Replacer:
     def replace(self, op: Op, decision: Computed) -> None:
         """Draw another way for an op; where it has none it stays."""
         operands = [self.env[value] for value in op.operands]
-        targets = tuple([layout for layout in first_versions(decision) if layout])
+        targets = tuple([layout for layout in kept_layouts(op, decision) if layout])
         sources = tuple([operand.source for operand in operands])
         passing = frozenset(number for number, source in enumerate(sources) if source and source[0].partial)
         ways = choices(op.signature, sources, targets, passing, from_mesh)
@@ -121,32 +120,17 @@ class _Replacer:
             return
         way = self.rng.choice(others)
         before, read = self.values.read(operands, way.operands)
-        made = Computed((*decision.before, *before), read, way.results, within_of(op, way, targets))
-        self.decisions[op] = made
+        self.decisions[op] = Computed((*decision.before, *before), read, way.results)
         self.count += 1
-        self.define(op.results, first_versions(made))
+        self.define(op.results, way.results)
         self.due, _ = self.values.read([self.env[value] for value in op.results], targets)
 
 
-def first_versions(decision: Computed) -> tuple[Layout, ...]:
-    """How the results of an op lie when it is done."""
-    if not decision.within:
-        return decision.results
-    return tuple(
-        [
-            layouts_after(layout, steps)[-1] if layout and steps else layout
-            for layout, steps in zip(decision.results, decision.within, strict=True)
-        ]
-    )
+def kept_layouts(op: Op, decision: Computed) -> tuple[Layout, ...]:
+    """How the results of an op lie when it is done: as it computes them, or as the last steps behind it leave them."""
+    made = {version.value: layouts_after(version.source, version.steps)[-1] for version in reduced(decision)}
+    return tuple([made.get(value, layout) for value, layout in zip(op.results, decision.results, strict=True)])
 
 
-def within_of(op: Op, way: Choice, targets: Sequence[TensorSharding]) -> tuple[tuple[Step, ...], ...]:
-    """The steps on the way of results to their targets that an op takes itself, where it makes no partial sums."""
-    if way.kind == "sum" or not any(result.partial for result in way.results):
-        return ()
-    within: list[tuple[Step, ...]] = []
-    for type, layout, target in zip(op.signature.results, way.results, targets, strict=True):
-        steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target).steps
-        last = max((n for n, step in enumerate(steps) if isinstance(step, AllReduce | ReduceScatter)), default=-1)
-        within.append(steps[: last + 1])
-    return tuple(within)
+def reduced(decision: Computed) -> list[Reshard]:
+    return [version for version in decision.after if isinstance(version, Reshard)]

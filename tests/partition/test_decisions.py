@@ -193,10 +193,10 @@ def test_each_op_is_decided_on() -> None:
 
 def test_a_maximum_is_reduced_where_it_is_computed() -> None:
     graph = propagated(MAXIMUM)
-    ((_, _, decision),) = of_name(graph, decide(graph), "reduce")
+    ((_, op, decision),) = of_name(graph, decide(graph), "reduce")
     (computed,) = decision.results
     assert computed
-    assert decision.within == ((AllReduce(computed.partial_axes, "max"),),)
+    assert decision.after == (Reshard(op.results[0], computed, (AllReduce(computed.partial_axes, "max"),)),)
 
 
 def test_what_a_region_makes_is_known_until_its_end() -> None:

@@ -12,12 +12,12 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph, Op
 from shardwright.notation.modules import read, write
-from shardwright.partition import localize
+from shardwright.partition import enclose, localize
 from shardwright.partition.check import check
 from shardwright.partition.materialize import Explicit, materialize
 from shardwright.propagation import propagate
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllReduce
+from shardwright.steps import AllReduce, ReduceScatter
 
 MESH = 'sdy.mesh @mesh = <["y"=4]>\n'
 
@@ -26,7 +26,7 @@ def explicit(body: str) -> Explicit:
     """Materialize, and check by our own checker and by the dialect's verifier."""
     made = materialize(read(load_module(MESH + body), "test.mlir"))
     check(made.graph)
-    assert write(made.graph).operation.verify()
+    assert write(enclose(made.graph)).operation.verify()
     return made
 
 
@@ -151,20 +151,19 @@ def test_an_integer_sum_of_parts_does_not_pass_through_a_product() -> None:
     assert names.index("sdy.all_reduce") < names.index("stablehlo.negate")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "collective"), [("{}", "stablehlo.all_reduce"), ('{"y"}', "stablehlo.reduce_scatter")]
-)
-def test_a_maximum_is_reduced_by_maximum_inside_the_op(wanted: str, collective: str) -> None:
-    made = explicit(f"""
+@pytest.mark.parametrize(("wanted", "collective"), [("{}", "all_reduce"), ('{"y"}', "reduce_scatter")])
+def test_a_maximum_is_reduced_by_a_step_of_its_kind(wanted: str, collective: str) -> None:
+    graph = explicit(f"""
     func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}) -> (tensor<512xf32> {sharded(wanted)}) {{
       %c = stablehlo.constant dense<0xFF800000> : tensor<f32>
       %0 = stablehlo.reduce(%a init: %c) applies stablehlo.maximum across dimensions = [1] {value(wanted)}
         : (tensor<512x1024xf32>, tensor<f32>) -> tensor<512xf32>
       return %0 : tensor<512xf32>
-    }}""")
-    assert communication(made.graph) == {"sdy.manual_computation": 1}
-    (inner,) = (op for op in made.graph.walk() if op.name == collective)
-    assert inner.signature.bodies[0].reduction == "max"
+    }}""").graph
+    assert communication(graph) == {f"sdy.{collective}": 1}
+    (step,) = (op.signature.step for op in graph.walk() if op.name == f"sdy.{collective}")
+    assert isinstance(step, AllReduce | ReduceScatter)
+    assert step.kind == "max"
 
 
 def test_a_reduction_whose_body_is_not_known_is_gathered_first_and_noted() -> None:

@@ -15,7 +15,7 @@ from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.types import TensorType
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import check_body
-from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn
+from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.note import Note
 from shardwright.partition.notes import body_notes, is_unknown, whole_notes
 from shardwright.partition.splits import check_supported
@@ -130,9 +130,14 @@ class _Decider:
         if choice.kind == "sum" or not any(result.partial for result in choice.results):
             self._define(op.results, results, layouts)
             return Computed(before, read, results, (), notes)
-        within = tuple(map(_to_last_reduction, signature.results, choice.results, targets))
-        self._define(op.results, list(map(_layout_after, choice.results, within)), layouts)
-        return Computed(before, read, results, within, notes)
+        steps = [
+            _to_last_reduction(type, layout, target) if self.uses[value] else ()
+            for value, type, layout, target in zip(op.results, signature.results, choice.results, targets, strict=True)
+        ]
+        self._define(op.results, list(map(_layout_after, choice.results, steps)), layouts)
+        made = zip(op.results, choice.results, steps, strict=True)
+        after = tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken])
+        return Computed(before, read, results, after, notes)
 
     def _at_uses(self, op: Op, operands: tuple[Value, ...] = ()) -> AtUses:
         """A constant or iota: any device can make any shard of it."""

@@ -65,15 +65,15 @@ class Computed:
         operands: The version of each operand that it reads.
         results: How each result is computed, partial perhaps: its first version. What an op of several regions hands
             to them, and takes from them, lies so as well.
-        within: Steps that are taken on each result inside the op, whose last layout is then the first version; none
-            where results are complete, or partial sums.
+        after: The versions of results that are made right behind it: what is partial by another kind than sum is
+            reduced there, and nothing else reads it.
         notes: What users are told of it.
     """
 
     before: tuple[Version, ...]
     operands: tuple[Layout, ...]
     results: tuple[Layout, ...] = ()
-    within: tuple[tuple[Step, ...], ...] = ()
+    after: tuple[Version, ...] = ()
     notes: tuple[Note, ...] = ()
 
 

@@ -21,6 +21,7 @@ from shardwright.partition.notes import (
     remove_unread,
     unread_notes,
 )
+from shardwright.partition.recognize import recognize
 from shardwright.partition.write import write
 from shardwright.stage import Stage
 
@@ -53,10 +54,11 @@ def materialize(graph: Graph) -> Explicit:
     check_kinds(graph)
     check_boundary(graph)
     if graph.stage is Stage.EXPLICIT:
+        graph = recognize(graph)
         check(graph)
         return Explicit(_with_results(graph), tuple(unread_notes(graph)))
     decisions = decide(graph)
-    explicit = write(graph, decisions)
+    explicit = recognize(write(graph, decisions))
     notes = (*cut_notes(graph), *alone_notes(graph), *decisions.notes, *remove_unread(explicit))
     return Explicit(explicit, notes)
 

@@ -13,7 +13,6 @@ from shardwright.ir.types import TensorType
 from shardwright.partition.bodies import copied_body
 from shardwright.partition.decisions import AtUses, Computed, Decisions, Fresh, Layout, PassedOn, Version
 from shardwright.partition.emit import emit_steps
-from shardwright.partition.inner import emit_reduced
 from shardwright.partition.scope import Scope
 from shardwright.stage import Stage
 from shardwright.words import counted
@@ -153,22 +152,21 @@ class _Writer:
     # --- ops
 
     def _compute(self, op: Op, decision: Computed) -> None:
-        """The op itself, after what is made for it."""
+        """The op itself, between what is made for it and what is made of it."""
         if decision.before:
             self._make_versions(decision.before)
         operands = self._read(op.operands, decision.operands)
         if len(decision.results) != len(op.results):
             raise self._unfit(f"{counted(len(decision.results), 'layout')} for {counted(len(op.results), 'result')}")
-        layouts: Sequence[Layout] = decision.results
-        if decision.within:
-            made, layouts = emit_reduced(self.builder, op.signature, operands, decision)
-        elif op.regions:
+        layouts = decision.results
+        if op.regions:
             signature, regions = self._with_regions(op, decision)
             self.builder.location = op.location
             made = self.builder.append(signature, operands, layouts, regions)
         else:
             made = self.builder.append(op.signature, operands, layouts)
         self._define(op.results, made, layouts)
+        self._make_versions(decision.after)
 
     def _with_regions(self, op: Op, decision: Computed) -> tuple[Signature, tuple[Block, ...]]:
         """The signature of an op, and its regions: a body for one device as it is, all others as decided."""

@@ -75,7 +75,12 @@ class Partitioned(LocalValue):
         graphs = dict(zip(STAGES, (self.propagated, self.explicit, self.local), strict=True))
         if stage not in graphs:
             raise ShardingError(f"unknown stage {stage!r}", remedy=f"one of {', '.join(STAGES)}")
-        return modules.located_text(graphs[stage])
+        graph = graphs[stage]
+        if stage == "explicit":
+            from shardwright.partition import enclose
+
+            graph = enclose(graph)
+        return modules.located_text(graph)
 
     def write(self, stage: str, path: str | os.PathLike[str]) -> Path:
         """Write the module of a stage to a file; on failure nothing is written.

@@ -1,0 +1,84 @@
+"""Values partial by kinds that sdy lacks: steps in the graph, manual computations in the text, and steps again."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import shardwright as sw
+from shardwright.ir.context import reduction_kinds
+from shardwright.ir.graph import Graph
+from shardwright.sharding import TensorSharding
+from shardwright.steps import AllReduce, ReduceScatter
+from tests.frontends.devices import eight_devices
+
+eight_devices()
+
+MESH = 'sdy.mesh @m = <["p"=2, "q"=4]>\n'
+OPS = {"max": "maximum", "min": "minimum", "product": "multiply", "and": "and", "or": "or", "xor": "xor"}
+STARTS = {"max": -(2**31), "min": 2**31 - 1, "product": 1, "and": -1, "or": 0, "xor": 0}
+CASES = [(kind, "i32") for kind in OPS] + [(kind, "i1") for kind in ("and", "or", "xor")]
+
+
+def reduction(kind: str, dtype: str = "i32", result: str = '{"p"}') -> str:
+    """A reduction along `q` whose result is read by an op."""
+    start = {-1: "true", 0: "false"}[STARTS[kind]] if dtype == "i1" else STARTS[kind]
+    return f"""{MESH}
+    func.func @main(%a: tensor<8x16x{dtype}> {{sdy.sharding = #sdy.sharding<@m, [{{"p"}}, {{"q"}}]>}})
+        -> (tensor<8x{dtype}> {{sdy.sharding = #sdy.sharding<@m, [{result}]>}}) {{
+      %c = stablehlo.constant dense<{start}> : tensor<{dtype}>
+      %0 = stablehlo.reduce(%a init: %c) applies stablehlo.{OPS[kind]} across dimensions = [1]
+        : (tensor<8x16x{dtype}>, tensor<{dtype}>) -> tensor<8x{dtype}>
+      %1 = stablehlo.not %0 : tensor<8x{dtype}>
+      return %1 : tensor<8x{dtype}>
+    }}"""
+
+
+def partition(text: str) -> sw.Spmd:
+    return sw.load(text).plan().partition()
+
+
+def kinds(graph: Graph) -> list[str]:
+    """The kinds of the reductions between ops."""
+    steps = (op.signature.step for op in graph.walk())
+    return [step.kind for step in steps if isinstance(step, AllReduce | ReduceScatter)]
+
+
+def without_locations(text: str) -> str:
+    return re.sub(r" ?loc\(.*", "", re.sub(r"#loc.*\n", "", text))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+def test_a_reduction_is_a_step_of_its_kind_behind_its_op(kind: str, dtype: str) -> None:
+    spmd = partition(reduction(kind, dtype))
+    reduce, step = (op for op in spmd.explicit.walk() if op.name == "stablehlo.reduce" or op.signature.step)
+    assert step.operands == reduce.results
+    partial = spmd.explicit.shardings[reduce.results[0]]
+    assert partial == TensorSharding.of(spmd.mesh, [["p"]], partial=["q"], kind=kind)
+    x = np.random.default_rng(0).integers(-9, 9, (8, 16)).astype(np.int32)
+    assert spmd.verify([x % 2 == 0 if dtype == "i1" else x]).ok
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
+@pytest.mark.parametrize("result", ['{"p"}', '{"p", "q"}'])
+def test_text_has_a_manual_computation_that_is_read_as_the_step(kind: str, dtype: str, result: str) -> None:
+    spmd = partition(reduction(kind, dtype, result))
+    text = spmd.module("explicit")
+    assert ("sdy.manual_computation" in text) == (kind not in reduction_kinds())
+    assert "shardwright." not in text
+    again = partition(text)
+    assert kinds(again.explicit) == [kind]
+    assert again.module("explicit") == text
+    assert without_locations(again.module("local")) == without_locations(spmd.module("local"))
+
+
+def test_a_manual_computation_that_differs_anywhere_stays_one() -> None:
+    text = partition(reduction("product")).module("explicit")
+    assert "applies stablehlo.multiply across dimensions = [1]" in text
+    other = text.replace("applies stablehlo.multiply across", "applies stablehlo.add across")
+    assert other != text
+    graph = partition(other).explicit
+    assert kinds(graph) == []
+    assert "sdy.manual_computation" in [op.name for op in graph.walk()]
