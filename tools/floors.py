@@ -57,7 +57,7 @@ ORDERS = {
     "notation/shard/dialect": ("checks", "collectives", "earlier", "tables"),
     "rules": ("rule", "builder", "registry", "families", "traits"),
     "cost": ("hardware", "price"),
-    "reshard": ("atoms", "edges", "search", "problem", "plan"),
+    "reshard": ("atoms", "problem", "edges", "search", "plan"),
     "propagation": ("working", "recording", "pipeline", "explain"),
     "propagation/engine": ("projection", "step", "worklist", "propagator"),
     "partition": (

@@ -1,7 +1,8 @@
 """The algebra of redistribution: what each collective does to a layout.
 
 A step is a frozen value. `apply` gives the layout after it or says why it cannot be taken; what it costs, `cost.price`
-tells. Layouts are closed shardings with neighbouring sub-axes merged, so that there is one way to write each.
+tells. `attribute` names where its op in the `sdy` dialect holds its first field; empty where the result says it all.
+Layouts are closed shardings with neighbouring sub-axes merged, so that there is one way to write each.
 
     >>> from shardwright.mesh import Mesh
     >>> mesh = Mesh(x=2, y=4)
@@ -19,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from shardwright.axes import Axes, AxisRef, axes_size, merge_axes, overlaps_any, subtract_axes
 from shardwright.errors import ShardingError
@@ -34,6 +35,7 @@ __all__ = [
     "AllToAll",
     "CollectivePermute",
     "MOVING",
+    "NAMED",
     "ReduceScatter",
     "Step",
     "ToUnreduced",
@@ -47,6 +49,8 @@ __all__ = [
 class AllSlice:
     """Each device keeps a part of what it holds: `axes` are appended to each dimension. Sends nothing."""
 
+    attribute: ClassVar[str] = "slicing_axes"
+
     axes: tuple[Axes, ...]
 
     def apply(self, before: TensorSharding) -> TensorSharding:
@@ -58,6 +62,8 @@ class AllSlice:
 @dataclass(frozen=True, slots=True)
 class AllGather:
     """Devices along `axes`, the minor-most ones of each dimension, exchange their parts: all hold all of them."""
+
+    attribute: ClassVar[str] = "gathering_axes"
 
     axes: tuple[Axes, ...]
 
@@ -75,6 +81,8 @@ class AllToAll:
     Attributes:
         moves: `(axes, source dimension, target dimension)`, source dimensions ascending, no dimension in two of them.
     """
+
+    attribute: ClassVar[str] = "params"
 
     moves: tuple[tuple[Axes, int, int], ...]
 
@@ -100,6 +108,8 @@ class CollectivePermute:
     It may also go to a mesh with the same axes and another device order.
     """
 
+    attribute: ClassVar[str] = ""
+
     target: TensorSharding
 
     def apply(self, before: TensorSharding) -> TensorSharding:
@@ -120,6 +130,8 @@ class CollectivePermute:
 class AllReduce:
     """Combines the contributions of devices along `axes`, in mesh order; all hold the result."""
 
+    attribute: ClassVar[str] = "reduction_axes"
+
     axes: Axes
     kind: str = "sum"
 
@@ -139,6 +151,8 @@ class AllReduce:
 @dataclass(frozen=True, slots=True)
 class ReduceScatter:
     """Combines contributions along `axes`, each device keeping a part: `axes` are appended to each dimension."""
+
+    attribute: ClassVar[str] = "reduce_scatter_axes"
 
     axes: tuple[Axes, ...]
     kind: str = "sum"
@@ -163,6 +177,8 @@ class ToUnreduced:
     Sends nothing. No plan takes this step; a program does where contributions are asked for that nothing made.
     """
 
+    attribute: ClassVar[str] = "axes"
+
     axes: Axes
     kind: str = "sum"
 
@@ -181,6 +197,9 @@ MOVING: dict[str, type[Any]] = {
     "reduce_scatter": ReduceScatter,
 }
 """The steps between layouts of the same data, by the names that their ops have in the `sdy` dialect."""
+
+NAMED: dict[str, type[Any]] = {**MOVING, "replicated_to_unreduced": ToUnreduced}
+"""All steps, by the names of their ops."""
 
 Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
 """Any step."""

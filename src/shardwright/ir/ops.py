@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardwright.steps import MOVING, ToUnreduced
+from shardwright.steps import MOVING, NAMED
 
 __all__ = [
     "BODY_OPS",
@@ -35,17 +35,17 @@ BODY_OPS = frozenset(
 )
 """Ops whose regions compute on scalars (or on single elements) and belong to the signature."""
 
+COLLECTIVES = {f"sdy.{name}": step for name, step in MOVING.items()}
+"""The ops between others that move data in an explicit program, each with the step that it takes."""
+
+STEPS = {f"sdy.{name}": step for name, step in NAMED.items()}
+"""All ops of the sdy dialect that take one step from layout to layout."""
+
 SHARDING_ATTRIBUTES = {
+    **dict.fromkeys(STEPS, "out_sharding"),
     "sdy.sharding_constraint": "sharding",
     "sdy.reshard": "sharding",
     "sdy.data_flow_edge": "sharding",
-    "sdy.all_gather": "out_sharding",
-    "sdy.all_slice": "out_sharding",
-    "sdy.all_to_all": "out_sharding",
-    "sdy.all_reduce": "out_sharding",
-    "sdy.reduce_scatter": "out_sharding",
-    "sdy.collective_permute": "out_sharding",
-    "sdy.replicated_to_unreduced": "out_sharding",
     "sdy.sharded_to_unreduced": "out_sharding",
     "sdy.manual_computation": "out_shardings",
     "sdy.named_computation": "out_shardings",
@@ -79,12 +79,6 @@ REDUCTIONS = {
 """Kinds of reductions, and the op that combines two elements by each. They have identities: one device can contribute a
 value, and the others nothing.
 """
-
-COLLECTIVES = {f"sdy.{name}": step for name, step in MOVING.items()}
-"""The ops between others that move data in an explicit program, each with the step that it takes."""
-
-STEPS = {**COLLECTIVES, "sdy.replicated_to_unreduced": ToUnreduced}
-"""All ops of the sdy dialect that take one step from layout to layout."""
 
 DEVICE_OPS = frozenset(
     f"stablehlo.{name}"

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["EXCHANGE", "GATHER", "PERMUTE", "REDUCE", "SCATTER", "SLICE", "Atoms", "Layout", "Node", "Problem"]
+__all__ = ["Atoms", "Layout", "Node", "Problem"]
 
 Atoms = tuple[int, ...]
 """Atoms, major to minor."""
 
 Layout = tuple[Atoms, ...]
 """The atoms of every dimension."""
-
-SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,28 @@
-"""The graph that a search runs through: layouts of atoms, and the steps that lead from one to the next.
+"""The graph that a search runs through: layouts of atoms, the edges that lead from one to the next, and their steps.
 
 What a device holds and sends are exact integers, in units of an unsharded buffer divided by `scale`. Steps are counted
 as the collectives of the per-device program that they become: gathers of one dimension in a row are one, gathers of two
-dimensions two.
+dimensions two. Which kinds of edges there are, what no chain of them goes below, and the steps that they stand for are
+told in this file alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
-from shardwright.reshard.atoms import EXCHANGE, GATHER, PERMUTE, REDUCE, SCATTER, SLICE, Atoms, Layout, Problem
+from shardwright.axes import Axes, merge_axes
+from shardwright.reshard.atoms import Atoms, Layout, Node, Problem
+from shardwright.reshard.problem import Frame
+from shardwright.sharding import TensorSharding
+from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
 
-__all__ = ["Edge", "Edges", "State"]
+__all__ = ["Edge", "Edges", "State", "steps_along"]
+
+SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
 
 _FEW = 4
 """Up to this many atoms, every layout that all_gather makes the target is tried as the way there."""
@@ -49,6 +57,7 @@ class Edges:
         self.devices = math.prod(problem.sizes)
         self.scale = self.devices**2
         self.counts = tuple(map(self.count, problem.target))
+        self.final = self.local(problem.target)
         self.kind_of = dict(zip(problem.partial, problem.kinds, strict=True))
         self.spare = frozenset(range(len(self.sizes))).difference(*problem.target)
 
@@ -78,6 +87,36 @@ class Edges:
     def fits(self, layout: Layout, dim: int, atoms: Atoms) -> bool:
         """Whether `dim` can be split by `atoms` as well."""
         return self.problem.lengths[dim] % (self.count(layout[dim]) * self.count(atoms)) == 0
+
+    def to_send(self, state: State) -> int:
+        """What a device must receive at least, and so, as all do alike, send.
+
+        Of a reduced tensor, what the device that holds the least of its final part lacks. Of a partial one, an element
+        with `n` contributions is sent `n − 1` times until it is whole, and once for every other device that needs it.
+        """
+        if state.partial:
+            return self.final + self.devices * (self.count(state.partial) - 2)
+        if not state.permuted:
+            return self.final
+        parts = 1
+        for dim, want in enumerate(self.problem.target):
+            have, same = state.layout[dim], self.matched(state.layout, dim)
+            if same < len(have) and same < len(want):
+                return self.final
+            parts *= max(self.count(have), self.counts[dim])
+        return self.final - self.scale // parts
+
+    def to_start(self, state: State) -> int:
+        """How many collectives must be started at least.
+
+        Each kind of reduction takes one at least, and what is out of place in a dimension takes another. One of them
+        may be part of the run that the state is in.
+        """
+        kinds = len({self.kind_of[atom] for atom in state.partial})
+        misplaced = not state.permuted or any(
+            self.matched(state.layout, dim) < len(atoms) for dim, atoms in enumerate(state.layout)
+        )
+        return max(0, kinds + misplaced - (state.run != ""))
 
     def leaving(self, state: State) -> Iterator[Edge]:
         """Every step worth taking."""
@@ -227,3 +266,59 @@ class Edges:
 
 def _replaced(layout: Layout, changed: dict[int, Atoms]) -> Layout:
     return tuple(changed.get(dim, atoms) for dim, atoms in enumerate(layout))
+
+
+def steps_along(frame: Frame, nodes: Sequence[Node], target: TensorSharding) -> list[Step]:
+    """The steps that lead from the source of a problem through `nodes` to `target`."""
+    steps: list[Step] = []
+    before = Node("", frame.problem.source, frame.problem.partial)
+    for after in _collectives(frame, before, nodes):
+        steps.append(_step(frame, before, after, target))
+        before = after
+    return steps
+
+
+def _collectives(frame: Frame, before: Node, nodes: Sequence[Node]) -> Iterator[Node]:
+    """The last node of every run that is one collective."""
+
+    def key(node: Node) -> str | int:
+        nonlocal before
+        gone = set(before.partial).difference(node.partial)
+        before = node
+        if node.kind == SCATTER:
+            return SCATTER + frame.kinds[gone.pop()]
+        return node.kind if node.kind in (SLICE, GATHER) else id(node)
+
+    for _, run in groupby(nodes, key):
+        *_, last = run
+        yield last
+
+
+def _step(frame: Frame, before: Node, after: Node, target: TensorSharding) -> Step:
+    """The step that leads from one node to the next."""
+    old, new = frame.axes(before.layout), frame.axes(after.layout)
+    pairs = tuple(zip(old, new, strict=True))
+    appended = tuple(merge_axes(late[len(early) :]) for early, late in pairs)
+    reduced = [atom for atom in before.partial if atom not in after.partial]
+    kind = frame.kinds[reduced[0]] if reduced else ""
+    if after.kind == SLICE:
+        return AllSlice(appended)
+    if after.kind == GATHER:
+        return AllGather(tuple(merge_axes(early[len(late) :]) for early, late in pairs))
+    if after.kind == SCATTER:
+        return ReduceScatter(appended, kind)
+    if after.kind == REDUCE:
+        return AllReduce(target.mesh.in_order(frame.atoms[atom] for atom in reduced), kind)
+    if after.kind == EXCHANGE:
+        return AllToAll(_moves(pairs))
+    return CollectivePermute(target.with_axes(new, frame.partial).closed())
+
+
+def _moves(pairs: Sequence[tuple[Axes, Axes]]) -> tuple[tuple[Axes, int, int], ...]:
+    """Which axes went from the end of which dimension to the end of which other."""
+    grown = {late[len(early) :]: dim for dim, (early, late) in enumerate(pairs) if len(late) > len(early)}
+    return tuple(
+        (merge_axes(early[len(late) :]), dim, grown[early[len(late) :]])
+        for dim, (early, late) in enumerate(pairs)
+        if len(early) > len(late)
+    )

@@ -12,27 +12,22 @@ Why it is done this way: see README.md beside this file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
-from shardwright.axes import Axes, merge_axes
 from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
-from shardwright.reshard.atoms import GATHER, SCATTER, SLICE, Node
-from shardwright.reshard.edges import Edges
-from shardwright.reshard.problem import Frame, pose
-from shardwright.reshard.search import Chain, least_peak, search
+from shardwright.reshard.edges import Edges, steps_along
+from shardwright.reshard.problem import pose
+from shardwright.reshard.search import least_peak, search
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
     AllGather,
     AllReduce,
     AllSlice,
-    AllToAll,
     CollectivePermute,
-    ReduceScatter,
     Step,
     local_bytes,
     same_grid,
@@ -165,7 +160,7 @@ def _searched(question: _Question, fine: bool = False, idle: bool = False) -> tu
     first = chain = search(frame.problem, most_held)
     plans: list[Plan] = []
     while chain is not None:
-        steps = _steps(frame, chain, question.target)
+        steps = steps_along(frame, chain.nodes, question.target)
         plans.append(_weigh(question.shape, question.element_bytes, question.source, steps))
         fewer = chain.starts - 1  # is worth it only if that pays for the least that more could be sent
         if price(Cost(starts=fewer), question.hardware) < price(Cost(held / units), question.hardware):
@@ -274,60 +269,3 @@ def _renaming(before: TensorSharding, after: TensorSharding) -> list[Step]:
     if all(old == new[: len(old)] for old, new in pairs):
         return [*steps, AllSlice(tuple(new[len(old) :] for old, new in pairs))]
     return [*steps, CollectivePermute(after)]
-
-
-def _steps(frame: Frame, chain: Chain, target: TensorSharding) -> list[Step]:
-    """The steps that a chain of numbered nodes stands for."""
-    steps: list[Step] = []
-    before = Node("", frame.problem.source, frame.problem.partial)
-    for after in _collectives(frame, before, chain.nodes):
-        steps.append(_step(frame, before, after, target))
-        before = after
-    return steps
-
-
-def _collectives(frame: Frame, before: Node, nodes: Sequence[Node]) -> Iterator[Node]:
-    """The last node of every run that is one collective."""
-
-    def key(node: Node) -> str | int:
-        nonlocal before
-        gone = set(before.partial).difference(node.partial)
-        before = node
-        if node.kind == SCATTER:
-            return SCATTER + frame.kinds[gone.pop()]
-        return node.kind if node.kind in (SLICE, GATHER) else id(node)
-
-    for _, run in groupby(nodes, key):
-        *_, last = run
-        yield last
-
-
-def _step(frame: Frame, before: Node, after: Node, target: TensorSharding) -> Step:
-    """The step that leads from one node to the next."""
-    old, new = frame.axes(before.layout), frame.axes(after.layout)
-    pairs = tuple(zip(old, new, strict=True))
-    appended = tuple(merge_axes(late[len(early) :]) for early, late in pairs)
-    reduced = [atom for atom in before.partial if atom not in after.partial]
-    kind = frame.kinds[reduced[0]] if reduced else ""
-    match after.kind:
-        case "slice":
-            return AllSlice(appended)
-        case "gather":
-            return AllGather(tuple(merge_axes(early[len(late) :]) for early, late in pairs))
-        case "scatter":
-            return ReduceScatter(appended, kind)
-        case "reduce":
-            return AllReduce(target.mesh.in_order(frame.atoms[atom] for atom in reduced), kind)
-        case "exchange":
-            return AllToAll(_moves(pairs))
-    return CollectivePermute(target.with_axes(new, frame.partial).closed())
-
-
-def _moves(pairs: Sequence[tuple[Axes, Axes]]) -> tuple[tuple[Axes, int, int], ...]:
-    """Which axes went from the end of which dimension to the end of which other."""
-    grown = {late[len(early) :]: dim for dim, (early, late) in enumerate(pairs) if len(late) > len(early)}
-    return tuple(
-        (merge_axes(early[len(late) :]), dim, grown[early[len(late) :]])
-        for dim, (early, late) in enumerate(pairs)
-        if len(early) > len(late)
-    )

@@ -98,7 +98,6 @@ class _Search:
         self.edges = Edges(problem)
         self.most_held = self.edges.scale if most_held is None else most_held
         self.most_starts = most_starts
-        self.final = self.edges.local(problem.target)
         self.labels: dict[_Place, _Label] = {}
         self.best: tuple[_Cost, tuple[Node, ...]] | None = None
 
@@ -184,22 +183,12 @@ class _Search:
 
     def bound(self, state: State, cost: _Cost) -> _Cost:
         """What no chain through `state`, reached at `cost`, goes below."""
-        rest = self.to_send(state)
+        rest = self.edges.to_send(state)
         return _Cost(cost.sent + rest, cost.starts + (rest > 0 and state.run == ""), cost.peak)
 
     def is_too_far(self, state: State, started: int) -> bool:
-        """Whether more collectives must be started from `state` on than are left.
-
-        Each kind of reduction takes one at least, and what is out of place in a dimension takes another. One of them
-        may be part of the run that the state is in.
-        """
-        if self.most_starts is None:
-            return False
-        kinds = len({self.edges.kind_of[atom] for atom in state.partial})
-        misplaced = not state.permuted or any(
-            self.edges.matched(state.layout, dim) < len(atoms) for dim, atoms in enumerate(state.layout)
-        )
-        return started + max(0, kinds + misplaced - (state.run != "")) > self.most_starts
+        """Whether more collectives must be started from `state` on than are left."""
+        return self.most_starts is not None and started + self.edges.to_start(state) > self.most_starts
 
     def mismatch(self, layout: Layout) -> int:
         """1 if every dimension has as many shards as in the target, and the more, the more they differ."""
@@ -208,25 +197,6 @@ class _Search:
             have = self.edges.count(atoms)
             product *= have * want // math.gcd(have, want) ** 2
         return product
-
-    def to_send(self, state: State) -> int:
-        """What a device must receive at least, and so, as all do alike, send.
-
-        Of a reduced tensor, what the device that holds the least of its final part lacks. Of a partial one, an element
-        with `n` contributions is sent `n − 1` times until it is whole, and once for every other device that needs it.
-        """
-        count = self.edges.count
-        if state.partial:
-            return self.final + self.edges.devices * (count(state.partial) - 2)
-        if not state.permuted:
-            return self.final
-        parts = 1
-        for dim, want in enumerate(self.problem.target):
-            have, same = state.layout[dim], self.edges.matched(state.layout, dim)
-            if same < len(have) and same < len(want):
-                return self.final
-            parts *= max(count(have), self.edges.counts[dim])
-        return self.final - self.edges.scale // parts
 
     def done(self, state: State) -> bool:
         """Whether `state` is the target."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from shardwright.axes import Axes, AxisRef, axes_size, merge_axes, overlaps_any, subtract_axes
@@ -33,7 +33,6 @@ from shardwright.steps import (
     CollectivePermute,
     ReduceScatter,
     Step,
-    ToUnreduced,
 )
 
 __all__ = ["check_collective", "check_partial", "parse_step", "print_step", "reduced_axes"]
@@ -43,21 +42,22 @@ _REDUCTION = "reduction_op"
 
 
 class _Form(NamedTuple):
-    """The attribute in which an op says along which axes it takes its step, and how that is read and printed."""
+    """How the attribute is read and printed in which an op says along which axes it takes its step."""
 
-    attribute: str
     parse: Callable[[str, Mesh], Any]
     print: Callable[[Any, Mesh], str]
 
 
-_FORMS: dict[type[Step], _Form] = {
-    AllGather: _Form("gathering_axes", parse_axis_lists, print_axis_lists_attribute),
-    AllReduce: _Form("reduction_axes", parse_axes, print_axis_list_attribute),
-    AllSlice: _Form("slicing_axes", parse_axis_lists, print_axis_lists_attribute),
-    AllToAll: _Form("params", parse_moves, print_moves),
-    ReduceScatter: _Form("reduce_scatter_axes", parse_axis_lists, print_axis_lists_attribute),
-    ToUnreduced: _Form("axes", parse_axes, print_axis_list_attribute),
+_FORMS = {
+    "Axes": _Form(parse_axes, print_axis_list_attribute),
+    "tuple[Axes, ...]": _Form(parse_axis_lists, print_axis_lists_attribute),
+    "tuple[tuple[Axes, int, int], ...]": _Form(parse_moves, print_moves),
 }
+"""By the type of a step's first field, which is what the attribute holds."""
+
+
+def _form(step: type[Any]) -> _Form:
+    return _FORMS[str(fields(step)[0].type)]
 
 
 def parse_step(
@@ -69,11 +69,11 @@ def parse_step(
     missing, as in older versions of sdy, the one by which its operand, which lies as `before` says, is partial: a kind
     that the installed sdy lacks is said there alone.
     """
-    form = _FORMS.get(STEPS[name])
-    if form is None:
+    kind = STEPS[name]
+    if not kind.attribute:
         return None, attributes
     texts = dict(attributes)
-    step: Step = STEPS[name](form.parse(texts.pop(form.attribute), mesh))
+    step: Step = kind(_form(kind).parse(texts.pop(kind.attribute), mesh))
     reduction = texts.pop(_REDUCTION, None)
     if isinstance(step, AllReduce | ReduceScatter):
         stated = reduction_kinds()[int(reduction.split()[0])] if reduction else "sum"  # 1 : i32
@@ -93,10 +93,10 @@ def print_step(step: Step, before: TensorSharding | None, mesh: Mesh) -> dict[st
 
     An operand that awaits a kind that the installed sdy lacks says so itself, in a carrier.
     """
-    if isinstance(step, CollectivePermute):
+    if not step.attribute:
         return {}
-    form = _FORMS[type(step)]
-    texts = {form.attribute: form.print(step.moves if isinstance(step, AllToAll) else step.axes, mesh)}
+    held = getattr(step, fields(step)[0].name)
+    texts = {step.attribute: _form(type(step)).print(held, mesh)}
     if isinstance(step, AllReduce | ReduceScatter) and step.kind != "sum" and (before is None or has_kinds_of(before)):
         texts[_REDUCTION] = f"{reduction_kinds().index(step.kind)} : i32"
     return texts
@@ -115,8 +115,8 @@ def check_collective(name: str, parameters: str, before: TensorSharding, after: 
     """
     head = _KIND.match(parameters)
     rest = parameters[head.end() :] if head else parameters
-    form = _FORMS.get(STEPS[f"sdy.{name}"])
-    step: Step = STEPS[f"sdy.{name}"](form.parse(rest, before.mesh)) if form else CollectivePermute(after)
+    kind = STEPS[f"sdy.{name}"]
+    step: Step = kind(_form(kind).parse(rest, before.mesh)) if kind.attribute else CollectivePermute(after)
     if isinstance(step, AllReduce | ReduceScatter):
         step = replace(step, kind=(head and head[1]) or "sum")
         _check_kind(step, before)
