@@ -9,7 +9,9 @@ from dataclasses import replace
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.partition.assign import choices
 from shardwright.partition.decisions import AtUses, Computed, Decisions, Fresh, Layout, PassedOn, Reshard, Version
-from shardwright.partition.proposals import from_mesh
+from shardwright.partition.factors import FactorAxes
+from shardwright.partition.proposals import Shardings, Source, from_mesh
+from shardwright.partition.splits import Splits
 from shardwright.partition.values import Value, Values
 from shardwright.sharding import TensorSharding
 from shardwright.steps import layouts_after
@@ -107,13 +109,18 @@ class _Replacer:
         layouts = (*decision.operands, *decision.results)
         return bool(op.results) and None not in layouts and op.name != "stablehlo.optimization_barrier"
 
+    def some_of_mesh(self, splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> list[FactorAxes]:
+        """Some ways that the mesh allows: to price them all takes long."""
+        ways = list(from_mesh(splits, sources, targets))
+        return self.rng.sample(ways, min(len(ways), 8))
+
     def replace(self, op: Op, decision: Computed) -> None:
         """Draw another way for an op; where it has none it stays."""
         operands = [self.env[value] for value in op.operands]
         targets = tuple([layout for layout in kept_layouts(op, decision) if layout])
         sources = tuple([operand.source for operand in operands])
         passing = frozenset(number for number, source in enumerate(sources) if source and source[0].partial)
-        ways = choices(op.signature, sources, targets, passing, from_mesh)
+        ways = choices(op.signature, sources, targets, passing, self.some_of_mesh)
         others = [way for way in ways if (way.operands, way.results) != (decision.operands, decision.results)]
         if not others:
             self.define(op.results, targets)

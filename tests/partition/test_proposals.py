@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -91,31 +92,58 @@ def _held(dim: tuple[int, ...], sizes: tuple[int, ...], factors: FactorAxes) -> 
     return not any(factors[minor] and not all(full[:place]) for place, minor in enumerate(dim))
 
 
+def is_dealt(splits: Splits, mesh: Mesh, factors: FactorAxes) -> bool:
+    """Whether parts can be taken back one by one, each the most that its factor could take of what was left."""
+    if not any(factors):
+        return True
+    for factor, axes in enumerate(factors):
+        if not axes:
+            continue
+        *held, last = axes
+        before = (*factors[:factor], tuple(held), *factors[factor + 1 :])
+        end = max([axis.end for kept in before for axis in kept if axis.name == last.name], default=1)
+        left = splits.rule.sizes[factor] // axes_size(tuple(held))
+        most = math.gcd(mesh.sizes[last.name] // end, left)
+        if (last.pre, last.size) == (end, most) and is_dealt(splits, mesh, before):
+            return True
+    return False
+
+
 @PROPERTY
 @given(some_splits(), st.sampled_from(MESHES))
 def test_every_legal_split_is_there_once(splits: Splits, mesh: Mesh) -> None:
-    found = list(legal_splits(splits, mesh, {name: divisors(size) for name, size in mesh.axes}))
+    found = list(legal_splits(splits, mesh, {}))
+    legal = set(every_split(splits, mesh))
     assert len(set(found)) == len(found)
-    assert set(found) == set(every_split(splits, mesh))
+    assert set(found) == {factors for factors in legal if is_dealt(splits, mesh, factors)}
+    assert {factors for factors in legal if all(mesh.is_full(axis) for axes in factors for axis in axes)} <= set(found)
 
 
 @PROPERTY
-@given(some_splits(), st.sampled_from([mesh for mesh in MESHES if all(size < 4 for _, size in mesh.axes)]))
-def test_of_axes_that_have_no_parts_every_split_is_from_the_mesh(splits: Splits, mesh: Mesh) -> None:
-    whole = tuple((replicated(mesh, len(mapping)),) for mapping in splits.rule.operands)
-    found = list(from_mesh(splits, whole, (replicated(mesh, len(splits.rule.results[0])),)))
-    assert set(found) == set(every_split(splits, mesh))
+@given(some_splits(), st.sampled_from(MESHES))
+def test_with_all_cuts_all_is_legal(splits: Splits, mesh: Mesh) -> None:
+    found = list(legal_splits(splits, mesh, {name: divisors(size) for name, size in mesh.axes}))
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(every_split(splits, mesh))
 
 
 def test_axes_are_cut_where_a_factor_can_take_a_part() -> None:
     """Four heads over eight devices: four of them at most share out the heads, and two the rows beside that."""
     mesh = Mesh(x=8)
     splits = Splits(ShardingRule((4, 64), (((0,), (1,)),), (((0,), (1,)),)), frozenset({0, 1}), "sum", ())
-    whole = replicated(mesh, 2)
-    found = set(from_mesh(splits, ((whole,),), (whole,)))
     heads, rows = mesh.axis("x", 1, 4), mesh.axis("x", 4, 2)
-    assert {((heads,), (rows,)), ((heads,), ()), ((), (mesh.axis("x"),))} <= found
-    assert not any(mesh.axis("x", 1, 2) in (*one, *other) for one, other in found)  # nothing asks for two heads each
+    found = list(legal_splits(splits, mesh, {}))
+    assert found == [((), ()), ((heads,), ()), ((), (mesh.axis("x"),)), ((heads,), (rows,))]
+
+
+def test_axes_are_cut_where_a_tensor_cuts_them() -> None:
+    mesh = Mesh(x=8)
+    splits = Splits(ShardingRule((64, 64), (((0,), (1,)),), (((0,), (1,)),)), frozenset({0, 1}), "sum", ())
+    major, minor, whole = mesh.axis("x", 1, 2), mesh.axis("x", 2, 4), mesh.axis("x")
+    source = TensorSharding.of(mesh, [[major], []])
+    ways = {(), (major,), (minor,), (whole,)}
+    expected = {(one, other) for one in ways for other in ways if _apart((*one, *other))}
+    assert set(from_mesh(splits, ((source,),), (replicated(mesh, 2),))) == expected
 
 
 def test_what_is_never_computed_in_parts_is_split_along_nothing() -> None:

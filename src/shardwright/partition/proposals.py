@@ -2,17 +2,18 @@
 
 The tensors at hand are few, and one of them mostly has a good split already. What a mesh allows contains what they
 propose, and layouts that none of them has and one all_to_all leads to; an op of `f` factors has of the order of
-`(f + 1) ** k` such splits on a mesh of `k` axes, whatever their sizes.
+`(f + 1) ** k` such splits on a mesh of `k` axes, however many devices these have.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from shardwright.axes import Axes, AxisRef, axes_size, merge_axes
+from shardwright.axes import AxisRef, axes_size, merge_axes
 from shardwright.mesh import Mesh
 from shardwright.partition.factors import FactorAxes, feasible, merge, project
 from shardwright.partition.splits import Splits
@@ -56,82 +57,58 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
 
 
 def from_mesh(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:
-    """All that the mesh allows, what the tensors at hand propose among it.
-
-    Axes are cut into parts where the tensors at hand cut them, and where a factor that an axis does not divide can
-    take a part of it.
-    """
+    """What the tensors at hand propose, and then all else that the mesh allows, its axes cut as theirs are."""
     mesh = mesh_of(sources, targets)
+    at_hand = dict.fromkeys(tuple(map(merge_axes, factors)) for factors in from_tensors(splits, sources, targets))
     cuts = {name: {1} for name in mesh.sizes}
-    for axis in itertools.chain.from_iterable(itertools.chain(*from_tensors(splits, sources, targets))):
+    for axis in itertools.chain.from_iterable(itertools.chain(*at_hand)):
         cuts[axis.name] |= {axis.pre, axis.end}
-    sizes = [splits.rule.sizes[factor] for factor in splits.allowed]
-    return legal_splits(splits, mesh, {name: _closed(cuts[name], size, sizes) for name, size in mesh.axes})
+    yield from at_hand
+    for factors in legal_splits(splits, mesh, cuts):
+        if factors not in at_hand:
+            yield factors
 
 
-def _closed(cuts: Iterable[int], axis_size: int, sizes: Sequence[int]) -> set[int]:
-    """`cuts` of an axis, and where the rest behind any of them is cut to divide factors of these sizes."""
-    closed, ahead = set(cuts), list(cuts)
-    while ahead:
-        pre = ahead.pop()
-        more = {pre * math.gcd(axis_size // pre, size) for size in sizes}.difference(closed)
-        closed |= more
-        ahead += more
-    return closed
+def legal_splits(splits: Splits, mesh: Mesh, cuts: Mapping[str, Collection[int]]) -> Iterator[FactorAxes]:
+    """Every way to split an op over the axes of a mesh, each once, those of fewer axes first.
 
-
-def legal_splits(splits: Splits, mesh: Mesh, cuts: Mapping[str, Iterable[int]]) -> Iterator[FactorAxes]:
-    """Every way to split an op over the axes of a mesh, and parts of them, each way once.
-
-    A way is legal if its axes split factors along which the op can be computed in parts, evenly, and if every tensor
-    can hold what that makes of its dimensions. The axes of a factor stand in any order.
+    Axes go to factors along which the op can be computed in parts, any to any and in any order, if every tensor can
+    hold what that makes of its dimensions. They stay whole but where a factor cannot take one evenly: it takes as much
+    as it can of the major part, and others may take of the rest.
 
     Arguments:
         splits: How the op may be split.
         mesh: The mesh; nothing here depends on how many devices it has.
-        cuts: For each axis where it may be cut: sizes of its major parts, which divide its size.
+        cuts: Where axes may be cut besides: for each axis, sizes of its major parts.
     """
     rule = splits.rule
     room = {factor: rule.sizes[factor] for factor in sorted(splits.allowed) if rule.sizes[factor] > 1}
-    chains = [list(_chains(mesh.axis(name), cuts[name])) for name, size in mesh.axes if size > 1]
-    for chain in itertools.product(*chains):
-        parts = tuple(itertools.chain(*chain))
-        for factors in _dealt(parts, room, ((),) * len(rule.sizes)):
-            if _is_merged(parts, factors) and feasible(splits, factors) == factors:
-                yield factors
+    whole: FactorAxes = ((),) * len(rule.sizes)
+    seen, ahead = {whole}, deque([whole])
+    while ahead:
+        factors = ahead.popleft()
+        if feasible(splits, factors) == factors:
+            yield factors
+        used = [axis for axes in factors for axis in axes]
+        for factor, size in room.items():
+            held = factors[factor]
+            for part in _next_parts(mesh, used, cuts, size // axes_size(held)):
+                after = (*factors[:factor], merge_axes((*held, part)), *factors[factor + 1 :])
+                if after not in seen:
+                    seen.add(after)
+                    ahead.append(after)
 
 
-def _chains(axis: AxisRef, cuts: Iterable[int]) -> Iterator[Axes]:
-    """An axis as a whole, and cut at each set of places that nest."""
-    inner = sorted(cut for cut in set(cuts) if 1 < cut < axis.size)
-    for count in range(len(inner) + 1):
-        for places in itertools.combinations(inner, count):
-            pairs = list(itertools.pairwise((1, *places, axis.size)))
-            if all(end % pre == 0 for pre, end in pairs):
-                yield tuple(AxisRef(axis.name, pre, end // pre) for pre, end in pairs)
-
-
-def _dealt(parts: Axes, room: Mapping[int, int], dealt: FactorAxes) -> Iterator[FactorAxes]:
-    """Every way to deal `parts` to factors, each part at any place of one of them or not at all.
-
-    `room` has the sizes of the factors that take any.
-    """
-    if not parts:
-        yield dealt
-        return
-    part, *rest = parts
-    yield from _dealt(tuple(rest), room, dealt)
-    for factor, size in room.items():
-        held = dealt[factor]
-        if size % (axes_size(held) * part.size):
-            continue
-        for place in range(len(held) + 1):
-            axes = (*held[:place], part, *held[place:])
-            yield from _dealt(tuple(rest), room, (*dealt[:factor], axes, *dealt[factor + 1 :]))
-
-
-def _is_merged(parts: Axes, factors: FactorAxes) -> bool:
-    """Whether no cut could be left out: none is inside a factor's axes, and none between parts that nobody uses."""
-    used = {axis for axes in factors for axis in axes}
-    cuts = ((major, minor) for major, minor in itertools.pairwise(parts) if major.joins(minor))
-    return all(merge_axes(axes) == axes for axes in factors) and all(used.intersection(cut) for cut in cuts)
+def _next_parts(
+    mesh: Mesh, used: Iterable[AxisRef], cuts: Mapping[str, Collection[int]], left: int
+) -> Iterator[AxisRef]:
+    """Of every axis what divides `left`, the rest behind what is used; and parts between its cuts."""
+    ends = dict.fromkeys(mesh.sizes, 1)
+    for axis in used:
+        ends[axis.name] = max(ends[axis.name], axis.end)
+    for name, size in mesh.axes:
+        places = cuts.get(name, ())
+        for pre in {ends[name], *(cut for cut in places if cut % ends[name] == 0)}:
+            most = math.gcd(size // pre, left)
+            sizes = {most, *(cut // pre for cut in places if cut % pre == 0 and left % (cut // pre) == 0)}
+            yield from (AxisRef(name, pre, part) for part in sorted(sizes) if part > 1)
