@@ -54,6 +54,9 @@ class Edges:
         self.problem = problem
         self.sizes = problem.sizes
         self.products: dict[Atoms, int] = {}
+        self.locals: dict[Layout, int] = {}
+        self.prefixes: list[dict[Atoms, int]] = [{} for _ in problem.target]
+        self.unions: list[dict[Atoms, int]] = [{} for _ in problem.target]
         self.devices = math.prod(problem.sizes)
         self.scale = self.devices**2
         self.counts = tuple(map(self.count, problem.target))
@@ -70,19 +73,34 @@ class Edges:
 
     def local(self, layout: Layout) -> int:
         """What a device holds."""
-        parts = 1
-        for atoms in layout:
-            parts *= self.count(atoms)
-        return self.scale // parts
+        known = self.locals.get(layout)
+        if known is None:
+            known = self.locals[layout] = self.scale // math.prod([self.count(atoms) for atoms in layout])
+        return known
 
     def matched(self, layout: Layout, dim: int) -> int:
         """How many atoms of `dim` are in their final place. No step takes them away again, except a permute."""
-        length = 0
-        for have, want in zip(layout[dim], self.problem.target[dim], strict=False):
-            if have != want:
-                break
-            length += 1
-        return length
+        atoms = layout[dim]
+        known = self.prefixes[dim].get(atoms)
+        if known is None:
+            pairs = zip(atoms, self.problem.target[dim], strict=False)
+            known = next((place for place, (have, want) in enumerate(pairs) if have != want), None)
+            if known is None:
+                known = min(len(atoms), len(self.problem.target[dim]))
+            self.prefixes[dim][atoms] = known
+        return known
+
+    def union(self, layout: Layout, dim: int) -> int:
+        """Into how many shards `dim` is split where it is split by its atoms and by its final ones.
+
+        0 where neither are the beginning of the other.
+        """
+        atoms = layout[dim]
+        known = self.unions[dim].get(atoms)
+        if known is None:
+            apart = self.matched(layout, dim) < min(len(atoms), len(self.problem.target[dim]))
+            known = self.unions[dim][atoms] = 0 if apart else max(self.count(atoms), self.counts[dim])
+        return known
 
     def fits(self, layout: Layout, dim: int, atoms: Atoms) -> bool:
         """Whether `dim` can be split by `atoms` as well."""
@@ -98,13 +116,8 @@ class Edges:
             return self.final + self.devices * (self.count(state.partial) - 2)
         if not state.permuted:
             return self.final
-        parts = 1
-        for dim, want in enumerate(self.problem.target):
-            have, same = state.layout[dim], self.matched(state.layout, dim)
-            if same < len(have) and same < len(want):
-                return self.final
-            parts *= max(self.count(have), self.counts[dim])
-        return self.final - self.scale // parts
+        parts = math.prod([self.union(state.layout, dim) for dim in range(len(state.layout))])
+        return self.final - self.scale // parts if parts else self.final
 
     def to_start(self, state: State) -> int:
         """How many collectives must be started at least.
@@ -178,7 +191,7 @@ class Edges:
         self, layout: Layout, movable: tuple[int, ...], first: int, taken: frozenset[int]
     ) -> Iterator[tuple[tuple[int, int, int], ...]]:
         """Every set of `(source, target, how many atoms)` from dimension `first` on, no dimension named twice."""
-        if first == len(layout):
+        if not any(movable[first:]):
             yield ()
             return
         yield from self.moves(layout, movable, first + 1, taken)

@@ -24,12 +24,8 @@ _POLISHING = 200
 """The same, once it is clear that no chain sends less: only fewer collectives are still looked for."""
 
 
-class _Cost(NamedTuple):
-    """Costs in the order in which they matter: sent, collectives, highest local size."""
-
-    sent: int
-    starts: int
-    peak: int
+_Cost = tuple[int, int, int]
+"""Costs in the order in which they matter: sent, collectives, highest local size. A search makes thousands."""
 
 
 class _Place(NamedTuple):
@@ -110,18 +106,18 @@ class _Search:
             return None
         if self.done(start):
             return Chain((), 0, True)
-        least = self.bound(start, _Cost(0, 0, held))
+        least = self.bound(start, (0, 0, held))
         self.explore(_Place(start, 0), greedily=True)
         if self.best is None:
             return None
         if self.best[0] > least:
             self.explore(_Place(start, 0), greedily=False)
         cost, nodes = self.best
-        return Chain(nodes, cost.starts, cost.sent == least.sent)
+        return Chain(nodes, cost[1], cost[0] == least[0])
 
     def explore(self, start: _Place, greedily: bool) -> None:
         """Expand places, those with the lowest bound first or, `greedily`, by a bound that overrates what is left."""
-        self.labels = {start: _Label(_Cost(0, 0, self.edges.local(start.state.layout)), None, "")}
+        self.labels = {start: _Label((0, 0, self.edges.local(start.state.layout)), None, "")}
         queue: list[tuple[tuple[int, ...], int, _Place]] = [((0, 0, 0), 0, start)]
         closed: set[_Place] = set()
         while queue:
@@ -142,13 +138,13 @@ class _Search:
 
     def order(self, place: _Place, bound: _Cost, greedily: bool) -> tuple[int, ...]:
         """What sorts the places to expand; among equals, those that look nearer to the target come first."""
-        rest = bound.sent - self.labels[place].cost.sent
+        rest = bound[0] - self.labels[place].cost[0]
         mismatch = self.mismatch(place.state.layout)
-        return (bound.sent + rest, mismatch, rest, *bound) if greedily else (*bound, rest, mismatch)
+        return (bound[0] + rest, mismatch, rest, *bound) if greedily else (*bound, rest, mismatch)
 
     def enough(self, best: _Cost, order: tuple[int, ...], expanded: int) -> bool:
         """Whether nothing can beat `best`, `order` being the lowest there is, or too much was tried."""
-        return order[:3] >= best or expanded > (_POLISHING if order[0] == best.sent else _EXPANSIONS)
+        return order[:3] >= best or expanded > (_POLISHING if order[0] == best[0] else _EXPANSIONS)
 
     def improved(self, before: _Place, edge: Edge, after: _Place) -> _Cost | None:
         """Label the place that `edge` leads to and bound what goes on from there.
@@ -157,14 +153,14 @@ class _Search:
         """
         sent, starts, peak = self.labels[before].cost
         held = self.edges.local(edge.state.layout)
-        cost = _Cost(sent + edge.sent, starts + edge.starts, max(peak, held))
+        cost = sent + edge.sent, starts + edge.starts, max(peak, held)
         known = self.labels.get(after)
         if held > self.most_held or (known is not None and known.cost <= cost):
             return None
         bound = self.bound(edge.state, cost)
         if self.best is not None and bound >= self.best[0]:
             return None
-        if self.is_too_far(edge.state, cost.starts):
+        if self.is_too_far(edge.state, cost[1]):
             return None
         self.labels[after] = _Label(cost, before, edge.kind)
         if self.done(edge.state):
@@ -183,8 +179,9 @@ class _Search:
 
     def bound(self, state: State, cost: _Cost) -> _Cost:
         """What no chain through `state`, reached at `cost`, goes below."""
+        sent, starts, peak = cost
         rest = self.edges.to_send(state)
-        return _Cost(cost.sent + rest, cost.starts + (rest > 0 and state.run == ""), cost.peak)
+        return sent + rest, starts + (rest > 0 and state.run == ""), peak
 
     def is_too_far(self, state: State, started: int) -> bool:
         """Whether more collectives must be started from `state` on than are left."""
