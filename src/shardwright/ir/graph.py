@@ -136,6 +136,11 @@ class Graph:
         self.shardings.append(sharding)
         return len(self.types) - 1
 
+    def argument_location(self, number: int) -> str:
+        """Where an argument of `main` stands: `FILE:LINE`, or the file where no more is known."""
+        places = self.main.argument_locations
+        return str(self.locations[places[number]]) if places and places[number] else self.locations.source
+
     @property
     def mesh(self) -> Mesh:
         """The mesh whose positions are the partitions of the program: the first with axes, or one device."""

@@ -51,8 +51,7 @@ def boundary_notes(annotated: Graph, explicit: Graph) -> Iterator[Note]:
     main, made = annotated.main, explicit.main
     arguments = zip(main.argument_names, main.block.arguments, made.block.arguments, strict=True)
     for number, (name, value, kept) in enumerate(arguments):
-        place = main.argument_locations[number] if main.argument_locations else 0
-        where = str(annotated.locations[place]) if place else annotated.locations.source
+        where = annotated.argument_location(number)
         asked = annotated.shardings[value]
         yield from _changed_note(f"argument {name!r}", where, asked, explicit.shardings[kept], annotated.types[value])
     where = str(annotated.locations[main.block.terminator.location])

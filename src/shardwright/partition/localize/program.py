@@ -65,7 +65,7 @@ class _Localizer:
         main.result_attributes = [_local_attributes(row) for row in source.main.result_attributes]
         main.result_shardings = [None] * len(source.main.result_shardings)
         ops: list[Op] = []
-        arguments = self.arguments(source.main.block)
+        arguments = self.main_arguments()
         self.check_results()
         ctx = Local(target, ops)
         ctx.mesh = self.mesh
@@ -73,11 +73,26 @@ class _Localizer:
         main.block = Block(arguments, ops)
         return target
 
+    def main_arguments(self) -> tuple[int, ...]:
+        """The local arguments of the program, each refused where it stands."""
+        main = self.source.main
+        for number, (name, value) in enumerate(zip(main.argument_names, main.block.arguments, strict=True)):
+            try:
+                self.argument(value)
+            except ShardingError as error:
+                told = error.replaced(message=f"argument {name!r}: {error.diagnostic.message}")
+                raise told.at("func.func", self.source.argument_location(number)) from None
+        return tuple(self.values[value] for value in main.block.arguments)
+
     def arguments(self, block: Block) -> tuple[int, ...]:
         """The local arguments of a block."""
-        for value in block.arguments:
-            self.values[value] = self.target.new_value(local_type(self.source.types[value], self.sharding(value)))
-        return tuple(self.values[value] for value in block.arguments)
+        return tuple(map(self.argument, block.arguments))
+
+    def argument(self, value: int) -> int:
+        """A new local argument."""
+        local = self.target.new_value(local_type(self.source.types[value], self.sharding(value)))
+        self.values[value] = local
+        return local
 
     def sharding(self, value: int) -> TensorSharding:
         """The sharding of a value; what is not a tensor has one of no dimensions."""
@@ -105,6 +120,8 @@ class _Localizer:
             if said is not None and not said.equivalent(self.sharding(value)):
                 raise ShardingError(
                     f"result {name} lies as {self.sharding(value)!r} but is declared as {said!r}",
+                    op="func.return",
+                    location=str(self.source.locations[main.block.terminator.location]),
                     remedy="materialize the program before localizing it",
                 )
 
