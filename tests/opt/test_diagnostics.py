@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shardwright.errors import ShardingError
 from shardwright.opt.command import run
-from shardwright.opt.diagnostics import Text, said_of_error
+from shardwright.opt.diagnostics import Text, emitted_for_error
 from shardwright.opt.flags import parse_arguments
 from shardwright.passes.registry import passes
 from tests.opt.tool import BROKEN, PROGRAM, SHARD, Tool
@@ -54,13 +54,13 @@ def test_an_invalid_module_after_a_pass_is_found_unless_asked_not_to(tool: Tool)
 def test_a_position_in_rewritten_text_points_to_the_line_as_it_was_given() -> None:
     text = Text("f", "a\n\t shard.x %1", 'a\n"shard.x"(%1)')
     error = ShardingError("bad", location="f:2:9")
-    assert said_of_error(error, text).render(text) == "f:2:3: error: bad\n\t shard.x %1\n\t ^\n"
+    assert emitted_for_error(error, text).render(text) == "f:2:3: error: bad\n\t shard.x %1\n\t ^\n"
 
 
 @pytest.mark.parametrize("where", ["", "-"])
 def test_a_diagnostic_without_a_position_names_the_file(where: str) -> None:
     text = Text("f", "a")
-    assert said_of_error(ShardingError("bad", location=where), text).render(text) == "f: error: bad\n"
+    assert emitted_for_error(ShardingError("bad", location=where), text).render(text) == "f: error: bad\n"
 
 
 def test_a_mistake_of_ours_is_no_traceback(tmp_path: Path) -> None:

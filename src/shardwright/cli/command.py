@@ -114,10 +114,10 @@ def _print_version(ctx: click.Context, option: click.Parameter, is_given: bool) 
     from importlib.metadata import PackageNotFoundError, version  # as slow as all that help texts need
 
     try:
-        said = version("shardwright")
+        text = version("shardwright")
     except PackageNotFoundError:
-        said = "(not installed: run from its source)"
-    click.echo(f"shardwright, version {said}")
+        text = "(not installed: run from its source)"
+    click.echo(f"shardwright, version {text}")
     ctx.exit()
 
 

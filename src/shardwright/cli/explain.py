@@ -39,11 +39,11 @@ def explain(file: str, value: str, everything: bool, **options: Any) -> None:
 
     given = Given(file, **options)
     with progress() as clock:
-        found = given.shard(given.load(clock)).explain(value)
+        explanations = given.shard(given.load(clock)).explain(value)
     if given.as_json:
-        print_json({"values": [_described(explanation) for explanation in found]})
+        print_json({"values": [_described(explanation) for explanation in explanations]})
     else:
-        print_explanations(console(), found, everything=everything)
+        print_explanations(console(), explanations, everything=everything)
 
 
 def _described(explanation: Explanation) -> Summary:
@@ -53,7 +53,7 @@ def _described(explanation: Explanation) -> Summary:
         {
             **asdict(chain),
             "axis": axis(chain.axis),
-            "annotation": _said(chain.annotation),
+            "annotation": _annotation(chain.annotation),
             "links": [{**asdict(link), "axis": axis(link.axis)} for link in chain.links],
         }
         for chain in explanation.chains
@@ -63,14 +63,14 @@ def _described(explanation: Explanation) -> Summary:
         "printed": explanation.printed,
         "location": explanation.location,
         "sharding": _text(explanation.sharding),
-        "annotation": None if explanation.annotation is None else _said(explanation.annotation),
+        "annotation": None if explanation.annotation is None else _annotation(explanation.annotation),
         "chains": chains,
         "dropped": list(explanation.dropped),
         "stops": [{**asdict(stop), "axis": axis(stop.axis)} for stop in explanation.stops],
     }
 
 
-def _said(annotation: Annotation) -> Summary:
+def _annotation(annotation: Annotation) -> Summary:
     return {**asdict(annotation), "sharding": _text(annotation.sharding)}
 
 

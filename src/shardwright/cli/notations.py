@@ -158,7 +158,7 @@ def _convert_sharding(sharding: str, to: str, output: str | None, shape: str, me
                 raise
             refused[name] = error.diagnostic
     if as_json:
-        why = {name: {"message": said.message, "cause": said.cause} for name, said in refused.items()}
+        why = {name: {"message": diagnostic.message, "cause": diagnostic.cause} for name, diagnostic in refused.items()}
         print_json({**_described(read, sizes), "texts": texts, "refused": why})
     elif to != "all":
         sys.stdout.write(texts[to] + "\n")
@@ -175,5 +175,5 @@ def _print_conversions(sharding: TensorSharding, texts: dict[str, str], refused:
     page.pairs(list(texts.items()))
     if refused:
         page.heading("Not expressible")
-        page.pairs([(name, said.message) for name, said in refused.items()])
+        page.pairs([(name, diagnostic.message) for name, diagnostic in refused.items()])
     page.print(out)

@@ -142,9 +142,9 @@ def _by_key(args: Any, source: str) -> Iterable[tuple[str | int, Any]]:
 def _matches(key: str | int, names: Sequence[str], source: str) -> list[tuple[int, int]]:
     """`(argument number, closeness)` for every argument that `key` names; an exact name is the closest."""
     name = key if isinstance(key, str) else ""
-    for said in (name, pytree_path(name)):
-        if said in names:
-            return [(names.index(said), _EXACT)]
+    for spelling in (name, pytree_path(name)):
+        if spelling in names:
+            return [(names.index(spelling), _EXACT)]
     inside = [n for n, known in enumerate(names) if name and known.startswith(pytree_path(name) + "/")]
     if inside:
         return [(number, len(pytree_path(name))) for number in inside]

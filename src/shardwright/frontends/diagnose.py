@@ -53,38 +53,38 @@ class _Finding:
         return f"{role} {self.number} of {self.op}" if self.number is not None else f"{role} of {self.op}"
 
 
-def explain(said: Diagnostic, content: str | bytes, name: str) -> Diagnostic:
+def explain(diagnostic: Diagnostic, content: str | bytes, name: str) -> Diagnostic:
     """The diagnostic of a module that does not parse or verify, with the module's own line, a cause and a remedy.
 
     Diagnostics about anything else come back as they are.
     """
-    if not said.message.startswith(_PREFIX):
-        return said
+    if not diagnostic.message.startswith(_PREFIX):
+        return diagnostic
     text = text_in(content)
-    message = said.message.removeprefix(_PREFIX)
+    message = diagnostic.message.removeprefix(_PREFIX)
     match = _VERIFIER.match(message)
     if match is None:
-        return _parsing(said, message)
+        return _parsing(diagnostic, message)
     op, role, number, rest = match.groups()
     finding = _Finding(op, role or "", int(number) if number else None, rest)
-    said = _in_module(said, text, name)
-    location = _position(finding, said.location, text, name) or said.location
+    diagnostic = _in_module(diagnostic, text, name)
+    location = _position(finding, diagnostic.location, text, name) or diagnostic.location
     message, cause, remedy = _reword(finding, _meshes(text))
     return Diagnostic(message, finding.subject, location, cause, remedy)
 
 
-def _parsing(said: Diagnostic, message: str) -> Diagnostic:
+def _parsing(diagnostic: Diagnostic, message: str) -> Diagnostic:
     """A message of the parser, without what it tells of its own insides."""
     cause, remedy = reason_of(message)
-    parts = [part for part in said.cause.split("; ") if not _PARSING.fullmatch(_one_line(part))]
+    parts = [part for part in diagnostic.cause.split("; ") if not _PARSING.fullmatch(_one_line(part))]
     cause = cause or _one_line("; ".join(parts)) or "MLIR's parser stopped here"
-    return replace(said, cause=cause, remedy=remedy or said.remedy)
+    return replace(diagnostic, cause=cause, remedy=remedy or diagnostic.remedy)
 
 
 def mesh_position(content: str | bytes, name: str) -> str:
     """`FILE:LINE` of the second mesh, the one that does not agree with the first; empty where none is found."""
-    found = list(_MESH.finditer(text_in(content)))
-    return f"{name}:{line_of(text_in(content), found[1].start())}" if len(found) > 1 else ""
+    matches = list(_MESH.finditer(text_in(content)))
+    return f"{name}:{line_of(text_in(content), matches[1].start())}" if len(matches) > 1 else ""
 
 
 def close_names(name: str, known: list[str], limit: int = 8) -> str:
@@ -151,16 +151,16 @@ _WORDS: tuple[tuple[str, Words], ...] = (
 )
 
 
-def _in_module(said: Diagnostic, text: str, name: str) -> Diagnostic:
+def _in_module(diagnostic: Diagnostic, text: str, name: str) -> Diagnostic:
     """`said` with the module's own line, found by parsing once more without the locations written in it."""
-    if not text or re.fullmatch(re.escape(name) + r":\d+(:\d+)?", said.location):
-        return said
+    if not text or re.fullmatch(re.escape(name) + r":\d+(:\d+)?", diagnostic.location):
+        return diagnostic
     try:
         load_module(_without_locations(text), name)
     except ShardingError as error:
         again = error.diagnostic
-        return again if again.message == said.message else said
-    return said
+        return again if again.message == diagnostic.message else diagnostic
+    return diagnostic
 
 
 def _without_locations(text: str) -> str:
@@ -201,10 +201,10 @@ def _position(finding: _Finding, location: str, text: str, name: str) -> str:
     lines = text.split("\n")
     start = sum(len(line) + 1 for line in lines[: int(at[1]) - 1]) + int(at[2]) - 1
     find = _arguments if finding.role == "arg" else _results
-    found = next(itertools.islice(find(text, start), finding.number, None), None)
-    if found is None:
+    start_of_value = next(itertools.islice(find(text, start), finding.number, None), None)
+    if start_of_value is None:
         return ""
-    return place_of(text, found, name)
+    return place_of(text, start_of_value, name)
 
 
 def _arguments(text: str, function: int) -> Iterator[int]:

@@ -103,12 +103,12 @@ def parse_source(content: str | bytes, name: str = "-") -> Source:
         large = _read_large(content, name) if isinstance(content, str) else None
         if large is not None:
             return large
-        found = open_module(content, name)
-        is_sdy = found.notation.name == "sdy"
-        reference = found.generic if is_sdy else module_text(found.module, locations=True)
-        graph = modules.read(found.module, name)
+        opened = open_module(content, name)
+        is_sdy = opened.notation.name == "sdy"
+        reference = opened.generic if is_sdy else module_text(opened.module, locations=True)
+        graph = modules.read(opened.module, name)
         lift_inlined_meshes(graph)
-        return Source(name, reference, _with_names(graph, content), grids(found.module))
+        return Source(name, reference, _with_names(graph, content), grids(opened.module))
 
 
 def _read_large(content: str, name: str) -> Source | None:
@@ -122,10 +122,10 @@ def _read_large(content: str, name: str) -> Source | None:
         notation.read(module, name, generic)
         grids(module)
 
-    found = modules.read_large(generic, name, check)
-    if found is None:
+    parsed = modules.read_large(generic, name, check)
+    if parsed is None:
         return None
-    graph, module = found
+    graph, module = parsed
     lift_inlined_meshes(graph)
     return Source(name, generic, _with_names(graph, content), grids(module))
 
@@ -158,19 +158,19 @@ def _with_names(graph: Graph, content: str | bytes) -> Graph:
     names = graph.main.argument_names
     if names != [f"arg{number}" for number in range(len(names))]:
         return graph
-    said = argument_names(content, graph.main.name, len(names))
-    if len(set(said)) != len(names):
+    names_in_text = argument_names(content, graph.main.name, len(names))
+    if len(set(names_in_text)) != len(names):
         return graph
-    return replace(graph, main=replace(graph.main, argument_names=said))
+    return replace(graph, main=replace(graph.main, argument_names=names_in_text))
 
 
 def _with_position(error: ShardingError, content: str | bytes, name: str) -> ShardingError:
     from shardwright.frontends.diagnose import explain, mesh_position  # loaded where something went wrong
 
-    said = explain(error.diagnostic, content, name)
-    if said.location.startswith("-:"):  # text without locations, which MLIR calls `-`
-        said = replace(said, location=name + said.location[1:])
-    elif not said.location:
-        position = mesh_position(content, name) if said.op == "sdy.mesh" else ""
-        said = replace(said, location=position or name)
-    return error.replaced(**asdict(said))
+    diagnostic = explain(error.diagnostic, content, name)
+    if diagnostic.location.startswith("-:"):  # text without locations, which MLIR calls `-`
+        diagnostic = replace(diagnostic, location=name + diagnostic.location[1:])
+    elif not diagnostic.location:
+        position = mesh_position(content, name) if diagnostic.op == "sdy.mesh" else ""
+        diagnostic = replace(diagnostic, location=position or name)
+    return error.replaced(**asdict(diagnostic))

@@ -17,8 +17,8 @@ def argument_names(content: str | bytes, function: str, count: int) -> list[str]
     start = re.search(rf'func\.func\s[^@]*@"?{re.escape(function)}"?\s*\(', text)
     if start is None:
         return []
-    found = itertools.islice(NAMED_ARGUMENT.finditer(text, start.end()), count)
-    return [match[1] if match[1][0].isalpha() else f"arg{number}" for number, match in enumerate(found)]
+    matches = itertools.islice(NAMED_ARGUMENT.finditer(text, start.end()), count)
+    return [match[1] if match[1][0].isalpha() else f"arg{number}" for number, match in enumerate(matches)]
 
 
 def text_in(content: str | bytes) -> str:

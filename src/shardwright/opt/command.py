@@ -13,7 +13,7 @@ from itertools import groupby
 import shardwright.passes.all  # noqa: F401  # makes the passes known
 from shardwright.errors import ShardingError
 from shardwright.files import printable
-from shardwright.opt.diagnostics import Emitted, Text, said_of_error
+from shardwright.opt.diagnostics import Emitted, Text, emitted_for_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
 from shardwright.opt.help import dialects_text, help_text, passes_text, version_text
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     except ShardingError as error:
         if error.diagnostic.location.startswith(PARSER):
             text = Text(PARSER, settings.pass_pipeline or "")
-        sys.stderr.write(said_of_error(error, text).render(text))
+        sys.stderr.write(emitted_for_error(error, text).render(text))
         return 1
 
 

@@ -14,7 +14,16 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 from shardwright.ir.locations import read_location
 
-__all__ = ["Emitted", "Severity", "Text", "caret", "mlir_diagnostics", "said_of_error", "said_of_mlir", "without_ops"]
+__all__ = [
+    "Emitted",
+    "Severity",
+    "Text",
+    "caret",
+    "mlir_diagnostics",
+    "emitted_for_error",
+    "emitted_by_mlir",
+    "without_ops",
+]
 
 Severity = Literal["error", "warning", "note", "remark"]
 
@@ -103,37 +112,37 @@ def caret(line: str | None, column: int, width: int = 1) -> str:
     return f"{line}\n{blank}^{'~' * (width - 1)}\n"
 
 
-def said_of_mlir(diagnostic: Any, text: Text) -> Emitted:
+def emitted_by_mlir(diagnostic: Any, text: Text) -> Emitted:
     """One of MLIR's own diagnostics; MLIR's handle is not kept."""
     where = str(diagnostic.location)
-    found = read_location(where)
+    place = read_location(where)
     message = str(diagnostic.message)
-    notes = tuple(said_of_mlir(note, text) for note in diagnostic.notes)
+    notes = tuple(emitted_by_mlir(note, text) for note in diagnostic.notes)
     severity: Severity = diagnostic.severity.name.lower()
     optional = message.startswith(_SEE_OP)
-    if not found.file:
+    if not place.file:
         named = "" if where == "loc(unknown)" else f"{where}: "
         return Emitted(severity, named + message, notes=notes, optional=optional)
-    line, column = found.line, found.column
-    file = text.name if found.file == "-" else found.file
+    line, column = place.line, place.column
+    file = text.name if place.file == "-" else place.file
     if file == text.name:
         column = text.column(line, column)
     return Emitted(severity, message, file, line, column, notes, optional)
 
 
-def without_ops(said: Emitted) -> Emitted:
+def without_ops(emitted: Emitted) -> Emitted:
     """A diagnostic without the notes that show ops."""
-    return replace(said, notes=tuple(note for note in said.notes if not note.message.startswith(_SEE_OP)))
+    return replace(emitted, notes=tuple(note for note in emitted.notes if not note.message.startswith(_SEE_OP)))
 
 
 def mlir_diagnostics(error: BaseException | None, text: Text) -> list[Emitted]:
     """What MLIR said of the failure; nothing if it is none of MLIR's."""
     if not isinstance(error, ir.MLIRError):
         return []
-    return [said_of_mlir(diagnostic, text) for diagnostic in error.error_diagnostics]
+    return [emitted_by_mlir(diagnostic, text) for diagnostic in error.error_diagnostics]
 
 
-def said_of_error(error: ShardingError, text: Text) -> Emitted:
+def emitted_for_error(error: ShardingError, text: Text) -> Emitted:
     """One of our diagnostics; cause and remedy become notes."""
     told = error.diagnostic
     position = _POSITION.fullmatch(told.location)

@@ -10,7 +10,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
-from shardwright.opt.diagnostics import Emitted, Text, mlir_diagnostics, said_of_error, said_of_mlir, without_ops
+from shardwright.opt.diagnostics import Emitted, Text, emitted_by_mlir, emitted_for_error, mlir_diagnostics, without_ops
 from shardwright.opt.expectations import Expectations
 from shardwright.opt.flags import Settings
 from shardwright.opt.printing import bytecode, text_of
@@ -196,27 +196,27 @@ class _Listener:
 
     def _hear(self, diagnostic: Any) -> bool:
         """What MLIR says beside the errors that its bindings raise."""
-        said = said_of_mlir(diagnostic, self.text)
-        if said.severity != "error" or not self.drops_errors:
-            self.say(said)
+        emitted = emitted_by_mlir(diagnostic, self.text)
+        if emitted.severity != "error" or not self.drops_errors:
+            self.say(emitted)
         return True
 
     def fail(self, error: ShardingError | ir.MLIRError, beneath: BaseException | None) -> None:
         """Say what went wrong: in MLIR's words, if it is MLIR's error or one lies `beneath` it."""
-        told = mlir_diagnostics(error, self.text) or mlir_diagnostics(beneath, self.text)
-        if not told and isinstance(error, ShardingError):
-            told = [said_of_error(error, self.text)]
-        for said in told or [Emitted("error", str(error), self.text.name)]:
-            self.say(said)
+        diagnostics = mlir_diagnostics(error, self.text) or mlir_diagnostics(beneath, self.text)
+        if not diagnostics and isinstance(error, ShardingError):
+            diagnostics = [emitted_for_error(error, self.text)]
+        for emitted in diagnostics or [Emitted("error", str(error), self.text.name)]:
+            self.say(emitted)
 
-    def say(self, said: Emitted) -> None:
+    def say(self, emitted: Emitted) -> None:
         """Print a diagnostic, or check it."""
         if not self._shows_ops:
-            said = without_ops(said)
+            emitted = without_ops(emitted)
         if self._expected is not None:
-            self._expected.take(said)
+            self._expected.take(emitted)
         else:
-            print(said.render(self.text), end="", file=sys.stderr, flush=True)
+            print(emitted.render(self.text), end="", file=sys.stderr, flush=True)
 
     def finish(self, *, failed: bool) -> bool:
         """Whether all went as it should; what did not is printed."""

@@ -64,14 +64,14 @@ class Expectations:
                     expected.line = number
                 waiting = []
                 continue
-            found = self._read(match, number, last_plain)
-            if found is not None and match["where"] == "below":
-                waiting.append(found)
+            read = self._read(match, number, last_plain)
+            if read is not None and match["where"] == "below":
+                waiting.append(read)
 
-    def take(self, said: Emitted) -> None:
+    def take(self, emitted: Emitted) -> None:
         """Check a diagnostic and its notes."""
-        self._take_one(said)
-        for note in said.notes:
+        self._take_one(emitted)
+        for note in emitted.notes:
             self.take(note)
 
     def finish(self) -> list[str]:
@@ -88,34 +88,34 @@ class Expectations:
         lines = {"": number, "unknown": _UNKNOWN, "above": last_plain, "below": len(self.text.lines)}
         line = lines[where] if where in lines else number + int(where)
         kind: Severity = match["kind"]  # type: ignore[assignment]  # one of the four
-        found = _Expected(kind, match["text"], re.compile(""), line, (number, match.start() + 1))
+        expected = _Expected(kind, match["text"], re.compile(""), line, (number, match.start() + 1))
         try:
-            found.pattern = _pattern(match["text"], bool(match["re"]))
+            expected.pattern = _pattern(match["text"], bool(match["re"]))
         except re.error as error:
-            self.complaints.append(self._complaint(found, str(error)))
+            self.complaints.append(self._complaint(expected, str(error)))
             return None
-        self._expected.append(found)
-        return found
+        self._expected.append(expected)
+        return expected
 
-    def _take_one(self, said: Emitted) -> None:
-        line = said.line if said.line and said.file == self.text.name else _UNKNOWN if not said.line else -1
+    def _take_one(self, emitted: Emitted) -> None:
+        line = emitted.line if emitted.line and emitted.file == self.text.name else _UNKNOWN if not emitted.line else -1
         near: _Expected | None = None
         for expected in self._expected:
-            if expected.line != line or expected.pattern.search(said.message) is None:
+            if expected.line != line or expected.pattern.search(emitted.message) is None:
                 continue
-            if expected.kind == said.severity:
+            if expected.kind == emitted.severity:
                 expected.seen = True
                 return
             near = expected
-        if said.optional or (self.only_expected and near is None):
+        if emitted.optional or (self.only_expected and near is None):
             return
         if near is None:
             unexpected = Emitted(
-                "error", f"unexpected {said.severity}: {said.message}", said.file, said.line, said.column
+                "error", f"unexpected {emitted.severity}: {emitted.message}", emitted.file, emitted.line, emitted.column
             )
             self.complaints.append(unexpected.render(self.text))
         else:
-            message = f"'{said.severity}' diagnostic emitted when expecting a '{near.kind}'"
+            message = f"'{emitted.severity}' diagnostic emitted when expecting a '{near.kind}'"
             self.complaints.append(self._complaint(near, message, width=1))
 
     def _complaint(self, expected: _Expected, message: str, width: int = 0) -> str:

@@ -200,13 +200,13 @@ def _settings(given: _Given) -> Settings:
     return Settings(input=(given.inputs or ["-"])[0], passes=tuple(given.passes), **given.values)
 
 
-def _value(flag: Flag, said: str | None, rest: Iterator[str]) -> bool | str:
+def _value(flag: Flag, text: str | None, rest: Iterator[str]) -> bool | str:
     if flag.kind == "switch":
-        return _switch(flag, said)
+        return _switch(flag, text)
     if flag.kind == "optional":
-        value = said or flag.implied
+        value = text or flag.implied
     else:
-        value = next(rest, "") if said is None else said
+        value = next(rest, "") if text is None else text
         if not value and flag.name != "output-split-marker":
             raise ShardingError(f"-{flag.name} needs a value", remedy=f"write -{flag.name}={flag.metavar}")
     if flag.choices and value not in flag.choices:
@@ -228,12 +228,12 @@ def _check_passes(flag: Flag, names: Sequence[str]) -> None:
             )
 
 
-def _switch(flag: Flag, said: str | None) -> bool:
-    if said is None or said.lower() in _TRUE:
+def _switch(flag: Flag, text: str | None) -> bool:
+    if text is None or text.lower() in _TRUE:
         return True
-    if said.lower() in _FALSE:
+    if text.lower() in _FALSE:
         return False
-    raise ShardingError(f"-{flag.name} is {said!r}", remedy=f"write -{flag.name} or -{flag.name}=false")
+    raise ShardingError(f"-{flag.name} is {text!r}", remedy=f"write -{flag.name} or -{flag.name}=false")
 
 
 def _unquoted(text: str) -> str:

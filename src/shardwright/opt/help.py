@@ -58,9 +58,9 @@ def _registered() -> list[str]:
     try:
         ir.Module.parse("unknown_dialect.op\n", context=context())
     except ir.MLIRError as error:
-        notes = " ".join(note.message for said in error.error_diagnostics for note in said.notes)
-        found = _AVAILABLE.search(notes)
-        return re.findall(r"[\w.]+", found[1].replace("(*)", "")) if found else []
+        notes = " ".join(note.message for diagnostic in error.error_diagnostics for note in diagnostic.notes)
+        available = _AVAILABLE.search(notes)
+        return re.findall(r"[\w.]+", available[1].replace("(*)", "")) if available else []
     return []
 
 

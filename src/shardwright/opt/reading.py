@@ -143,7 +143,7 @@ def _says_ours(content: str | bytes) -> bool:
 def _refuse_unregistered(module: ir.Module) -> None:
     """Refuse the first op of a dialect that neither jaxlib nor we know."""
     known: dict[str, bool] = {}
-    found: list[tuple[str, str]] = []
+    unregistered: list[tuple[str, str]] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         dialect = op.name.partition(".")[0]
@@ -151,12 +151,12 @@ def _refuse_unregistered(module: ir.Module) -> None:
             known[dialect] = dialect in OUR_DIALECTS or context().is_registered_operation(op.name) or _exists(dialect)
         if known[dialect]:
             return ir.WalkResult.ADVANCE
-        found.append((op.name, str(op.location).removeprefix("loc(").removesuffix(")").replace('"', "")))
+        unregistered.append((op.name, str(op.location).removeprefix("loc(").removesuffix(")").replace('"', "")))
         return ir.WalkResult.INTERRUPT
 
     walk(module.operation, visit, outer_first=True)
-    if found:
-        name, where = found[0]
+    if unregistered:
+        name, where = unregistered[0]
         raise ShardingError(
             "operation being parsed with an unregistered dialect. If this is intended, please use "
             "-allow-unregistered-dialect with the MLIR tool used",

@@ -36,11 +36,11 @@ def split(content: bytes, marker: str | None) -> list[FilePart]:
         return [whole]
     chunks: list[FilePart] = []
     start = lines = 0
-    for found in re.finditer(re.escape(marker.encode()), content):
-        end = _BLANK.match(content, found.end())
+    for match in re.finditer(re.escape(marker.encode()), content):
+        end = _BLANK.match(content, match.end())
         if end is None:
             continue
-        chunks.append(FilePart(content[start : found.start()], lines))
+        chunks.append(FilePart(content[start : match.start()], lines))
         lines += content.count(b"\n", start, end.end())
         start = end.end()
     return [*chunks, FilePart(content[start:], lines)]
@@ -52,8 +52,8 @@ def near_misses(content: bytes, marker: str | None) -> list[int]:
         return []
     stem, whole = marker.encode()[:-2], marker.encode()
     near = re.compile(rb"^[ \t]*" + re.escape(stem) + rb"[^\n]*$", re.MULTILINE)
-    found = [match for match in near.finditer(content) if not match[0].rstrip().endswith(whole)]
-    return [content.count(b"\n", 0, match.start()) + 1 for match in found if _is_rule(match[0].strip(), stem)]
+    near_lines = [match for match in near.finditer(content) if not match[0].rstrip().endswith(whole)]
+    return [content.count(b"\n", 0, match.start()) + 1 for match in near_lines if _is_rule(match[0].strip(), stem)]
 
 
 def _is_rule(line: bytes, stem: bytes) -> bool:

@@ -84,17 +84,17 @@ def check_array(array: Array, type: TensorType, name: str) -> Array:
     Raises:
         ShardingError: another shape, or an element type that is not the same.
     """
-    wanted = numpy_dtype(type.dtype)
+    dtype = numpy_dtype(type.dtype)
     if array.shape != type.dims:
         raise ShardingError(
             f"input {name} has shape {list(array.shape)}, the program takes {list(type.dims)}",
             remedy="give an array of the argument's global shape",
         )
-    if array.dtype == wanted:
+    if array.dtype == dtype:
         return array
-    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
-        return array.view(wanted)
+    if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
+        return array.view(dtype)
     raise ShardingError(
-        f"input {name} has elements of type {array.dtype}, the program takes {wanted}",
-        remedy=f"convert it: array.astype({str(wanted)!r})",
+        f"input {name} has elements of type {array.dtype}, the program takes {dtype}",
+        remedy=f"convert it: array.astype({str(dtype)!r})",
     )

@@ -60,7 +60,9 @@ class Call:
     def __reduce__(self) -> tuple[Any, ...]:
         """Devices by their numbers, and no values that were donated since."""
         values = {name: value for name, value in self.values.items() if not _is_donated(value)}
-        numbers = tuple(said if isinstance(said, tuple) else (said.platform, said.id) for said in self.devices)
+        numbers = tuple(
+            device if isinstance(device, tuple) else (device.platform, device.id) for device in self.devices
+        )
         call = replace(self, values=values, devices=numbers)
         return Call, tuple(getattr(call, field.name) for field in fields(call))
 
@@ -81,13 +83,13 @@ class Call:
 
     def given(self) -> dict[str, Any]:
         """What the function was lowered with as arrays of the module, by name; without what was donated since."""
-        found = {}
+        arrays = {}
         for number, name in zip(self.kept, self.names, strict=True):
             value = self.values.get(name)
             if value is None or _is_donated(value):
                 continue
-            found[name] = np.asarray(self._leaf(value, number, name))
-        return found
+            arrays[name] = np.asarray(self._leaf(value, number, name))
+        return arrays
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The results of the function from those of the module."""
@@ -133,11 +135,11 @@ class Call:
         return array if array.dtype == leaf.dtype else np.asarray(value, leaf.dtype)
 
 
-def _device(said: Any) -> Any:
+def _device(reference: Any) -> Any:
     """A device of this process, be it by its platform and number; `None` where there is no such device."""
-    if not isinstance(said, tuple):
-        return said
-    platform, number = said
+    if not isinstance(reference, tuple):
+        return reference
+    platform, number = reference
     try:
         return next((device for device in jax.devices(platform) if device.id == number), None)
     except RuntimeError:  # no devices of this kind

@@ -67,11 +67,11 @@ def make_inputs(
     check_drawn(types, made)
     arrays = []
     for number, (type, name) in enumerate(zip(types, names, strict=True)):
-        found = given.pop(name, None)
-        if found is None:
-            found = given.pop(str(number), None)
-        if found is not None:
-            arrays.append(check_array(np.asarray(found), type, name))
+        array = given.pop(name, None)
+        if array is None:
+            array = given.pop(str(number), None)
+        if array is not None:
+            arrays.append(check_array(np.asarray(array), type, name))
             continue
         text = attributes[number].get(INPUT_ATTRIBUTE) if number < len(attributes) else None
         domain = domains[number] if number < len(domains) else Domain()
@@ -173,10 +173,10 @@ def _default(dtype: str, domain: Domain, rung: int) -> tuple[str, list[float]]:
 
 
 def _parse(name: str, text: str) -> tuple[str, list[float]]:
-    said = str(decode(text)).split()
-    form = said[0] if said else ""
+    words = str(decode(text)).split()
+    form = words[0] if words else ""
     try:
-        numbers = [float(word) for word in said[1:]]
+        numbers = [float(word) for word in words[1:]]
     except ValueError:
         numbers = []
     if form not in _FORMS or len(numbers) != _FORMS[form]:

@@ -87,11 +87,11 @@ def _container() -> list[int]:
     limits = []
     for place in _GROUPS:
         try:
-            said = Path(place).read_text().strip()
+            text = Path(place).read_text().strip()
         except OSError:
             continue
-        if said.isdigit():  # else "max"
-            limits.append(int(said))
+        if text.isdigit():  # else "max"
+            limits.append(int(text))
     return limits
 
 

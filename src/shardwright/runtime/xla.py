@@ -157,8 +157,8 @@ def _with_main(text: str) -> tuple[ir.Module, ir.Operation]:
 
 
 def _is_public(function: ir.Operation) -> bool:
-    said = "sym_visibility" in function.attributes
-    return not said or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
+    has_visibility = "sym_visibility" in function.attributes
+    return not has_visibility or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
 
 
 def _compile(module: str, devices: Sequence[Any], draft: bool = False, partition: bool = False) -> Executable:
@@ -262,7 +262,7 @@ def _run(executable: Executable, job: Job) -> _Outcome:
         runs = [[*inputs, [np.asarray(seed, np.uint32)]] for seed in job.seeds] or [inputs]
         return tuple(shards[0] for run in runs for shards in executable.run(run)), (), ()
     inputs = [_cut(array, sharding, job.mesh) for array, sharding in zip(job.inputs, job.in_shardings, strict=True)]
-    found: list[ReplicaDifference] = []
+    all_differences: list[ReplicaDifference] = []
     outputs, copies = [], []
     for number, (shards, sharding, type) in enumerate(
         zip(executable.run(inputs), job.out_shardings, job.out_types, strict=True)
@@ -270,10 +270,10 @@ def _run(executable: Executable, job: Job) -> _Outcome:
         held = [shards[partition] for partition in job.mesh.positions_of(sharding.mesh)]
         whole, differences = assemble(held, sharding, type.dims, number)
         outputs.append(whole)
-        found += differences
+        all_differences += differences
         if differences and not sharding.partial:
             copies.append((number, furthest_copies(held, sharding, whole)))
-    return tuple(outputs), tuple(found), tuple(copies)
+    return tuple(outputs), tuple(all_differences), tuple(copies)
 
 
 def _cut(array: Array, sharding: TensorSharding, partitions: Mesh) -> list[Array]:
