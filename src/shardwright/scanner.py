@@ -66,14 +66,14 @@ class Scanner:
 
     def separated(self, closing: str, entry: Callable[[], _Entry], *, trailing: bool = False) -> list[_Entry]:
         """Entries with commas between them, and where `trailing` is one at the end, up to and with `closing`."""
-        found: list[_Entry] = []
+        entries: list[_Entry] = []
         while not self.accept(closing):
-            if found:
+            if entries:
                 self.take(",")
                 if trailing and self.accept(closing):
                     break
-            found.append(entry())
-        return found
+            entries.append(entry())
+        return entries
 
     def end(self) -> None:
         """Nothing may follow."""
@@ -90,10 +90,10 @@ class Scanner:
     def refuse(self, cause: str, remedy: str = "") -> NoReturn:
         """Raise, naming the next token and its column."""
         token = self.tokens[self.at]
-        found = f"got {token[:40]!r}" if token else "the text ends"
+        instead = f"got {token[:40]!r}" if token else "the text ends"
         raise ShardingError(
             f"malformed {self.WHAT} {self.text.lstrip()[:200]!r}",
-            cause=f"column {self.column()}: {cause}; {found}",
+            cause=f"column {self.column()}: {cause}; {instead}",
             remedy=remedy,
         )
 

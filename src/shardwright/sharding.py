@@ -77,8 +77,8 @@ def _repr_bounds(what: str, entries: tuple[tuple[int, ...] | None, ...] | None) 
         shown = ", ".join(map(str, values[:_SHOWN]))
         return f"[{shown}, …]" if len(values) > _SHOWN else f"[{shown}]"
 
-    said = [f"{dim}: {row(values)}" for dim, values in enumerate(entries or ()) if values is not None]
-    return f" {what}={{{', '.join(said)}}}" if said else ""
+    rows = [f"{dim}: {row(values)}" for dim, values in enumerate(entries or ()) if values is not None]
+    return f" {what}={{{', '.join(rows)}}}" if rows else ""
 
 
 @dataclass(frozen=True, eq=False)

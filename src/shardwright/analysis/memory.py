@@ -159,9 +159,9 @@ class _Alive:
 
     def _allocate(self, op: Op, position: int, result: int, reusable: list[int]) -> None:
         size = 0 if _is_computed_where_read(op) else self.types[result].bytes
-        wanted = self.root.get(op.operands[position]) if op.name == "stablehlo.while" else None
+        required = self.root.get(op.operands[position]) if op.name == "stablehlo.while" else None
         for root in reusable:
-            if self.size[root] == size and wanted in (None, root):
+            if self.size[root] == size and required in (None, root):
                 reusable.remove(root)
                 self._share(result, root)
                 return

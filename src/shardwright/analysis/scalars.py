@@ -83,15 +83,15 @@ class Scalars:
                 return None
             op, number = self._origin[value]
             value = op.operands[number]
-        found, _, number = self._carried[value]
-        return number if found is loop else None
+        carrier, _, number = self._carried[value]
+        return number if carrier is loop else None
 
     def constant(self, value: int) -> int | None:
         """The integer that `value` is on every device, or `None`."""
-        found = self.per_device(value)
-        if found is None or not len(found) or (found != found[0]).any():
+        numbers = self.per_device(value)
+        if numbers is None or not len(numbers) or (numbers != numbers[0]).any():
             return None
-        return int(found[0])
+        return int(numbers[0])
 
     def per_device(self, value: int) -> Devices | None:
         """The integer that `value`, of one element, is on each device, or `None` for what depends on data.

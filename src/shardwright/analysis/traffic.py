@@ -129,8 +129,8 @@ def collectives(graph: Graph) -> tuple[CollectiveUse, ...]:
 
 def device_count(graph: Graph) -> int:
     """How many devices a per-device program runs on: its `mhlo.num_partitions`, else the size of its mesh."""
-    said = decode(graph.attributes.get("mhlo.num_partitions", "1 : i32"))
-    return max([int(said), *(mesh.size for mesh in graph.meshes.values())])
+    partitions = decode(graph.attributes.get("mhlo.num_partitions", "1 : i32"))
+    return max([int(partitions), *(mesh.size for mesh in graph.meshes.values())])
 
 
 class _Counter:
@@ -194,15 +194,15 @@ class _Counter:
 
     def users(self, value: int) -> list[Op]:
         """The ops that read `value`, seen through an op that only hands it on."""
-        found = [op for op, _ in self.uses[value]]
-        if len(found) == 1 and found[0].name in _THROUGH and len(found[0].results) == 1:
-            return self.users(found[0].results[0])
-        return found
+        users = [op for op, _ in self.uses[value]]
+        if len(users) == 1 and users[0].name in _THROUGH and len(users[0].results) == 1:
+            return self.users(users[0].results[0])
+        return users
 
     def offsets(self, op: Op) -> list[Devices]:
         """Those offsets of a slice that follow from the device's id; the same data is behind all others."""
-        found = (self.scalars.per_device(value) for value in op.operands[1:])
-        return [offset for offset in found if offset is not None]
+        numbers = (self.scalars.per_device(value) for value in op.operands[1:])
+        return [offset for offset in numbers if offset is not None]
 
 
 def _different(offsets: list[Devices], members: Devices) -> int:

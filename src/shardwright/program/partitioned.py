@@ -93,12 +93,12 @@ class Partitioned(LocalValue):
     @property
     def in_shardings(self) -> tuple[TensorSharding, ...]:
         """How each argument of the module lies."""
-        return _said(self.explicit.shardings[value] for value in self.explicit.main.block.arguments)
+        return _of_tensors(self.explicit.shardings[value] for value in self.explicit.main.block.arguments)
 
     @property
     def out_shardings(self) -> tuple[TensorSharding, ...]:
         """How each result of the module lies."""
-        return _said(self.explicit.main.result_shardings)
+        return _of_tensors(self.explicit.main.result_shardings)
 
     def inputs(self, given: Inputs = None, *, seed: int = 0) -> list[Array]:
         """Global arrays to run the program on, one for each argument of the module.
@@ -280,6 +280,6 @@ class Partitioned(LocalValue):
             )
 
 
-def _said(shardings: Iterable[TensorSharding | None]) -> tuple[TensorSharding, ...]:
+def _of_tensors(shardings: Iterable[TensorSharding | None]) -> tuple[TensorSharding, ...]:
     """The shardings of values at the boundary of an explicit program, which has one for each tensor."""
     return tuple(sharding for sharding in shardings if sharding is not None)

@@ -115,7 +115,7 @@ class PerDevice(LocalValue):
         check_run([*self._rows(main.block.arguments), *types], self.local, self.mesh.size)
         arrays = self.inputs(inputs, seed=seed)
         text = module_text(modules.write(stacked(self.local), shardings=False))
-        found = execute_local(
+        execution = execute_local(
             text,
             self.mesh,
             [self._row(array.ndim) for array in arrays],
@@ -124,7 +124,7 @@ class PerDevice(LocalValue):
             types,
             timeout=timeout,
         )
-        return dict(zip(main.result_names, found.outputs, strict=True))
+        return dict(zip(main.result_names, execution.outputs, strict=True))
 
     def summary(self, results: Mapping[str, Any] | None = None) -> Summary:
         """What is told of the program as JSON values by name, and of the `results` of a run: see `run`."""

@@ -69,7 +69,7 @@ class Planned(Value):
         main = self.graph.main
         layouts = self._layouts(main.block.terminator.operands, main.result_shardings)
         stated = [
-            said is not None and layout.partial for layout, said in zip(layouts, main.result_shardings, strict=True)
+            own is not None and layout.partial for layout, own in zip(layouts, main.result_shardings, strict=True)
         ]
         given = [
             layout if kept else layout.with_axes(layout.axes) for layout, kept in zip(layouts, stated, strict=True)
@@ -166,7 +166,7 @@ class Planned(Value):
         from shardwright.propagation import explain_values, find_value
 
         try:
-            found = find_value(self.graph, value)
+            values = find_value(self.graph, value)
         except ShardingError:
             if self._is_left_out(value):
                 raise ShardingError(
@@ -176,7 +176,7 @@ class Planned(Value):
                     remedy="ask for a value that is in `shardwright propagate`'s output, or return this one",
                 ) from None
             raise
-        return explain_values(self._history, found)
+        return explain_values(self._history, values)
 
     def _is_left_out(self, value: str) -> bool:
         """Whether the program had a value that is gone; not for one by number, as numbers change."""
@@ -230,13 +230,13 @@ class Planned(Value):
         return write_file(path, self.module())
 
     def _layouts(
-        self, values: Sequence[int], said: Sequence[TensorSharding | None] | None = None
+        self, values: Sequence[int], stated: Sequence[TensorSharding | None] | None = None
     ) -> list[TensorSharding]:
         """Closed layouts that divide their tensors, which is what holds at the boundary of the sharded program."""
         layouts: list[TensorSharding] = []
         for number, value in enumerate(values):
             type = self.graph.types[value]
-            sharding = (said[number] if said is not None else None) or self.graph.shardings[value]
+            sharding = (stated[number] if stated is not None else None) or self.graph.shardings[value]
             if sharding is None or sharding.mesh.is_maximal:
                 sharding = replicated(self.mesh, type.rank)  # every device runs every op, so each holds it
             layouts.append(sharding.closed().evenly_dividing(type.dims))

@@ -260,8 +260,8 @@ def load(source: str | bytes | os.PathLike[str]) -> Program:
     """
     clock = Clock()
     with clock.stage("load"):
-        found = load_source(source)
-    return Program(found, clock=clock)
+        read = load_source(source)
+    return Program(read, clock=clock)
 
 
 def from_jax(

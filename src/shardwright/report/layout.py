@@ -94,6 +94,6 @@ class Page:
         for name, *values in rows:
             self.line(name)
             for number, value in enumerate(values):
-                said = f"{headings[number + 1]}: {value}" if headings else value
+                text = f"{headings[number + 1]}: {value}" if headings else value
                 if value:
-                    self.line(said, indent=6)
+                    self.line(text, indent=6)

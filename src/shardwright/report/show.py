@@ -194,9 +194,9 @@ class _Layout:
             return None
         down, across = self.drawn
         first = _offset(self.mesh, self.axes_of(down), row) + _offset(self.mesh, self.axes_of(across), column)
-        found = self.sharding.device_slice(self.shape, first)
+        parts = self.sharding.device_slice(self.shape, first)
         slices = tuple(
-            (part.start, part.stop) if dim in (down, across) else (0, self.shape[dim]) for dim, part in enumerate(found)
+            (part.start, part.stop) if dim in (down, across) else (0, self.shape[dim]) for dim, part in enumerate(parts)
         )
         count = axes_size(self.free)
         named = count if self.mesh.size <= WHOLE or count <= _NAMED else _NAMED

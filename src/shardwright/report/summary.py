@@ -49,7 +49,7 @@ def describe_program(source: Source) -> Summary:
 
 def describe_results(results: Mapping[str, Array]) -> Summary:
     """What a program of each device gave, one row a device: shapes on a device, and how many of them differ."""
-    found = {
+    by_name = {
         name: {
             "shape": list(array.shape[1:]),
             "dtype": str(array.dtype),
@@ -57,7 +57,7 @@ def describe_results(results: Mapping[str, Array]) -> Summary:
         }
         for name, array in results.items()
     }
-    return {"results": found}
+    return {"results": by_name}
 
 
 def tensor_counts(annotated: Graph, propagated: Graph) -> dict[str, int]:
@@ -90,7 +90,7 @@ def describe_memory(use: MemoryUse) -> Summary:
 def describe_verification(verification: Verification) -> Summary:
     """Whether the results agree, by group of outputs."""
     rows = [_group(name, outputs) for name, outputs in _grouped(verification.outputs).items()]
-    found = {
+    facts = {
         "ok": verification.ok,
         "groups": rows,
         "failures": [f"{output.name}: {output.problem}" for output in verification.outputs if not output.ok],
@@ -100,7 +100,7 @@ def describe_verification(verification: Verification) -> Summary:
         "unsharded_seconds": verification.unsharded_seconds,
         "sharded_seconds": verification.local_seconds,
     }
-    return {"verification": found}
+    return {"verification": facts}
 
 
 def _grouped(outputs: Sequence[OutputDifference]) -> dict[str, list[OutputDifference]]:
@@ -135,6 +135,6 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _replica(found: ReplicaDifference, verification: Verification) -> str:
-    name = verification.outputs[found.output].name
-    return f"{name}: the copies at positions {found.reference} and {found.position} of the mesh differ"
+def _replica(difference: ReplicaDifference, verification: Verification) -> str:
+    name = verification.outputs[difference.output].name
+    return f"{name}: the copies at positions {difference.reference} and {difference.position} of the mesh differ"

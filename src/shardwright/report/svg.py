@@ -67,8 +67,8 @@ def drawing(facts: Sequence[str], tensor: Grid, devices: Grid) -> str:
     """
     panels = _panel(tensor, "tensor"), _panel(devices, "devices")
     top = _MARGIN + len(facts) * _LINE + 12
-    said = max(len(fact) for fact in facts) * 8.0
-    width = round(2 * _MARGIN + max(panels[0].width + _GAP + panels[1].width, said))
+    facts_width = max(len(fact) for fact in facts) * 8.0
+    width = round(2 * _MARGIN + max(panels[0].width + _GAP + panels[1].width, facts_width))
     height = round(top + max(panel.height for panel in panels) + _MARGIN)
     texts = [_text(_MARGIN, _MARGIN + 12 + i * _LINE, fact, "" if i else "title") for i, fact in enumerate(facts)]
     lines = [

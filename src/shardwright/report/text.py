@@ -83,9 +83,9 @@ def _memory(page: Page, summary: Summary) -> None:
 
 
 def _verification(page: Page, summary: Summary) -> None:
-    found = summary["verification"]
-    verdict = "equal to the unsharded program" if found["ok"] else "NOT equal to the unsharded program"
-    page.heading(f"Results: {verdict}", style="bold green" if found["ok"] else "bold red")
+    facts = summary["verification"]
+    verdict = "equal to the unsharded program" if facts["ok"] else "NOT equal to the unsharded program"
+    page.heading(f"Results: {verdict}", style="bold green" if facts["ok"] else "bold red")
     rows = [
         (
             group["name"],
@@ -96,19 +96,19 @@ def _verification(page: Page, summary: Summary) -> None:
             difference_text(group["largest_norm_difference"]),
             "" if group["ok"] else "differs",
         )
-        for group in found["groups"]
+        for group in facts["groups"]
     ]
     page.table(("", "outputs", "largest difference", "allowed", "of it", "in norm", ""), rows)
-    failures = [*found["failures"], *found["replica_failures"]]
+    failures = [*facts["failures"], *facts["replica_failures"]]
     for failure in failures[:_MAX_NOTES]:
         page.line(failure)
     if len(failures) > _MAX_NOTES:
         page.line(f"… and {len(failures) - _MAX_NOTES} more; --json lists all")
-    for note in found["notes"]:
+    for note in facts["notes"]:
         page.line(note)
-    if found["runs"]:
-        page.line(f"allowed is what {found['runs']} runs of the unsharded program with other roundings tell")
-    unsharded, sharded = seconds_text(found["unsharded_seconds"]), seconds_text(found["sharded_seconds"])
+    if facts["runs"]:
+        page.line(f"allowed is what {facts['runs']} runs of the unsharded program with other roundings tell")
+    unsharded, sharded = seconds_text(facts["unsharded_seconds"]), seconds_text(facts["sharded_seconds"])
     page.line(f"one run takes {unsharded} unsharded, {sharded} sharded on virtual devices")
 
 

@@ -88,8 +88,8 @@ def _spatial_factors(signature: Signature, dims: ConvolutionDims) -> Iterator[tu
         along: tuple[int, int | None, int | None] = (windows, None, out_dim)
         within: tuple[int, int | None, int | None] = (window, rhs_dim, None)
         left = lhs[lhs_dim]
-        for wanted, in_rhs, in_out in (along, within) if windows >= window else (within, along):
-            size = min(left, wanted)
+        for most, in_rhs, in_out in (along, within) if windows >= window else (within, along):
+            size = min(left, most)
             if size > 1:
                 yield size, lhs_dim, in_rhs, in_out
                 left //= size

@@ -88,8 +88,8 @@ def _uncut(signature: Signature, rule: ShardingRule) -> frozenset[int]:
 def _is_of(signature: Signature, operands: tuple[int, ...], results: tuple[int, ...]) -> bool:
     """Whether the tensors are matrices, or batches of them, and vectors, of which the first operand tells the rank."""
     rank = signature.operands[0].rank if signature.operands else 0
-    found = [[type.rank - rank for type in side] for side in (signature.operands, signature.results)]
-    return rank >= 2 and found == [list(operands), list(results)]
+    extra_ranks = [[type.rank - rank for type in side] for side in (signature.operands, signature.results)]
+    return rank >= 2 and extra_ranks == [list(operands), list(results)]
 
 
 _MOVING = ("MultiPad", "MultiRotate", "MultiSlice", "RotateRight", "Wrap")

@@ -114,8 +114,8 @@ class Einsum:
             self._unfit(signature, f"the rule has {len(tensors)} {what}s, the op {len(types)}")
         for number, (tensor, type) in enumerate(zip(tensors, types, strict=True)):
             if len(tensor) != type.rank:
-                said = f"the rule has {counted(len(tensor), 'dimension')} for {what} {number}"
-                self._unfit(signature, f"{said}, its type is {type}")
+                problem = f"the rule has {counted(len(tensor), 'dimension')} for {what} {number}"
+                self._unfit(signature, f"{problem}, its type is {type}")
         return [(f"{what} {number}", *pair) for number, pair in enumerate(zip(tensors, types, strict=True))]
 
     def _sizes(self, pairs: list[tuple[_Dim, int, str]], signature: Signature) -> dict[str, int]:
@@ -197,11 +197,11 @@ def _factors(text: str, names: frozenset[str], what: str, given: str | Iterable[
     """The factors that an argument names."""
     if not isinstance(given, Iterable):
         _refuse(text, f"{what} is {given!r}, not names", f"its factors: {_listed(names)}")
-    found = frozenset(given.split() if isinstance(given, str) else given)
-    if found - names:
-        wrong = min(map(repr, found - names))
+    named = frozenset(given.split() if isinstance(given, str) else given)
+    if named - names:
+        wrong = min(map(repr, named - names))
         _refuse(text, f"{what} names {wrong}, which is no factor", f"its factors: {_listed(names)}")
-    return found
+    return named
 
 
 def _names(tensors: tuple[_Tensor, ...]) -> tuple[str, ...]:

@@ -23,9 +23,9 @@ def check_fit(rule: ShardingRule, signature: Signature) -> None:
             without a dimension, twice in a tensor, of two kinds, or summed although a result has them.
     """
     ranks = [[len(mapping) for mapping in side] for side in (rule.operands, rule.results)]
-    wanted = [[type.rank for type in side] for side in (signature.operands, signature.results)]
-    if ranks != wanted:
-        raise unfit(signature, f"ranks of operands and results: rule {ranks}, op {wanted}", "map every dimension")
+    expected = [[type.rank for type in side] for side in (signature.operands, signature.results)]
+    if ranks != expected:
+        raise unfit(signature, f"ranks of operands and results: rule {ranks}, op {expected}", "map every dimension")
     tensors = (*rule.operands, *rule.results)
     for cause, remedy in (*_wrong_factors(rule, tensors), *_wrong_mappings(tensors)):
         raise unfit(signature, cause, remedy)

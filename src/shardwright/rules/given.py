@@ -56,8 +56,8 @@ def stated_factors(signature: Signature, rule: ShardingRule) -> Factors:
 def corresponding_factors(rule: ShardingRule, known: ShardingRule, allowed: Factors) -> Factors:
     """The factors of a rule given for an op that are, in all tensors, factors `allowed` of its known rule."""
     places = {place: factor for factor, place in _places(known).items() if factor in allowed}
-    found = ((factor, places.get(place)) for factor, place in _places(rule).items())
-    alike = {factor for factor, other in found if other is not None and _kind(rule, factor) == _kind(known, other)}
+    pairs = ((factor, places.get(place)) for factor, place in _places(rule).items())
+    alike = {factor for factor, other in pairs if other is not None and _kind(rule, factor) == _kind(known, other)}
     return frozenset(alike) - rule.need_replication - rule.permutation
 
 

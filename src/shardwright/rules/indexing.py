@@ -107,28 +107,28 @@ def scatter_factors(signature: Signature) -> Iterator[IndexFactor]:
 @sharding_rule("stablehlo.gather", facts=OpFacts(exact=True))
 def _gather(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
-    for found in gather_factors(signature):
-        _add_gather_factor(builder, found)
+    for factor in gather_factors(signature):
+        _add_gather_factor(builder, factor)
     return builder.build()
 
 
-def _add_gather_factor(builder: RuleBuilder, found: IndexFactor) -> None:
+def _add_gather_factor(builder: RuleBuilder, factor: IndexFactor) -> None:
     """A shard that holds the looked-up elements contributes them, the others zeros: a reduction.
 
     Parts of more than one element may lie across shards: there the dimension must be whole.
     """
-    if found.role == "partial" and found.part == 1:
-        builder.factor(found.size, [found.input, None], [None], REDUCTION)
-        builder.factor(1, [None, None], [found.slices], NEED_REPLICATION)
+    if factor.role == "partial" and factor.part == 1:
+        builder.factor(factor.size, [factor.input, None], [None], REDUCTION)
+        builder.factor(1, [None, None], [factor.slices], NEED_REPLICATION)
         return
     kinds = {
-        "collapsed": REDUCTION if found.size > 1 else NEED_REPLICATION,
+        "collapsed": REDUCTION if factor.size > 1 else NEED_REPLICATION,
         "partial": NEED_REPLICATION,
         "vector": NEED_REPLICATION,
     }
-    kind = kinds.get(found.role, PASS_THROUGH)
-    blocked = found.role == "partial"
-    builder.factor(found.size, [found.input, found.indices], [found.slices], kind, blocked=blocked)
+    kind = kinds.get(factor.role, PASS_THROUGH)
+    blocked = factor.role == "partial"
+    builder.factor(factor.size, [factor.input, factor.indices], [factor.slices], kind, blocked=blocked)
 
 
 @sharding_rule(
@@ -139,8 +139,8 @@ def _add_gather_factor(builder: RuleBuilder, found: IndexFactor) -> None:
 def _scatter(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     position = _position_kind(signature)
-    for found in scatter_factors(signature):
-        _add_scatter_factor(builder, found, len(signature.results), position)
+    for factor in scatter_factors(signature):
+        _add_scatter_factor(builder, factor, len(signature.results), position)
     return builder.build()
 
 
@@ -172,13 +172,13 @@ def _combiner(body: Body, count: int) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _add_scatter_factor(builder: RuleBuilder, found: IndexFactor, count: int, position: FactorKind) -> None:
+def _add_scatter_factor(builder: RuleBuilder, factor: IndexFactor, count: int, position: FactorKind) -> None:
     def add(size: int, input: int | None, indices: int | None, slices: int | None, kind: FactorKind) -> None:
         builder.factor(size, [*[input] * count, indices, *[slices] * count], [input] * count, kind)
 
-    if found.role == "partial":
-        add(found.size, found.input, None, None, NEED_REPLICATION)
-        add(found.part, None, None, found.slices, NEED_REPLICATION)
+    if factor.role == "partial":
+        add(factor.size, factor.input, None, None, NEED_REPLICATION)
+        add(factor.part, None, None, factor.slices, NEED_REPLICATION)
         return
     kinds = {"position": position, "vector": NEED_REPLICATION}
-    add(found.size, found.input, found.indices, found.slices, kinds.get(found.role, PASS_THROUGH))
+    add(factor.size, factor.input, factor.indices, factor.slices, kinds.get(factor.role, PASS_THROUGH))

@@ -71,7 +71,7 @@ def interface_rule(signature: Signature) -> ShardingRule | None:
     iterators = signature.text("iterator_types")
     if iterators is None:
         return None
-    kinds = [next(filter(None, found)) for found in _ITERATOR.findall(iterators)]
+    kinds = [next(filter(None, groups)) for groups in _ITERATOR.findall(iterators)]
     maps = _maps(signature.text(INDEXING_MAPS) or "", len(kinds))
     types = (*signature.operands, *signature.results)
     outs = _count_outs(signature)
@@ -107,11 +107,11 @@ def _count_outs(signature: Signature) -> int:
 
 def _maps(text: str, loops: int) -> list[list[_Sum | None]] | None:
     """For every map over so many loops its results, as sums; `None` for a result that is no sum."""
-    found = _MAP.findall(text)
-    if len(found) != text.count("affine_map"):
+    matches = _MAP.findall(text)
+    if len(matches) != text.count("affine_map"):
         return None
     maps = []
-    for dims, results in found:
+    for dims, results in matches:
         names = [name.strip() for name in dims.split(",") if name.strip()]
         if len(names) != loops:
             return None

@@ -190,7 +190,7 @@ def rule(
         )
 
     def decorate(function: Given) -> Given:
-        _give(label, lambda signature: _checked(_said(function, signature), signature))
+        _give(label, lambda signature: _checked(_answer_of(function, signature), signature))
         return function
 
     return decorate
@@ -271,7 +271,7 @@ def _give(label: str, function: RuleFunction) -> None:
     forget_everywhere()
 
 
-def _said(function: UserFunction, signature: Signature) -> ShardingRule | str | None:
+def _answer_of(function: UserFunction, signature: Signature) -> ShardingRule | str | None:
     """What a user's function says; its failure is one of the op."""
     try:
         return function(signature)
@@ -286,13 +286,13 @@ def _said(function: UserFunction, signature: Signature) -> ShardingRule | str | 
         ) from error
 
 
-def _checked(said: ShardingRule | str | None, signature: Signature) -> ShardingRule | None:
+def _checked(answer: ShardingRule | str | None, signature: Signature) -> ShardingRule | None:
     """What a user's function says, as a rule that fits the op."""
-    if said is None:
+    if answer is None:
         return None
-    if isinstance(said, str):
-        return parse_einsum(said).rule(signature)
-    if not isinstance(said, ShardingRule):
-        raise unfit(signature, f"the function gave {said!r}", "return a ShardingRule, its text, or None")
-    check_fit(said, signature)
-    return replace(said, custom=True)
+    if isinstance(answer, str):
+        return parse_einsum(answer).rule(signature)
+    if not isinstance(answer, ShardingRule):
+        raise unfit(signature, f"the function gave {answer!r}", "return a ShardingRule, its text, or None")
+    check_fit(answer, signature)
+    return replace(answer, custom=True)
