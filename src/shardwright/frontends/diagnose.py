@@ -152,7 +152,7 @@ _WORDS: tuple[tuple[str, Words], ...] = (
 
 
 def _in_module(diagnostic: Diagnostic, text: str, name: str) -> Diagnostic:
-    """`said` with the module's own line, found by parsing once more without the locations written in it."""
+    """`diagnostic` with the module's own line, found by parsing once more without the locations written in it."""
     if not text or re.fullmatch(re.escape(name) + r":\d+(:\d+)?", diagnostic.location):
         return diagnostic
     try:

@@ -58,16 +58,16 @@ def _owners(op: Any, shardings: Shardings) -> Iterator[Owner]:
         (body,) = op.regions[0].blocks
         inside = [
             sharding and without_manual_axes(sharding, manual)
-            for sharding in _said(attributes.get("in_shardings"), len(op.operands), shardings)
+            for sharding in _read_all(attributes.get("in_shardings"), len(op.operands), shardings)
         ]
-        outside = _said(attributes.get("out_shardings"), len(op.results), shardings)
+        outside = _read_all(attributes.get("out_shardings"), len(op.results), shardings)
         yield from reversed(list(zip(body.arguments, inside, strict=True)))
     elif name in DATA_FLOW_OPS:
-        outside = _said(attributes.get(SHARDING), len(op.results), shardings)
+        outside = _read_all(attributes.get(SHARDING), len(op.results), shardings)
     else:
         return
     yield from reversed(list(zip(op.results, outside, strict=True)))
 
 
-def _said(attribute: Any, count: int, shardings: Shardings) -> list[TensorSharding | None]:
+def _read_all(attribute: Any, count: int, shardings: Shardings) -> list[TensorSharding | None]:
     return [None] * count if attribute is None else list(shardings.read(attribute))

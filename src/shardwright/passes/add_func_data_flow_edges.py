@@ -32,28 +32,28 @@ def add_func_data_flow_edges(module: ir.Module, options: Options) -> None:
     for function in functions(module):
         if function != entry and len(function.regions[0].blocks) > 0:
             arguments = function.regions[0].blocks[0].arguments
-            said = [shardings.one(row[SHARDING]) if SHARDING in row else None for row in rows_of(function, ARGUMENTS)]
-            for value, sharding in reversed(list(zip(arguments, said, strict=True))):
+            given = [shardings.one(row[SHARDING]) if SHARDING in row else None for row in rows_of(function, ARGUMENTS)]
+            for value, sharding in reversed(list(zip(arguments, given, strict=True))):
                 _add(value, sharding, function.location)
     for call in calls_in(module):
         attribute = call.attributes.get(SHARDING)
-        given = [None] * len(call.results) if attribute is None else shardings.read(attribute)
-        for value, sharding in reversed(list(zip(call.results, given, strict=True))):
+        of_results = [None] * len(call.results) if attribute is None else shardings.read(attribute)
+        for value, sharding in reversed(list(zip(call.results, of_results, strict=True))):
             _add(value, sharding, call.location)
 
 
 def _entry(module: ir.Module) -> Any:
-    found = functions(module)
-    if len(found) == 1:
-        return found[0]
-    for function in found:
+    defined = functions(module)
+    if len(defined) == 1:
+        return defined[0]
+    for function in defined:
         if symbol_of(function) == "main":
             return function
-    if not found:
+    if not defined:
         return None
     raise ShardingError(
         "the module has no function called main",
-        cause=f"it has {len(found)} functions, and which is the entry is not said",
+        cause=f"it has {len(defined)} functions, and which is the entry is not said",
         remedy="call the entry function @main",
     )
 

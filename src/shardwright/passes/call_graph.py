@@ -21,8 +21,8 @@ _DEEPEST = 300
 
 def original_name(function: Any) -> str:
     """The name of the function that `function` was copied from, or its own."""
-    said = function.attributes.get(ORIGINAL_NAME)
-    return symbol_of(function) if said is None else str(ir.StringAttr(said).value)
+    attribute = function.attributes.get(ORIGINAL_NAME)
+    return symbol_of(function) if attribute is None else str(ir.StringAttr(attribute).value)
 
 
 def calls_in(root: Any) -> list[Any]:

@@ -94,19 +94,19 @@ class _Origins:
         _name(op, name)
         incoming = self.shardings.read(op.attributes["in_shardings"])
         (body,) = op.regions[0].blocks
-        for index, (inside, operand, said) in enumerate(zip(body.arguments, op.operands, incoming, strict=True)):
-            self._own(inside, f"{name}_input: {index}", said)
+        for index, (inside, operand, sharding) in enumerate(zip(body.arguments, op.operands, incoming, strict=True)):
+            self._own(inside, f"{name}_input: {index}", sharding)
             self.say(operand, self.shardings.of(operand), f"{name}_input: {index}")
         outgoing = self.shardings.read(op.attributes["out_shardings"])
-        for index, (result, said) in enumerate(zip(op.results, outgoing, strict=True)):
-            self._own(result, f"{name}_output: {index}", said)
+        for index, (result, sharding) in enumerate(zip(op.results, outgoing, strict=True)):
+            self._own(result, f"{name}_output: {index}", sharding)
 
     def _boundary(self, function: Any) -> None:
         for index, value in enumerate(_arguments(function)):
             self.say(value, self.shardings.of(value), f"input: {index}")
-        said = self.shardings.of_rows(function, RESULTS)
+        of_results = self.shardings.of_rows(function, RESULTS)
         for index, value in enumerate(_returned(function)):
-            self.say(value, said[index], f"output: {index}")
+            self.say(value, of_results[index], f"output: {index}")
 
     # Writing
 
@@ -123,11 +123,11 @@ class _Origins:
                     self._write_row(results[index], value, f"output: {index}")
             set_rows(function, RESULTS, results)
         for op in operations(self.module):
-            found = [self.of_value.get(value) for value in op.results]
-            if not any(found):
+            origins = [self.of_value.get(value) for value in op.results]
+            if not any(origins):
                 continue
             texts = [
-                origins_text(axes or {}, self.own.get(value)) for value, axes in zip(op.results, found, strict=True)
+                origins_text(axes or {}, self.own.get(value)) for value, axes in zip(op.results, origins, strict=True)
             ]
             text = texts[0] if op.name in (EDGE, CONSTRAINT) else f"[{', '.join(texts)}]"
             op.attributes[_SAYS] = parse_attribute(text)

@@ -29,9 +29,9 @@ def drop_sharding_and_mesh(module: ir.Module, options: Options) -> None:
 
 def _symbols(module: ir.Module) -> set[str]:
     """The symbols that the ops of a module refer to; the name that a mesh has by its definition does not count."""
-    found: set[str] = set()
+    symbols: set[str] = set()
     for view in module.body.operations:
         if view.operation.name != "sdy.mesh":
             text = view.operation.get_asm(large_elements_limit=_LARGE, print_generic_op_form=True)
-            found.update(symbol_name(word) for word in _WORDS.findall(str(text)) if word.startswith("@"))
-    return found
+            symbols.update(symbol_name(word) for word in _WORDS.findall(str(text)) if word.startswith("@"))
+    return symbols

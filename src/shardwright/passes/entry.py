@@ -16,12 +16,12 @@ __all__ = ["entries", "named_symbols"]
 
 def entries(module: ir.Module) -> list[Any]:
     """`@main`; without one, the functions that no op names (the only one, where there is one)."""
-    found = functions(module)
-    main = [function for function in found if symbol_of(function) == "main"]
-    if main or len(found) < 2:
-        return main or found
+    defined = functions(module)
+    main = [function for function in defined if symbol_of(function) == "main"]
+    if main or len(defined) < 2:
+        return main or defined
     named = named_symbols(module)
-    return [function for function in found if symbol_of(function) not in named]
+    return [function for function in defined if symbol_of(function) not in named]
 
 
 def named_symbols(module: ir.Module) -> set[str]:

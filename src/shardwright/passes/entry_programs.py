@@ -34,8 +34,8 @@ def rewrite_entries(module: ir.Module, change: Callable[[Graph], Graph], *, shar
         ShardingError: what a graph cannot hold, meshes of different size in one program, or what `change` raises; the
             module is not changed then.
     """
-    found = [(handle, _program(module, handle)) for handle in entries(module) if handle.regions[0].blocks]
-    made = [(handle, change(graph)) for handle, graph in found if any(mesh.axes for mesh in graph.meshes.values())]
+    programs = [(handle, _program(module, handle)) for handle in entries(module) if handle.regions[0].blocks]
+    made = [(handle, change(graph)) for handle, graph in programs if any(mesh.axes for mesh in graph.meshes.values())]
     before = _called(module)
     for handle, graph in made:
         _replace(handle, graph, shardings)
@@ -47,9 +47,9 @@ def _program(module: ir.Module, handle: Any) -> Graph:
     graph.meshes = _used(graph) or graph.meshes
     graph.callees = Callees()  # they stay where they are
     for op in graph.walk():
-        said = op.signature
+        signature = op.signature
         if op.name == "sdy.constant":  # what import makes of StableHLO's, to be copied freely
-            op.signature = Signature("stablehlo.constant", said.attributes, said.operands, said.results)
+            op.signature = Signature("stablehlo.constant", signature.attributes, signature.operands, signature.results)
     sizes = {mesh.size: mesh for mesh in graph.meshes.values() if mesh.axes}
     if len(sizes) > 1:
         raise ShardingError(
@@ -63,9 +63,9 @@ def _program(module: ir.Module, handle: Any) -> Graph:
 
 def _used(graph: Graph) -> dict[str, Mesh]:
     """The meshes that shardings of a graph refer to."""
-    said = {*graph.shardings, *graph.main.result_shardings}
-    said.update(sharding for op in graph.walk() for sharding in op.signature.boundary.shardings)
-    names = {sharding.mesh.name for sharding in said if sharding is not None}
+    shardings = {*graph.shardings, *graph.main.result_shardings}
+    shardings.update(sharding for op in graph.walk() for sharding in op.signature.boundary.shardings)
+    names = {sharding.mesh.name for sharding in shardings if sharding is not None}
     return {name: mesh for name, mesh in graph.meshes.items() if name in names and mesh.axes}
 
 

@@ -108,8 +108,8 @@ def _batch_component(operand: Any, indices: Any, numbers: Mapping[str, Any], for
 
 def _text(form: _Form, numbers: Mapping[str, Any]) -> str:
     names = (form.window, form.collapsed, form.batching, form.index_batching, form.index_map)
-    said = ", ".join(f"{name} = {list(numbers[name])}" for name in names if numbers.get(name))
-    return f"#stablehlo.{form.kind}<{said}, index_vector_dim = {numbers.get('index_vector_dim', 0)}>"
+    listed = ", ".join(f"{name} = {list(numbers[name])}" for name in names if numbers.get(name))
+    return f"#stablehlo.{form.kind}<{listed}, index_vector_dim = {numbers.get('index_vector_dim', 0)}>"
 
 
 def _without(indices: Any, along: int, component: int, user: Any) -> Any:

@@ -53,8 +53,8 @@ def _function(op: Any, shardings: Shardings) -> Any:
     body.append_to(function.regions[0])
     end_with(function.regions[0].blocks[0], "func.return")
     if "in_shardings" in op.attributes:
-        said = shardings.read(op.attributes["in_shardings"])
-        set_rows(function, ARGUMENTS, [{SHARDING: single(sharding)} for sharding in said])
+        of_arguments = shardings.read(op.attributes["in_shardings"])
+        set_rows(function, ARGUMENTS, [{SHARDING: single(sharding)} for sharding in of_arguments])
     return function
 
 

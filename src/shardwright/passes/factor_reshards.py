@@ -38,14 +38,14 @@ class Seen:
         op: The op.
         rule: Its rule; every dimension is one factor.
         mesh: The mesh to reshard on.
-        said: The sharding of each tensor, operands first.
+        shardings: The sharding of each tensor, operands first.
         factors: How each tensor splits each of its factors.
     """
 
     op: Any
     rule: ShardingRule
     mesh: Mesh
-    said: tuple[TensorSharding | None, ...]
+    shardings: tuple[TensorSharding | None, ...]
     factors: tuple[dict[int, FactorSharding], ...]
 
     def resharded(self, tensor: int, axes: dict[int, Axes]) -> TensorSharding:
@@ -54,17 +54,17 @@ class Seen:
         factors = {
             factor: split._replace(axes=axes.get(factor, split.axes)) for factor, split in self.factors[tensor].items()
         }
-        said = self.said[tensor]
-        if said is None:
+        sharding = self.shardings[tensor]
+        if sharding is None:
             return unproject(mapping, factors, self.rule.sizes, self.mesh, (), ())
         used = [axis for split in factors.values() for axis in split.axes]
-        replicated = subtract_axes(said.replicated, used)
-        return unproject(mapping, factors, self.rule.sizes, self.mesh, replicated, said.partial)
+        replicated = subtract_axes(sharding.replicated, used)
+        return unproject(mapping, factors, self.rule.sizes, self.mesh, replicated, sharding.partial)
 
     @property
     def awaited(self) -> list[AxisRef]:
         """The axes that a tensor awaits a sum along: none can be split by them."""
-        return [axis for said in self.said if said is not None for axis in said.partial_axes]
+        return [axis for one in self.shardings if one is not None for axis in one.partial_axes]
 
 
 def see(op: Any, rule: ShardingRule, reshards: UseReshards) -> Seen | None:
@@ -75,16 +75,16 @@ def see(op: Any, rule: ShardingRule, reshards: UseReshards) -> Seen | None:
     mappings = rule.operands + rule.results
     if rule.custom or any(len(factors) != 1 for mapping in mappings for factors in mapping):
         return None
-    said = tuple(map(reshards.of, (*op.operands, *op.results)))
-    known = [sharding for sharding in said if sharding is not None]
+    shardings = tuple(map(reshards.of, (*op.operands, *op.results)))
+    known = [sharding for sharding in shardings if sharding is not None]
     mesh = _mesh(known)
     if mesh is None or not all(map(_is_plain, known)):
         return None
-    whole = [sharding or replicated(mesh, len(mapping)) for sharding, mapping in zip(said, mappings, strict=True)]
+    whole = [sharding or replicated(mesh, len(mapping)) for sharding, mapping in zip(shardings, mappings, strict=True)]
     factors = [
         project(mapping, sharding, rule.sizes).factors for mapping, sharding in zip(mappings, whole, strict=True)
     ]
-    return Seen(op, rule, mesh, said, tuple(factors))
+    return Seen(op, rule, mesh, shardings, tuple(factors))
 
 
 def reshard_alike(seen: Seen, reshards: UseReshards) -> None:
@@ -92,17 +92,17 @@ def reshard_alike(seen: Seen, reshards: UseReshards) -> None:
     elements = [TensorType.parse(str(value.type)).elements for value in (*seen.op.operands, *seen.op.results)]
     splits = [{factor: split.axes for factor, split in factors.items()} for factors in seen.factors]
     chosen = common_axes(seen.rule, splits, elements)
-    axes = {factor: without_overlap(wanted, seen.awaited) for factor, wanted in enumerate(chosen)}
+    axes = {factor: without_overlap(common, seen.awaited) for factor, common in enumerate(chosen)}
     changed = [
-        _lies_elsewhere(said, seen.mesh) or any(split.get(factor) != axes[factor] for factor in split)
-        for said, split in zip(seen.said, splits, strict=True)
+        _lies_elsewhere(sharding, seen.mesh) or any(split.get(factor) != axes[factor] for factor in split)
+        for sharding, split in zip(seen.shardings, splits, strict=True)
     ]
     for number, value in enumerate(seen.op.operands):
         if changed[number]:
             target = seen.resharded(number, axes)
             seen.op.operands[number] = insert_reshard(value, target, ir.InsertionPoint(seen.op))
     if changed[-1]:
-        _reshard_result(seen, seen.resharded(len(seen.said) - 1, axes), reshards)
+        _reshard_result(seen, seen.resharded(len(seen.shardings) - 1, axes), reshards)
 
 
 def reshard_product(seen: Seen, reshards: UseReshards) -> None:
@@ -122,7 +122,7 @@ def reduce_factors(seen: Seen, reshards: UseReshards) -> None:
     Not where its operands disagree, or its result is split by such an axis: both take more than a sum.
     """
     count = len(seen.rule.operands)
-    first = seen.said[count]
+    first = seen.shardings[count]
     summed: list[AxisRef] = []
     for factor in sorted(seen.rule.reduction):
         ways = {factors[factor].axes for factors in seen.factors[:count] if factor in factors}
@@ -135,15 +135,15 @@ def reduce_factors(seen: Seen, reshards: UseReshards) -> None:
         return
     at = ir.InsertionPoint.after(seen.op)
     for value in list(seen.op.results):
-        said = reshards.of(value) or replicated(seen.mesh, len(ir.ShapedType(value.type).shape))
-        reduced = insert_all_reduce(value, seen.mesh.in_order(axes), said, at)
+        sharding = reshards.of(value) or replicated(seen.mesh, len(ir.ShapedType(value.type).shape))
+        reduced = insert_all_reduce(value, seen.mesh.in_order(axes), sharding, at)
         value.replace_all_uses_except(reduced, [reduced.owner.operation])
 
 
 def _reshard_result(seen: Seen, sharding: TensorSharding, reshards: UseReshards) -> None:
     """Give an op's only result another sharding, and its users the one that it had."""
     (value,) = seen.op.results
-    before = seen.said[-1] or replicated(seen.mesh, sharding.rank)
+    before = seen.shardings[-1] or replicated(seen.mesh, sharding.rank)
     put_behind(value, "sdy.reshard", {"sharding": single(before)}, value.location)
     seen.op.attributes[SHARDING] = per_value([sharding])
     reshards.forget(value)
@@ -156,7 +156,7 @@ def _conflict(seen: Seen) -> int | None:
     """
     left, right, result = seen.factors
     sizes = [TensorType.parse(str(value.type)).elements for value in (*seen.op.operands, *seen.op.results)]
-    found: list[int] = []
+    split_otherwise: list[int] = []
     summed: list[AxisRef] = []
     free: list[AxisRef] = []
     for factor in range(len(seen.rule.sizes)):
@@ -175,22 +175,22 @@ def _conflict(seen: Seen) -> int | None:
         if result[factor].axes != axes:
             if not axes or sizes[2] > max(sizes[number] for number in having):
                 return None
-            found.append(factor)
-    if len(found) != 1:
+            split_otherwise.append(factor)
+    if len(split_otherwise) != 1:
         return None
-    wanted = result[found[0]].axes
-    return found[0] if wanted and wanted == tuple(summed) else None
+    axes_there = result[split_otherwise[0]].axes
+    return split_otherwise[0] if axes_there and axes_there == tuple(summed) else None
 
 
-def _mesh(said: Sequence[TensorSharding]) -> Mesh | None:
+def _mesh(shardings: Sequence[TensorSharding]) -> Mesh | None:
     """The mesh that most tensors that are split lie on; all must be alike but for the order of their devices."""
-    meshes = [sharding.mesh for sharding in said if sharding.mesh.axes or sharding.mesh.device_ids]
+    meshes = [sharding.mesh for sharding in shardings if sharding.mesh.axes or sharding.mesh.device_ids]
     if not meshes or not meshes[0].axes or any(mesh.axes != meshes[0].axes for mesh in meshes):
         return None
     best = next((mesh for mesh in reversed(meshes) if mesh.device_ids is None), meshes[0])
     counts: Counter[Mesh] = Counter()
     most = 0
-    for sharding in said:
+    for sharding in shardings:
         if any(sharding.axes):
             counts[sharding.mesh] += 1
             if counts[sharding.mesh] > most:

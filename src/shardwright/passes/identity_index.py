@@ -40,10 +40,10 @@ def is_index(value: Any, dim: int) -> bool:
         if op.name == "stablehlo.iota":
             return int(op.attributes["iota_dimension"].value) == dim
         step = _STEPS.get(op.name)
-        found = step(op, dim) if step is not None else None
-        if found is None:
+        before = step(op, dim) if step is not None else None
+        if before is None:
             return False
-        value, dim = found
+        value, dim = before
     return False
 
 

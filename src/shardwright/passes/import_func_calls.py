@@ -105,12 +105,12 @@ def _only_block(op: Any) -> Any:
 def _named_elsewhere(module: ir.Module) -> set[str]:
     """The symbols that ops other than calls name."""
     return {
-        symbol_name(found)
+        symbol_name(symbol)
         for op in operations(module)
         if op.name in _REFERRING
         for key in op.attributes
         if key in ("decomposition", "called_computations")
-        for found in re.findall(SYMBOL, str(op.attributes[key]))
+        for symbol in re.findall(SYMBOL, str(op.attributes[key]))
     }
 
 

@@ -32,15 +32,15 @@ def insert_func_call_reshards(module: ir.Module, options: Options) -> None:
 
 
 def _resolve(call: Any, function: Any, shardings: Shardings) -> None:
-    said = shardings.read(call.attributes[SHARDING]) if SHARDING in call.attributes else None
+    of_call = shardings.read(call.attributes[SHARDING]) if SHARDING in call.attributes else None
     results = shardings.of_all(function, RESULTS)
-    if said is None and results is None:
+    if of_call is None and results is None:
         return
     types = [value.type for value in call.results]
-    wanted = said or _closed_like(results or (), types)
-    got = results or _closed_like(wanted, types)
-    call.attributes[SHARDING] = per_value(got)
-    for value, before, after in zip(list(call.results), got, wanted, strict=True):
+    awaited = of_call or _closed_like(results or (), types)
+    given = results or _closed_like(awaited, types)
+    call.attributes[SHARDING] = per_value(given)
+    for value, before, after in zip(list(call.results), given, awaited, strict=True):
         if not _same(before, after):
             put_behind(value, "sdy.reshard", {"sharding": single(after)}, call.location)
 

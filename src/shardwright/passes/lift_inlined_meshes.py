@@ -75,7 +75,7 @@ class _Lifter:
         """The mesh like `mesh` that has a name."""
         named = self.named.get(_key(mesh))
         if named is None:
-            name = self.symbols.unused(_wanted_name(mesh))
+            name = self.symbols.unused(_usual_name(mesh))
             named = self.named[_key(mesh)] = Mesh(mesh.axes, device_ids=mesh.device_ids, name=name)
             self._insert(named, location)
         return named
@@ -105,7 +105,7 @@ class _Lifter:
                     op.attributes["replica_groups"] = with_mesh_in_groups(groups, name)
 
 
-def _wanted_name(mesh: Mesh) -> str:
+def _usual_name(mesh: Mesh) -> str:
     if mesh.axes:
         return "mesh"
     return "empty_mesh" if mesh.device_ids is None else f"maximal_mesh_{mesh.device_ids[0]}"
@@ -114,5 +114,5 @@ def _wanted_name(mesh: Mesh) -> str:
 def _stablehlo_mesh(mesh: Mesh) -> str:
     axes = ", ".join(f"{{name = {quoted(name)}, size = {size} : i64}}" for name, size in mesh.axes)
     ids = mesh.device_ids
-    said = "" if ids is None else f", device_ids = dense<{list(ids)}> : tensor<{len(ids)}xi64>"
-    return f"{{axes = [{axes}]{said}}}"
+    spelt_ids = "" if ids is None else f", device_ids = dense<{list(ids)}> : tensor<{len(ids)}xi64>"
+    return f"{{axes = [{axes}]{spelt_ids}}}"

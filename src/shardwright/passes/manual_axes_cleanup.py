@@ -38,8 +38,8 @@ def manual_axes_cleanup(module: ir.Module, options: Options) -> None:
 
 
 def _clean(op: Any, shardings: Shardings) -> None:
-    said = {name: shardings.read(op.attributes[name]) for name in _BOUNDARY}
-    mesh = _common_mesh(op, [sharding for each in said.values() for sharding in each])
+    boundary = {name: shardings.read(op.attributes[name]) for name in _BOUNDARY}
+    mesh = _common_mesh(op, [sharding for each in boundary.values() for sharding in each])
     if mesh is None:
         return
     axes = manual_axes_of(op)
@@ -49,27 +49,27 @@ def _clean(op: Any, shardings: Shardings) -> None:
     for name, values in zip(_BOUNDARY, (op.operands, op.results), strict=True):
         new = [
             _explicit(sharding, ordered, mesh) if isinstance(value.type, ir.ShapedType) else sharding
-            for sharding, value in zip(said[name], values, strict=True)
+            for sharding, value in zip(boundary[name], values, strict=True)
         ]
-        if tuple(new) != said[name]:
+        if tuple(new) != boundary[name]:
             op.attributes[name] = per_value(new)
 
 
 def _common_mesh(op: Any, shardings: Sequence[TensorSharding]) -> Mesh | None:
     """The mesh of all shardings but those of an empty mesh; `None` where there are none."""
-    found: Mesh | None = None
+    common: Mesh | None = None
     for sharding in shardings:
         mesh = sharding.mesh
-        if found is None or not (found.axes or found.is_maximal):
-            found = mesh
-        elif (mesh.axes or mesh.is_maximal) and (mesh.axes, mesh.device_ids) != (found.axes, found.device_ids):
+        if common is None or not (common.axes or common.is_maximal):
+            common = mesh
+        elif (mesh.axes or mesh.is_maximal) and (mesh.axes, mesh.device_ids) != (common.axes, common.device_ids):
             raise error_at(
                 op,
                 "the shardings of a manual computation have different meshes",
-                cause=f"@{found.name} and @{mesh.name}",
+                cause=f"@{common.name} and @{mesh.name}",
                 remedy="use one mesh for all in_shardings and out_shardings",
             )
-    return found
+    return common
 
 
 def _explicit(sharding: TensorSharding, axes: Sequence[str], mesh: Mesh) -> TensorSharding:

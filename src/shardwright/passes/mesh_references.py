@@ -35,13 +35,13 @@ def has_carriers(module: ir.Module) -> bool:
 
 def mesh_in_groups(groups: str, meshes: Mapping[str, Mesh]) -> Mesh | None:
     """The mesh that replica groups, as text, refer to; one that they spell out has no name. `None` for lists of ids."""
-    found = _IN_GROUPS.search(groups)
-    if found is None:
+    match = _IN_GROUPS.search(groups)
+    if match is None:
         return None
-    if found[1]:
-        return meshes.get(symbol_name(found[1]))
-    axes = [(unquoted(name), int(size)) for name, size in _AXIS.findall(found[2])]
-    ids = None if found[3] is None else _numbers(parse_attribute(found[3]))
+    if match[1]:
+        return meshes.get(symbol_name(match[1]))
+    axes = [(unquoted(name), int(size)) for name, size in _AXIS.findall(match[2])]
+    ids = None if match[3] is None else _numbers(parse_attribute(match[3]))
     return Mesh(axes, device_ids=ids, name="")
 
 

@@ -85,18 +85,18 @@ class _Inserting:
 
     def _visit(self, op: Any) -> None:
         edges = list(self._edges(op))
-        for wanted, uses in edges:
+        for target, uses in edges:
             for use in uses:
-                self._pass_on(use, wanted, behind(use.value))
+                self._pass_on(use, target, behind(use.value))
         if op.name == _CALL:
             self._call(op)
         elif op.results and not edges and "out_sharding" not in op.attributes:
             self._op(op)
 
-    def _pass_on(self, use: Use, wanted: TensorSharding | None, at: Any) -> bool:
+    def _pass_on(self, use: Use, target: TensorSharding | None, at: Any) -> bool:
         """Make sums, and leave sums to be made, as a use wants; whether any are left to be."""
-        self.reshards.reduce(use, wanted, at)
-        return self.reshards.leave_unreduced(use, wanted, at)
+        self.reshards.reduce(use, target, at)
+        return self.reshards.leave_unreduced(use, target, at)
 
     # Where data flows
 
@@ -118,10 +118,10 @@ class _Inserting:
     def _computation(self, op: Any) -> Iterator[Edge]:
         manual = manual_axes_of(op)
         end = _terminator(op.regions[0])
-        for index, said in enumerate(self._boundary(op, "out_shardings", len(op.results))):
-            yield None if said is None else without_manual_axes(said, manual), [Use(end, index)]
-        for index, said in enumerate(self._boundary(op, "in_shardings", len(op.operands))):
-            yield said, [Use(op, index)]
+        for index, sharding in enumerate(self._boundary(op, "out_shardings", len(op.results))):
+            yield None if sharding is None else without_manual_axes(sharding, manual), [Use(end, index)]
+        for index, sharding in enumerate(self._boundary(op, "in_shardings", len(op.operands))):
+            yield sharding, [Use(op, index)]
 
     def _boundary(self, op: Any, which: str, count: int) -> tuple[TensorSharding | None, ...]:
         return self.shardings.read(op.attributes[which]) if which in op.attributes else (None,) * count
@@ -129,22 +129,22 @@ class _Inserting:
     def _return(self, function: Any) -> None:
         end = _terminator(function.regions[0])
         at = ir.InsertionPoint(end)
-        for index, wanted in enumerate(self.shardings.of_rows(function, RESULTS)):
-            self._pass_on(Use(end, index), wanted, at)
+        for index, target in enumerate(self.shardings.of_rows(function, RESULTS)):
+            self._pass_on(Use(end, index), target, at)
 
     # Ops
 
     def _call(self, op: Any) -> None:
         function = self.symbols.called(op)
         types = [value.type for value in op.operands]
-        wanted = self.shardings.of_all(function, ARGUMENTS)
-        if wanted is None:
-            said = map(self.reshards.of, op.operands)
-            mesh = next((s.mesh for s in said if s is not None and not s.mesh.is_maximal), None)
+        targets = self.shardings.of_all(function, ARGUMENTS)
+        if targets is None:
+            shardings = map(self.reshards.of, op.operands)
+            mesh = next((s.mesh for s in shardings if s is not None and not s.mesh.is_maximal), None)
             if mesh is None:
                 return
-            wanted = tuple(unsaid(mesh, type, open=False) for type in types)
-        for index, sharding in enumerate(wanted):
+            targets = tuple(unsaid(mesh, type, open=False) for type in types)
+        for index, sharding in enumerate(targets):
             use = Use(op, index)
             at = behind(use.value)
             self._pass_on(use, sharding, at)
@@ -152,18 +152,18 @@ class _Inserting:
 
     def _op(self, op: Any) -> None:
         result = op.results[0]
-        wanted = self.reshards.of(result)
-        differ = op.name == _CONCATENATE and any(self.reshards.of(value) != wanted for value in op.operands)
+        own = self.reshards.of(result)
+        differ = op.name == _CONCATENATE and any(self.reshards.of(value) != own for value in op.operands)
         if self.sums:
             at = ir.InsertionPoint(op)
-            if op.name == _RESHARD and self._pass_on(Use(op, 0), wanted, at):
+            if op.name == _RESHARD and self._pass_on(Use(op, 0), own, at):
                 self.reshards.forget(result)
                 replace_by(op, op.operands)
                 return
             for index in range(len(op.operands)):
-                self.reshards.reduce(Use(op, index), wanted, at)
-        is_product = facts_of(op.name).product and wanted is not None
-        awaits = wanted is not None and bool(wanted.partial)
+                self.reshards.reduce(Use(op, index), own, at)
+        is_product = facts_of(op.name).product and own is not None
+        awaits = own is not None and bool(own.partial)
         if differ or is_product or awaits:
             self._factors(op, differ, is_product, awaits)
 

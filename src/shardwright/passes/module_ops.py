@@ -42,14 +42,14 @@ Row = dict[str, Any]
 
 def operations(root: Any, *, inner_first: bool = False) -> list[Any]:
     """The ops within `root` and `root` itself, in program order: an op before what its regions hold, or after."""
-    found: list[Any] = []
+    ops: list[Any] = []
 
     def visit(op: Any) -> Any:
-        found.append(op)
+        ops.append(op)
         return ir.WalkResult.ADVANCE
 
     walk(root.operation, visit, outer_first=not inner_first)
-    return found
+    return ops
 
 
 def functions(module: ir.Module) -> list[Any]:
@@ -64,9 +64,9 @@ def symbol_of(op: Any) -> str:
 
 def rows_of(function: Any, which: str) -> list[Row]:
     """The attributes of every argument or result of a function."""
-    found = function.attributes.get(which)
-    if found is not None:
-        return [{named.name: named.attr for named in row} for row in _dictionaries(found)]
+    attribute = function.attributes.get(which)
+    if attribute is not None:
+        return [{named.name: named.attr for named in row} for row in _dictionaries(attribute)]
     return [{} for _ in types_of(function, which)]
 
 
@@ -123,15 +123,15 @@ def static_shape(type: Any) -> tuple[int, ...] | None:
 
 def error_at(op: Any, message: str, *, cause: str = "", remedy: str = "") -> ShardingError:
     """An error that stands at an op."""
-    found = read_location(str(op.location))
-    where = f"{found.file}:{found.line}:{found.column}" if found.file else found.name
+    place = read_location(str(op.location))
+    where = f"{place.file}:{place.line}:{place.column}" if place.file else place.name
     return ShardingError(message, op=op.name, location=where, cause=cause, remedy=remedy)
 
 
 def manual_axes_of(op: Any) -> tuple[str, ...]:
     """The axes that a computation is manual in; none for one that is not."""
-    said = op.attributes.get(MANUAL_AXES)
-    return () if said is None else parse_manual_axes(str(said))
+    attribute = op.attributes.get(MANUAL_AXES)
+    return () if attribute is None else parse_manual_axes(str(attribute))
 
 
 def edge_of(value: Any, name: str = EDGE) -> Any | None:

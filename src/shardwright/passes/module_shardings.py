@@ -70,10 +70,10 @@ class Shardings:
 
     def read(self, attribute: Any) -> tuple[TensorSharding, ...]:
         """What an attribute says: of one tensor, or one per value."""
-        found = self._read.get(attribute)
-        if found is None:
-            found = self._read[attribute] = parse_shardings(str(attribute), self.meshes)
-        return found
+        shardings = self._read.get(attribute)
+        if shardings is None:
+            shardings = self._read[attribute] = parse_shardings(str(attribute), self.meshes)
+        return shardings
 
     def one(self, attribute: Any) -> TensorSharding:
         """What an attribute says of one tensor."""
@@ -110,8 +110,8 @@ class Shardings:
         """What a computation says of its argument, seen from inside."""
         if _IN_SHARDINGS not in op.attributes:
             return None
-        said = self.read(op.attributes[_IN_SHARDINGS])[index]
-        return without_manual_axes(said, manual_axes_of(op))
+        outside = self.read(op.attributes[_IN_SHARDINGS])[index]
+        return without_manual_axes(outside, manual_axes_of(op))
 
     def of_row(self, row: Mapping[str, Any], type: Any) -> TensorSharding | None:
         """What the attributes of an argument or result of a function say."""
@@ -129,11 +129,11 @@ class Shardings:
 
         One of which the function says nothing is open, on the first mesh of the others.
         """
-        said = self.of_rows(function, which)
-        mesh = next((sharding.mesh for sharding in said if sharding is not None and not sharding.mesh.is_maximal), None)
+        shardings = self.of_rows(function, which)
+        mesh = next((one.mesh for one in shardings if one is not None and not one.mesh.is_maximal), None)
         if mesh is None:
             return None
-        pairs = zip(said, types_of(function, which), strict=True)
+        pairs = zip(shardings, types_of(function, which), strict=True)
         return tuple([sharding or unsaid(mesh, type, open=True) for sharding, type in pairs])
 
     def say(self, value: Any, sharding: TensorSharding) -> None:
@@ -156,18 +156,18 @@ class Shardings:
     def _say_one(self, op: Any, name: str, values: Any, index: int, sharding: TensorSharding) -> None:
         """Say the sharding of one of several values in the attribute for all of them."""
         if name in op.attributes:
-            said = list(self.read(op.attributes[name]))
+            shardings = list(self.read(op.attributes[name]))
         else:
-            said = [unsaid(sharding.mesh, value.type, open=True) for value in values]
-        said[index] = sharding
-        op.attributes[name] = per_value(said)
+            shardings = [unsaid(sharding.mesh, value.type, open=True) for value in values]
+        shardings[index] = sharding
+        op.attributes[name] = per_value(shardings)
 
     def _of_result(self, value: Any) -> TensorSharding | None:
         op, index = value.owner.operation, value.result_number
         name, attributes = op.name, op.attributes
-        found = attributes.get(SHARDING_ATTRIBUTES.get(name, SHARDING))
-        if found is not None:
-            read = self.read(found)
+        attribute = attributes.get(SHARDING_ATTRIBUTES.get(name, SHARDING))
+        if attribute is not None:
+            read = self.read(attribute)
             return read[index] if index < len(read) else None
         if name != CARRIED_CONSTRAINT and CARRIED_SHARDINGS not in attributes:
             return None
@@ -212,18 +212,18 @@ class _Rewriting:
             row[CARRIED_SHARDING] = self._carried(carried_text(row[CARRIED_SHARDING]), type)
 
     def _changed(self, attribute: Any) -> Any:
-        found = self.done.get(attribute)
-        if found is None:
-            said = self.shardings.read(attribute)
-            found, changed = attribute, tuple(map(self.change, said))
-            if changed != said:
-                found = per_value(changed) if str(attribute).startswith(_PER_VALUE) else single(changed[0])
-            self.done[attribute] = found
-        return found
+        rewritten = self.done.get(attribute)
+        if rewritten is None:
+            shardings = self.shardings.read(attribute)
+            rewritten, changed = attribute, tuple(map(self.change, shardings))
+            if changed != shardings:
+                rewritten = per_value(changed) if str(attribute).startswith(_PER_VALUE) else single(changed[0])
+            self.done[attribute] = rewritten
+        return rewritten
 
     def _carried(self, text: str, type: Any) -> Any:
-        said = self.shardings.carried(text, type)
-        return _text(text if said is None else carrier_text(self.change(said), static_shape(type)))
+        sharding = self.shardings.carried(text, type)
+        return _text(text if sharding is None else carrier_text(self.change(sharding), static_shape(type)))
 
 
 def single(sharding: TensorSharding) -> Any:

@@ -31,7 +31,7 @@ def parse_options(entry: Pass | Pipeline, text: str) -> dict[str, Any]:
         ShardingError: malformed text, an option that there is not, or a value of another kind.
     """
     known = {option.name: option for option in entry.options}
-    found: dict[str, Any] = {option.name: option.default for option in entry.options}
+    values: dict[str, Any] = {option.name: option.default for option in entry.options}
     for name, value in _written(text):
         if name not in known:
             raise ShardingError(
@@ -39,8 +39,8 @@ def parse_options(entry: Pass | Pipeline, text: str) -> dict[str, Any]:
                 cause=f"{entry.name} has {', '.join(sorted(known)) or 'no options'}",
                 remedy="correct the name, or take the option out",
             )
-        found[name] = _value(known[name], value, entry.name)
-    return found
+        values[name] = _value(known[name], value, entry.name)
+    return values
 
 
 def options_text(entry: Pass, options: Options, *, changed_only: bool = False) -> str:
@@ -48,10 +48,10 @@ def options_text(entry: Pass, options: Options, *, changed_only: bool = False) -
 
     With `changed_only`, those alone that are not at their defaults.
     """
-    said = {option: options[option.name] for option in sorted(entry.options, key=lambda option: option.name)}
+    values = {option: options[option.name] for option in sorted(entry.options, key=lambda option: option.name)}
     kept = {
         option: value
-        for option, value in said.items()
+        for option, value in values.items()
         if not (changed_only and value == option.default) and not (option.is_list and value == "")
     }
     return f"{{{' '.join(f'{option.name}={_spelt(option, value)}' for option, value in kept.items())}}}" if kept else ""
@@ -126,10 +126,10 @@ def _value(option: Option, text: str | None, name: str) -> bool | int | str:
     return text
 
 
-def _invalid(option: Option, text: str | None, name: str, wanted: str) -> ShardingError:
+def _invalid(option: Option, text: str | None, name: str, expected: str) -> ShardingError:
     return ShardingError(
         f"{'no value' if text is None else repr(text[:100])} for option {option.name} of {name}",
-        cause=f"the option is {wanted}",
+        cause=f"the option is {expected}",
         remedy=f"write {option.name}=VALUE",
     )
 

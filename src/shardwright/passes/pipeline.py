@@ -76,7 +76,7 @@ def steps_of(name: str, options: str | Options = "", anchors: tuple[str, ...] = 
         given = {**parse_options(entry, ""), **options}
     if isinstance(entry, Pass):
         return (Step(entry, given, _implicit(entry, anchors)),)
-    return tuple(step for inner, said in entry.expand(given) for step in steps_of(inner, said, anchors))
+    return tuple(step for inner, values in entry.expand(given) for step in steps_of(inner, values, anchors))
 
 
 def _implicit(entry: Pass, anchors: tuple[str, ...]) -> tuple[str, ...]:
@@ -164,15 +164,15 @@ class _Reader(Scanner):
         if name not in {entry.name for entry in passes()}:
             self._refuse(f"'{name}' does not refer to a registered pass or pass pipeline", start)
         try:
-            found = steps_of(name, options, anchors)
+            steps = steps_of(name, options, anchors)
         except ShardingError as error:
             raise error.replaced(op="", location=place_of(self.text, start, PARSER)) from None
         entry = pass_named(name)
-        for step in found:
+        for step in steps:
             is_nested_alone = isinstance(entry, Pass) and step.anchors != anchors
             if is_nested_alone or not _runs_on(step.entry, step.anchors):
                 self._restricted(step.entry, anchors, start)
-        self.steps += found
+        self.steps += steps
 
     def _restricted(self, entry: Pass, anchors: Sequence[str], start: int) -> NoReturn:
         self._refuse(

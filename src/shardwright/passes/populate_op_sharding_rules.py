@@ -76,7 +76,7 @@ class _Writing:
     def _write(self, handle: Any, rule: ShardingRule | None, signature: Signature) -> None:
         if rule is None or ATTRIBUTE in handle.attributes:
             return
-        said = conservative_rule(signature, rule) if self.conservative else rule
-        if said not in self.attributes:
-            self.attributes[said] = parse_attribute(format_rule(said))
-        handle.attributes[ATTRIBUTE] = self.attributes[said]
+        stated = conservative_rule(signature, rule) if self.conservative else rule
+        if stated not in self.attributes:
+            self.attributes[stated] = parse_attribute(format_rule(stated))
+        handle.attributes[ATTRIBUTE] = self.attributes[stated]

@@ -25,6 +25,6 @@ def propagate_sharding_from_func_to_call(module: ir.Module, options: Options) ->
     symbols = Symbols(module)
     for call in calls_in(module):
         if SHARDING not in call.attributes:
-            said = shardings.of_all(symbols.called(call), RESULTS)
-            if said is not None:
-                call.attributes[SHARDING] = per_value(said)
+            of_results = shardings.of_all(symbols.called(call), RESULTS)
+            if of_results is not None:
+                call.attributes[SHARDING] = per_value(of_results)

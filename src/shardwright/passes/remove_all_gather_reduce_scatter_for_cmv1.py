@@ -40,5 +40,5 @@ def _scatters_a_dot(op: Any, shardings: Shardings) -> bool:
     value = op.operands[0]
     if isinstance(value, ir.BlockArgument) or not facts_of(value.owner.operation.name).product:
         return False
-    said = shardings.of(value)
-    return said is None or not said.partial
+    sharding = shardings.of(value)
+    return sharding is None or not sharding.partial

@@ -59,55 +59,57 @@ class UseReshards:
     def read_arguments(self, function: Any) -> None:
         """Read what a function says of its arguments, all at once: there may be thousands."""
         arguments = function.regions[0].blocks[0].arguments
-        for value, said in zip(arguments, self._shardings.of_rows(function, ARGUMENTS), strict=True):
+        for value, sharding in zip(arguments, self._shardings.of_rows(function, ARGUMENTS), strict=True):
             if edge_of(value) is None:
-                self._known[value] = said
+                self._known[value] = sharding
 
     def forget(self, value: Any) -> None:
         """The sharding of a value is another now, or the value will be gone."""
         self._known.pop(value, None)
 
-    def reduce(self, use: Use, wanted: TensorSharding | None, at: Any) -> None:
+    def reduce(self, use: Use, target: TensorSharding | None, at: Any) -> None:
         """Sum along the axes that the value awaits a sum along and the use does not, at an insertion point."""
-        said = self.of(use.value)
-        if said is None or not said.partial or not _are_sums(said, wanted):
+        sharding = self.of(use.value)
+        if sharding is None or not sharding.partial or not _are_sums(sharding, target):
             return
-        axes = subtract_axes(said.partial_axes, () if wanted is None else wanted.partial_axes)
+        axes = subtract_axes(sharding.partial_axes, () if target is None else target.partial_axes)
         if axes:
-            kept = subtract_axes(said.partial_axes, axes)
-            self._put(use, insert_all_reduce(use.value, axes, replace(said, partial=sums(kept, said.mesh)), at))
+            kept = subtract_axes(sharding.partial_axes, axes)
+            self._put(use, insert_all_reduce(use.value, axes, replace(sharding, partial=sums(kept, sharding.mesh)), at))
 
-    def leave_unreduced(self, use: Use, wanted: TensorSharding | None, at: Any) -> bool:
+    def leave_unreduced(self, use: Use, target: TensorSharding | None, at: Any) -> bool:
         """Make those axes await a sum along which the use does and the value does not; whether there are any."""
-        said = self.of(use.value)
-        if said is None or wanted is None or not _are_sums(said, wanted):
+        sharding = self.of(use.value)
+        if sharding is None or target is None or not _are_sums(sharding, target):
             return False
-        added = subtract_axes(wanted.partial_axes, said.partial_axes)
+        added = subtract_axes(target.partial_axes, sharding.partial_axes)
         if not added:
             return False
-        dims = tuple(_before(one, other, added) for one, other in zip(said.dims, wanted.dims, strict=True))
-        if tuple(dim.axes for dim in dims) != said.axes:
+        dims = tuple(_before(one, other, added) for one, other in zip(sharding.dims, target.dims, strict=True))
+        if tuple(dim.axes for dim in dims) != sharding.axes:
             used = [axis for dim in dims for axis in dim.axes]
-            said = replace(said, dims=dims, replicated=subtract_axes(said.replicated, used))
-            self._put(use, insert_reshard(use.value, said, at))
-        parts = [_behind(other.axes, one.axes) or () for one, other in zip(said.dims, wanted.dims, strict=True)]
+            sharding = replace(sharding, dims=dims, replicated=subtract_axes(sharding.replicated, used))
+            self._put(use, insert_reshard(use.value, sharding, at))
+        parts = [_behind(other.axes, one.axes) or () for one, other in zip(sharding.dims, target.dims, strict=True)]
         fresh = subtract_axes(added, [axis for axes in parts for axis in axes])
         if fresh:
-            partial = sums((*said.partial_axes, *fresh), said.mesh)
-            said = replace(said, replicated=wanted.replicated, partial=partial)
-            texts = print_step(ToUnreduced(said.mesh.in_order(fresh)), None, said.mesh)
-            self._put(use, _insert("sdy.replicated_to_unreduced", use.value, texts, said, at))
+            partial = sums((*sharding.partial_axes, *fresh), sharding.mesh)
+            sharding = replace(sharding, replicated=target.replicated, partial=partial)
+            texts = print_step(ToUnreduced(sharding.mesh.in_order(fresh)), None, sharding.mesh)
+            self._put(use, _insert("sdy.replicated_to_unreduced", use.value, texts, sharding, at))
         if any(parts):
-            texts = {"axes": print_axis_lists_attribute(parts, said.mesh)}
-            self._put(use, _insert("sdy.sharded_to_unreduced", use.value, texts, wanted, at))
+            texts = {"axes": print_axis_lists_attribute(parts, sharding.mesh)}
+            self._put(use, _insert("sdy.sharded_to_unreduced", use.value, texts, target, at))
         return True
 
-    def reshard(self, use: Use, wanted: TensorSharding | None, at: Any) -> None:
+    def reshard(self, use: Use, target: TensorSharding | None, at: Any) -> None:
         """Reshard unless the value is sharded alike already."""
-        said = self.of(use.value)
-        if _alike(said, wanted):
+        sharding = self.of(use.value)
+        if _alike(sharding, target):
             return
-        target = wanted or replace(_known(said), dims=(DimSharding(),) * _known(said).rank, replicated=(), partial=())
+        if target is None:
+            known = _known(sharding)
+            target = replace(known, dims=(DimSharding(),) * known.rank, replicated=(), partial=())
         self._put(use, insert_reshard(use.value, target, at))
 
     def _put(self, use: Use, value: Any) -> None:
@@ -139,17 +141,17 @@ def sums(axes: Axes, mesh: Mesh) -> tuple[Partial, ...]:
     return tuple(Partial(axis) for axis in mesh.in_order(axes))
 
 
-def _are_sums(said: TensorSharding, wanted: TensorSharding | None) -> bool:
+def _are_sums(sharding: TensorSharding, target: TensorSharding | None) -> bool:
     """Whether all that awaits reduction is a sum, on one mesh."""
-    if wanted is None:
-        return all(partial.kind == "sum" for partial in said.partial)
-    return said.mesh == wanted.mesh and all(p.kind == "sum" for p in (*said.partial, *wanted.partial))
+    if target is None:
+        return all(partial.kind == "sum" for partial in sharding.partial)
+    return sharding.mesh == target.mesh and all(p.kind == "sum" for p in (*sharding.partial, *target.partial))
 
 
-def _before(said: DimSharding, wanted: DimSharding, added: Axes) -> DimSharding:
+def _before(dim: DimSharding, target: DimSharding, added: Axes) -> DimSharding:
     """How a dimension is split just before its axes are made to await a sum: as it is, where all it loses are such."""
-    lost = _behind(wanted.axes, said.axes)
-    return said if lost and all(_is_within(axis, added) for axis in lost) else wanted
+    lost = _behind(target.axes, dim.axes)
+    return dim if lost and all(_is_within(axis, added) for axis in lost) else target
 
 
 def _behind(prefix: Axes, axes: Axes) -> Axes | None:
@@ -169,13 +171,13 @@ def _is_within(axis: AxisRef, axes: Axes) -> bool:
     return overlaps_any(axis, axes) and not subtract_axes((axis,), axes)
 
 
-def _alike(said: TensorSharding | None, wanted: TensorSharding | None) -> bool:
+def _alike(sharding: TensorSharding | None, target: TensorSharding | None) -> bool:
     """Whether nothing moves from one to the other; what is not said is not split."""
-    if not any(sharding is not None and any(sharding.axes) for sharding in (said, wanted)):
+    if not any(either is not None and any(either.axes) for either in (sharding, target)):
         return True
-    if said is None or wanted is None:
+    if sharding is None or target is None:
         return False
-    return (said.mesh, said.axes, said.partial) == (wanted.mesh, wanted.axes, wanted.partial)
+    return (sharding.mesh, sharding.axes, sharding.partial) == (target.mesh, target.axes, target.partial)
 
 
 def _known(sharding: TensorSharding | None) -> TensorSharding:

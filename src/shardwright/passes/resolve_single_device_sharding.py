@@ -33,24 +33,24 @@ def resolve_single_device_sharding(module: ir.Module, options: Options) -> None:
         for op in operations(function):
             if SHARDING not in op.attributes:
                 continue
-            said = shardings.read(op.attributes[SHARDING])
-            if any(sharding.mesh.is_maximal for sharding in said):
-                _resolve(op, said)
+            of_results = shardings.read(op.attributes[SHARDING])
+            if any(sharding.mesh.is_maximal for sharding in of_results):
+                _resolve(op, of_results)
 
 
-def _resolve(op: Any, said: tuple[TensorSharding, ...]) -> None:
+def _resolve(op: Any, of_results: tuple[TensorSharding, ...]) -> None:
     if not op.results or ("has_side_effect" in op.attributes and ir.BoolAttr(op.attributes["has_side_effect"]).value):
-        (device,) = next(sharding.mesh for sharding in said if sharding.mesh.is_maximal).device_ids or (0,)
+        (device,) = next(sharding.mesh for sharding in of_results if sharding.mesh.is_maximal).device_ids or (0,)
         raise error_at(
             op,
             f"{op.name} is to run on device {device} alone, and has effects",
             cause="every device runs every op of its program",
             remedy="take its sharding away if all devices may run it, or leave the module to XLA's partitioner",
         )
-    mesh = next((sharding.mesh for sharding in said if not sharding.mesh.is_maximal), None)
+    mesh = next((sharding.mesh for sharding in of_results if not sharding.mesh.is_maximal), None)
     if mesh is None:
         del op.attributes[SHARDING]
         return
     whole = [replicated(mesh, len(static_shape(value.type) or ())) for value in op.results]
-    pairs = zip(said, whole, strict=True)
+    pairs = zip(of_results, whole, strict=True)
     op.attributes[SHARDING] = per_value([other if one.mesh.is_maximal else one for one, other in pairs])

@@ -75,7 +75,7 @@ class Annotations:
         """Find out which of the dialect's names is in use."""
         names = {op.name.partition(".")[0] for op in operations(function) if op.name in _SHARDINGS}
         self.dialect = "mesh" if names == {"mesh"} else "shard"
-        self._said: dict[Any, Split] = {}
+        self._splits: dict[Any, Split] = {}
 
     # Reading
 
@@ -123,10 +123,10 @@ class Annotations:
                 cause="it is not the result of a shard.sharding op",
                 remedy="name the sharding with shard.sharding in the same function",
             )
-        found = self._said.get(sharding)
-        if found is None:
-            found = self._said[sharding] = _read(sharding)
-        return found
+        split = self._splits.get(sharding)
+        if split is None:
+            split = self._splits[sharding] = _read(sharding)
+        return split
 
     # Writing
 
@@ -193,7 +193,7 @@ class Annotations:
             loc=_location(value),
             ip=ir.InsertionPoint(before),
         )
-        self._said[made] = split
+        self._splits[made] = split
         return made.results[0]
 
     def _shard(self, value: Any, sharding: Any, before: Any, *, for_users: bool) -> Any:

@@ -82,8 +82,8 @@ def _ops_of(part: Part) -> list[tuple[Any, ShardingRule]]:
 def _described(handle: Any, signature: Signature) -> Signature:
     """The signature with what describes its loops: MLIR does not list properties of ops that it does not know."""
     unseen = [name for name in _DESCRIPTION if name in handle.attributes and signature.text(name) is None]
-    found: dict[str, Any] = {name: str(handle.attributes[name]) for name in unseen}
-    return signature.replace(**found) if found else signature
+    attributes: dict[str, Any] = {name: str(handle.attributes[name]) for name in unseen}
+    return signature.replace(**attributes) if attributes else signature
 
 
 def _loops_of(signature: Signature) -> ShardingRule | None:
@@ -109,13 +109,13 @@ def _visit(handle: Any, rule: ShardingRule, annotations: Annotations, shapes: Ma
     results = [annotations.of_result(value) for value in handle.results]
     chosen: list[Split] = []
     least = 3
-    for said in _choices(results, operands):
-        grids = {split.grid for split in said if split is not None}
+    for choice in _choices(results, operands):
+        grids = {split.grid for split in choice if split is not None}
         if len(grids) > 1:
             continue
         (grid,) = grids
         loops = _Loops(rule, shapes.get(grid, ()))
-        if not loops.follow(said):
+        if not loops.follow(choice):
             continue
         needed = [Split.of(grid, loops.axes_of(mapping)) for mapping in rule.operands + rule.results]
         kind = annotations.reshards(handle, needed)
@@ -132,8 +132,8 @@ def _choices(
 ) -> Iterator[list[Split | None]]:
     """What may be said of an op's operands and results together, in order of preference; never nothing at all."""
     every = [*results, *operands]
-    optional = [index for index, said in enumerate(every) if said is not None and not said[0]]
-    fixed = [said[1] if said is not None and said[0] else None for said in every]
+    optional = [index for index, entry in enumerate(every) if entry is not None and not entry[0]]
+    fixed = [entry[1] if entry is not None and entry[0] else None for entry in every]
     few = 2 ** len(optional) <= _MOST_CHOICES
     kept = (
         product((True, False), repeat=len(optional))
@@ -141,12 +141,12 @@ def _choices(
         else iter([(True,) * len(optional), (False,) * len(optional)])
     )
     for flags in kept:
-        said = list(fixed)
+        splits = list(fixed)
         for index, keep in zip(optional, flags, strict=True):
-            found = every[index]
-            said[index] = found[1] if found is not None and keep else None
-        if any(split is not None for split in said):
-            yield said[len(results) :] + said[: len(results)]
+            entry = every[index]
+            splits[index] = entry[1] if entry is not None and keep else None
+        if any(split is not None for split in splits):
+            yield splits[len(results) :] + splits[: len(results)]
 
 
 class _Loops:
@@ -158,12 +158,12 @@ class _Loops:
         self.shape = shape
         self.axes: dict[int, tuple[int, ...]] = {}
 
-    def follow(self, said: Sequence[Split | None]) -> bool:
+    def follow(self, splits: Sequence[Split | None]) -> bool:
         """Split the loops as is said of results, then of operands; whether nothing said contradicts itself."""
         count = len(self.rule.operands)
         mappings = self.rule.operands + self.rule.results
         for index in (*range(count, len(mappings)), *range(count)):
-            split = said[index]
+            split = splits[index]
             if split is None:
                 continue
             for factors, axes in zip(mappings[index], split.axes, strict=False):

@@ -59,7 +59,7 @@ def say_what_edges_say(op: Any, shardings: Shardings, notes: Sequence[str] = ())
     """Give an op the shardings that its edges have, and what propagation noted on them under the names in `notes`."""
     is_computation = op.name in COMPUTATIONS
     inner = list(op.regions[0].blocks[0].arguments) if is_computation else []
-    inside = _said(inner, shardings)
+    inside = _on_edges(inner, shardings)
     if inside:
         if op.name == MANUAL:
             manual = manual_axes_of(op)
@@ -67,7 +67,7 @@ def say_what_edges_say(op: Any, shardings: Shardings, notes: Sequence[str] = ())
             inside = [_seen_outside(at, free, manual) for at, free in zip(before, inside, strict=True)]
         op.attributes["in_shardings"] = per_value(inside)
     results = list(op.results)
-    outside = _said(results, shardings)
+    outside = _on_edges(results, shardings)
     if outside:
         op.attributes["out_shardings" if is_computation else SHARDING] = per_value(outside)
     for note in notes:
@@ -75,15 +75,15 @@ def say_what_edges_say(op: Any, shardings: Shardings, notes: Sequence[str] = ())
         op.attributes[f"sdy.result_{note}"] = _noted(results, note)
 
 
-def _said(owners: Sequence[Any], shardings: Shardings) -> list[TensorSharding]:
+def _on_edges(owners: Sequence[Any], shardings: Shardings) -> list[TensorSharding]:
     """The shardings on the edges that `owners` have; nothing if there are none."""
     edges = [edge_of(owner) for owner in owners]
-    said = [shardings.one(e.attributes["sharding"]) if e and "sharding" in e.attributes else None for e in edges]
-    first = next((sharding for sharding in said if sharding is not None), None)
+    stated = [shardings.one(e.attributes["sharding"]) if e and "sharding" in e.attributes else None for e in edges]
+    first = next((sharding for sharding in stated if sharding is not None), None)
     if first is None:
         return []
     opened = [unsaid(first.mesh, owner.type, open=True) for owner in owners]
-    return [sharding or otherwise for sharding, otherwise in zip(said, opened, strict=True)]
+    return [sharding or otherwise for sharding, otherwise in zip(stated, opened, strict=True)]
 
 
 def _seen_outside(boundary: TensorSharding, inside: TensorSharding, manual: tuple[str, ...]) -> TensorSharding:
@@ -94,5 +94,5 @@ def _seen_outside(boundary: TensorSharding, inside: TensorSharding, manual: tupl
 def _noted(owners: Sequence[Any], note: str) -> Any:
     """What propagation noted on the edges of `owners`, of those that it noted something on."""
     edges = [edge for edge in map(edge_of, owners) if edge is not None]
-    found = [edge.attributes.get(f"sdy.{note}") for edge in edges]
-    return ir.ArrayAttr.get([noted for noted in found if noted is not None], context=context())
+    notes = [edge.attributes.get(f"sdy.{note}") for edge in edges]
+    return ir.ArrayAttr.get([noted for noted in notes if noted is not None], context=context())

@@ -58,10 +58,10 @@ class _Keys:
         name = symbol_of(function)
         if name not in self.known:
             origin = original_name(function), function.attributes.get(_MANUAL_AXES)
-            said = tuple(self.shardings.of_all(function, which) for which in (ARGUMENTS, RESULTS))
-            self.known[name] = origin, said
-        origin, said = self.known[name]
-        return origin if fully else (origin, said)
+            shardings = tuple(self.shardings.of_all(function, which) for which in (ARGUMENTS, RESULTS))
+            self.known[name] = origin, shardings
+        origin, shardings = self.known[name]
+        return origin if fully else (origin, shardings)
 
 
 def _first(called: list[Any], keys: _Keys) -> dict[Any, Any]:

@@ -39,9 +39,9 @@ def update_non_divisible_input_output_shardings(module: ir.Module, options: Opti
     for op in operations(module):
         for key in _KEPT_DIVISIBLE.get(op.name, ()):
             if key in op.attributes:
-                said, values = shardings.read(op.attributes[key]), op.operands if key == "in_shardings" else op.results
-                if len(said) == len(values):
-                    op.attributes[key] = per_value(_all_divisible(said, values))
+                given, values = shardings.read(op.attributes[key]), op.operands if key == "in_shardings" else op.results
+                if len(given) == len(values):
+                    op.attributes[key] = per_value(_all_divisible(given, values))
 
 
 def _all_divisible(shardings: Iterable[TensorSharding], values: Iterable[Any]) -> list[TensorSharding]:

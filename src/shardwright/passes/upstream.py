@@ -105,9 +105,9 @@ def run_native(module: ir.Module, pipeline: str) -> None:
     try:
         manager.run(module.operation)
     except ir.MLIRError as error:
-        said = error.error_diagnostics
-        where = str(said[0].location).removeprefix("loc(").removesuffix(")").replace('"', "") if said else ""
-        message = said[0].message if said else f"{pipeline} failed"
+        first = next(iter(error.error_diagnostics), None)
+        where = "" if first is None else str(first.location).removeprefix("loc(").removesuffix(")").replace('"', "")
+        message = f"{pipeline} failed" if first is None else first.message
         raise ShardingError(message, location="" if where == "unknown" else where) from error
 
 
@@ -142,9 +142,9 @@ def _nested(native: _Native, text: str) -> str:
 def _options(native: _Native) -> tuple[Option, ...]:
     """What the pass manager prints for a pass that is given no options."""
     printed = str(_manager(_nested(native, native.name)))
-    found = [Option(name, _default(value), "") for name, value in _PRINTED.findall(printed)]
-    found += [Option(name, "", "a list, with commas", is_list=True) for name in native.lists]
-    return tuple(sorted(found, key=lambda option: option.name))
+    options = [Option(name, _default(value), "") for name, value in _PRINTED.findall(printed)]
+    options += [Option(name, "", "a list, with commas", is_list=True) for name in native.lists]
+    return tuple(sorted(options, key=lambda option: option.name))
 
 
 def _default(text: str) -> bool | int | str:

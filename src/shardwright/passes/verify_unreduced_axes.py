@@ -62,7 +62,7 @@ class _Verifier:
     def _check_return(self, op: Any, function: Any) -> None:
         parent = op.parent.operation
         if parent == function:
-            received = [axis for said in self.shardings.of_rows(function, RESULTS) for axis in _axes(said)]
+            received = [axis for sharding in self.shardings.of_rows(function, RESULTS) for axis in _axes(sharding)]
         elif parent.name in _RETURNED_TO and not _is_condition(op, parent):
             received = self._of_values(parent.results)
         else:
@@ -72,11 +72,11 @@ class _Verifier:
     def _check_call(self, op: Any) -> None:
         callee = self.symbols.called(op)
         taken = self.shardings.of_rows(callee, ARGUMENTS)
-        for index, (value, said) in enumerate(zip(op.operands, taken, strict=False)):
-            _check_equal(op, _axes(self.shardings.of(value)), _axes(said), f"' at call argument {index}.")
+        for index, (value, sharding) in enumerate(zip(op.operands, taken, strict=False)):
+            _check_equal(op, _axes(self.shardings.of(value)), _axes(sharding), f"' at call argument {index}.")
         returned = self.shardings.of_rows(callee, RESULTS)
-        for index, (said, value) in enumerate(zip(returned, op.results, strict=False)):
-            _check_equal(op, _axes(said), _axes(self.shardings.of(value)), f"' at call result {index}.")
+        for index, (sharding, value) in enumerate(zip(returned, op.results, strict=False)):
+            _check_equal(op, _axes(sharding), _axes(self.shardings.of(value)), f"' at call result {index}.")
 
     def _of_values(self, values: Any) -> list[Any]:
         return [axis for value in values for axis in _axes(self.shardings.of(value))]

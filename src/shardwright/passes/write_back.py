@@ -34,7 +34,7 @@ _PLACE = re.compile(r'"(input|output): (\d+)"')
 _Stated = tuple[TensorType, TensorSharding | None, dict[str, str]]
 """The type, sharding and attributes of an argument or result."""
 
-_Said = tuple[TensorSharding | None, ...]
+_Shardings = tuple[TensorSharding | None, ...]
 
 
 def write_back(read: ModuleGraph, made: Graph) -> tuple[tuple[Any, Op], ...]:
@@ -89,9 +89,9 @@ class _Writing:
         return tuple([(self._constraint(op, values[op.operands[0]]), op) for op in reversed(new)])
 
     def _constraint(self, op: Op, value: Any) -> Any:
-        said = self.made.shardings[op.results[0]]
-        assert said is not None, "a constraint has a sharding"
-        return put_behind(value, CONSTRAINT, {"sharding": single(said)}, value.location)
+        sharding = self.made.shardings[op.results[0]]
+        assert sharding is not None, "a constraint has a sharding"
+        return put_behind(value, CONSTRAINT, {"sharding": single(sharding)}, value.location)
 
     # Functions
 
@@ -110,11 +110,11 @@ class _Writing:
         after = tuple([self.made.shardings[value] for value in old.results])
         if before != after and handle.name not in COMPUTATIONS:  # which state them at their boundary
             key = (handle.name, after)
-            found = self.attributes.get(key)
-            if found is None:
+            attributes = self.attributes.get(key)
+            if attributes is None:
                 types = [self.read.graph.types[value] for value in old.results]
-                found = self.attributes[key] = _attributes(handle.name, after, types)
-            for name, value in found:
+                attributes = self.attributes[key] = _attributes(handle.name, after, types)
+            for name, value in attributes:
                 handle.attributes[name] = value
         if new.signature is not old.signature:
             known = _texts(old.signature)
@@ -152,12 +152,12 @@ def _block(part: Part) -> Any:
     return part.handle.regions[0].blocks[0]
 
 
-def _attributes(name: str, said: _Said, types: Sequence[TensorType]) -> tuple[tuple[str, Any], ...]:
+def _attributes(name: str, stated: _Shardings, types: Sequence[TensorType]) -> tuple[tuple[str, Any], ...]:
     """The attributes in which an op says the shardings of its results; one that says nothing is open."""
-    first = next(sharding for sharding in said if sharding is not None)
+    first = next(sharding for sharding in stated if sharding is not None)
     shardings = [
         sharding or TensorSharding.of(first.mesh, [()] * type.rank, open=type.is_tensor)
-        for sharding, type in zip(said, types, strict=True)
+        for sharding, type in zip(stated, types, strict=True)
     ]
     if name == CARRIED_CONSTRAINT:
         return (("sharding", ir.StringAttr.get(carrier_text(first, types[0].dims), context=context())),)
@@ -175,4 +175,4 @@ def _renumbered(text: str, part: Part) -> str:
     starts = {"input": part.arguments.start, "output": part.results.start}
     if not any(starts.values()):
         return text
-    return _PLACE.sub(lambda found: f'"{found[1]}: {int(found[2]) - starts[found[1]]}"', text)
+    return _PLACE.sub(lambda match: f'"{match[1]}: {int(match[2]) - starts[match[1]]}"', text)

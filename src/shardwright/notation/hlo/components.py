@@ -49,7 +49,7 @@ class Components:
     Attributes:
         ops: The ops of the block.
         results: The place of the op that has a result. (Ops are no keys: their hash changes with their operands.)
-        found: What belongs together.
+        joined: What belongs together.
     """
 
     def __init__(
