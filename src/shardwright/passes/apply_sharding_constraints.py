@@ -47,7 +47,7 @@ class _InModule(Constraining):
     def sharding_of(self, value: Any) -> TensorSharding | None:
         return self.shardings.of(value)
 
-    def wanted(self, op: Any, index: int) -> TensorSharding | None:
+    def constrained_to(self, op: Any, index: int) -> TensorSharding | None:
         return self.shardings.read(op.attributes["sharding" if op.name == CONSTRAINT else "in_shardings"])[index]
 
     def users(self, value: Any) -> Sequence[Any]:

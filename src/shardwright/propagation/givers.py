@@ -50,31 +50,31 @@ class Part:
 def result_of(step: Step) -> Outcome:
     """What a recorded step did, by factor."""
     table = step.table
-    found = outcome(
+    result = outcome(
         table.rule, table.seen(step.key), table.directions, table.elementwise, table.strategy, table.conservative
     )
-    assert found is not None, "a step that changed something had a mesh"
-    return found
+    assert result is not None, "a step that changed something had a mesh"
+    return result
 
 
-def parts(step: Step, found: Outcome) -> Iterator[Part]:
+def parts(step: Step, result: Outcome) -> Iterator[Part]:
     """What every factor of every tensor gained, in order of tensor and dimension."""
     rule = step.table.rule
     for tensor, mapping in enumerate(rule.operands + rule.results):
-        before, after = found.before[tensor].factors, found.after[tensor].factors
+        before, after = result.before[tensor].factors, result.after[tensor].factors
         for dim, factors in enumerate(mapping):
             for factor in factors:
                 if factor not in before or before[factor].axes == after[factor].axes:
                     continue
-                source = _source(found.before, factor, after[factor].axes)
+                source = _source(result.before, factor, after[factor].axes)
                 yield Part(tensor, dim, factor, before[factor].axes, after[factor].axes, source)
 
 
 def _source(tensors: Sequence[TensorProjection], factor: int, axes: Axes) -> int | None:
     """The first tensor whose axes for a factor begin with `axes`."""
     for tensor, projection in enumerate(tensors):
-        said = projection.factors.get(factor)
-        if said is not None and prefix_status(axes, said.axes):
+        split = projection.factors.get(factor)
+        if split is not None and prefix_status(axes, split.axes):
             return tensor
     return None
 
@@ -95,12 +95,12 @@ def new_axes(step: Step) -> list[tuple[AxisRef, Node, Node]]:
 
     Parts of one axis that came to neighbouring factors of a dimension count as the axis they make together.
     """
-    found = result_of(step)
+    result = result_of(step)
     count = len(step.table.rule.operands)
     gained: dict[int, dict[AxisRef, tuple[Node, Node]]] = {}
     place: tuple[int, int] | None = None
     previous: AxisRef | None = None
-    for part in parts(step, found):
+    for part in parts(step, result):
         if place != (part.tensor, part.dim):
             place, previous = (part.tensor, part.dim), None
         mine = gained.setdefault(part.tensor, {})

@@ -64,7 +64,7 @@ def _each_after_what_it_reads(ops: Iterable[Op], roots: Iterable[Op]) -> list[Op
     makers = {value: op for op in ops for value in op.results}
     ordered: dict[Op, bool] = {}  # whether what an op reads has been looked at, then whether it has its place
     waiting: list[Op] = []
-    found: list[Op] = []
+    placed: list[Op] = []
     for root in roots:
         waiting.append(root)
         while waiting:
@@ -80,8 +80,8 @@ def _each_after_what_it_reads(ops: Iterable[Op], roots: Iterable[Op]) -> list[Op
             waiting.pop()
             if not ordered[op]:
                 ordered[op] = True
-                found.append(op)
-    return found
+                placed.append(op)
+    return placed
 
 
 def _reads(op: Op) -> tuple[int, ...]:

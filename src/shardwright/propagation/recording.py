@@ -186,8 +186,8 @@ class Recording:
     def put(self, place: int, number: int) -> None:
         """The sharding of a place is about to be replaced, as the turn of user priorities wants it."""
         before = self._results[~place] if place < 0 else self.final[place]
-        said = self.sharding(before), self.sharding(number)
-        self.events.append(Rewritten(place, *said, "priority", self.when.priority))
+        shardings = self.sharding(before), self.sharding(number)
+        self.events.append(Rewritten(place, *shardings, "priority", self.when.priority))
 
     def equalized(self, index: int, value: int, table: StepTable, key: Key, changes: Changes) -> None:
         """A result of `main` and what it returns are about to be made equal."""

@@ -150,18 +150,18 @@ class Working:
 
 def special_ops(block: Block) -> dict[str, list[Op]]:
     """The ops of a block that import steps care about, by name, those in the regions of an op before it."""
-    found: dict[str, list[Op]] = {}
+    by_name: dict[str, list[Op]] = {}
     for op in block.walk(regions_first=True):
         if op.signature.name in _SPECIAL:
-            found.setdefault(op.signature.name, []).append(op)
-    return found
+            by_name.setdefault(op.signature.name, []).append(op)
+    return by_name
 
 
 def place_after(block: Block, value: int) -> tuple[Block, int]:
     """Where in `block`, or in a region of it, to insert an op that reads `value` first: the block and the index."""
-    found = _find(block, value)
-    assert found is not None, "every value has a place"
-    return found
+    place = _find(block, value)
+    assert place is not None, "every value has a place"
+    return place
 
 
 def _find(block: Block, value: int) -> tuple[Block, int] | None:
@@ -171,9 +171,9 @@ def _find(block: Block, value: int) -> tuple[Block, int] | None:
         if value in op.results:
             return block, index + 1
         for region in op.regions:
-            found = _find(region, value)
-            if found is not None:
-                return found
+            place = _find(region, value)
+            if place is not None:
+                return place
     return None
 
 

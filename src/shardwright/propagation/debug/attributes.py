@@ -103,8 +103,8 @@ class _Writer:
     # Origins
 
     def origins(self) -> None:
-        found = Origins(self.record)
-        for op, name in found.names.items():
+        origins = Origins(self.record)
+        for op, name in origins.names.items():
             self._set(op, "sdy.sharding_origin_name", json.dumps(name))
         returned: dict[int, int] = {}
         moved: set[int] = set()
@@ -121,17 +121,17 @@ class _Writer:
             if moves:
                 moved.add(value)
         for value, index in returned.items():
-            axes = found.of_value.get(value)
+            axes = origins.of_value.get(value)
             if axes:
                 self.results[index][f"sdy.{_ORIGINS}"] = self._dictionary(axes, f"output: {index}")
         for index, value in enumerate(self.working.block.arguments):
-            axes = found.of_value.get(value)
+            axes = origins.of_value.get(value)
             if axes:
                 self.arguments[index][f"sdy.{_ORIGINS}"] = self._dictionary(axes, f"input: {index}")
         on_edges: dict[int, str] = {}
         for op in self.working.block.walk():
             texts = [
-                self._dictionary(found.of_value[value], found.own(value)) if found.of_value.get(value) else "{}"
+                self._dictionary(origins.of_value[value], origins.own(value)) if origins.of_value.get(value) else "{}"
                 for value in op.results
             ]
             if all(text == "{}" for text in texts):

@@ -43,56 +43,58 @@ def propagate_aggressive(
     """
     tensors = [*operands, *results]
     changed = [False] * len(tensors)
-    found, wanting = _found(operands, results, directions)
-    if not wanting:
+    compatible, lacking = _compatible(operands, results, directions)
+    if not lacking:
         return tensors, changed
     count = len(operands)
-    for factor in _order(tensors, sizes, found, elementwise) if len(wanting) > 1 else wanting:
-        for index in wanting.get(factor, ()):
-            taken = _taken(tensors[index], factor, found[factor], sizes[factor], whole)
+    for factor in _order(tensors, sizes, compatible, elementwise) if len(lacking) > 1 else lacking:
+        for index in lacking.get(factor, ()):
+            taken = _taken(tensors[index], factor, compatible[factor], sizes[factor], whole)
             if taken and elementwise and index < count:
                 taken = _no_more_than_results(tensors[count:], factor, taken)
             _expand(tensors, changed, index, factor, taken)
     return tensors, changed
 
 
-def _found(
+def _compatible(
     operands: Sequence[TensorProjection], results: Sequence[TensorProjection], directions: tuple[Direction, ...]
 ) -> tuple[list[Axes], dict[int, list[int]]]:
     """The compatible axes of each factor, and of those where it matters the tensors that have less, results first.
 
     What a tensor takes in the end is a major part of the compatible axes, so that no other tensor can change.
     """
-    found: list[Axes] = [()] * len(directions)
-    wanting: dict[int, list[int]] = {}
-    split = {factor for tensor in (*operands, *results) for factor, said in tensor.factors.items() if said.axes}
+    compatible: list[Axes] = [()] * len(directions)
+    lacking: dict[int, list[int]] = {}
+    split_factors = {
+        factor for tensor in (*operands, *results) for factor, split in tensor.factors.items() if split.axes
+    }
     count = len(operands)
     tensors = [*enumerate(results, count), *enumerate(operands)]
-    for factor in split:
-        axes = found[factor] = compatible_axes(operands, results, factor, directions[factor])
+    for factor in split_factors:
+        axes = compatible[factor] = compatible_axes(operands, results, factor, directions[factor])
         if not axes:
             continue
         less = [
             index
             for index, tensor in tensors
-            if (said := tensor.factors.get(factor)) is not None and is_strict_prefix(said.axes, axes)
+            if (split := tensor.factors.get(factor)) is not None and is_strict_prefix(split.axes, axes)
         ]
         if less:
-            wanting[factor] = less
-    return found, wanting
+            lacking[factor] = less
+    return compatible, lacking
 
 
 def _order(
-    tensors: Sequence[TensorProjection], sizes: tuple[int, ...], found: Sequence[Axes], elementwise: bool
+    tensors: Sequence[TensorProjection], sizes: tuple[int, ...], compatible: Sequence[Axes], elementwise: bool
 ) -> list[int]:
     """The factors, the one to be served first first."""
     sources = [(1, -1)] * len(sizes)  # (-size, index) of the largest tensor that a factor's axes come from
     for index, tensor in enumerate(tensors):
         size = math.prod([sizes[factor] for factor in tensor.factors])
-        for factor, said in tensor.factors.items():
-            if found[factor] and prefix_status(found[factor], said.axes) and -size < sources[factor][0]:
+        for factor, split in tensor.factors.items():
+            if compatible[factor] and prefix_status(compatible[factor], split.axes) and -size < sources[factor][0]:
                 sources[factor] = (-size, index)
-    splits = [axes_size(axes) if elementwise else 1 for axes in found]
+    splits = [axes_size(axes) if elementwise else 1 for axes in compatible]
 
     def urgency(factor: int) -> tuple[int, int, int, int]:
         size, index = sources[factor]
@@ -103,13 +105,13 @@ def _order(
 
 def _taken(tensor: TensorProjection, factor: int, axes: Axes, size: int, whole: Mesh | None) -> Axes:
     """The axes a tensor takes for a factor, or none if that is no more than it has."""
-    said = tensor.factors.get(factor)
-    if said is None or not axes:
+    split = tensor.factors.get(factor)
+    if split is None or not axes:
         return ()
-    within = truncate_within(axes, tensor, said, size)
+    within = truncate_within(axes, tensor, split, size)
     if whole is not None:
         within = whole_prefix(within, whole)
-    if not is_strict_prefix(said.axes, within):
+    if not is_strict_prefix(split.axes, within):
         return ()
     across = truncate_across(within, tensor.factors, factor)
     return across if whole is None else whole_prefix(across, whole)
@@ -118,9 +120,9 @@ def _taken(tensor: TensorProjection, factor: int, axes: Axes, size: int, whole: 
 def _no_more_than_results(results: Sequence[TensorProjection], factor: int, axes: Axes) -> Axes:
     """An elementwise op's operands are split no further than its results, else all of them would be gathered."""
     for result in results:
-        said = result.factors.get(factor)
-        if said is not None and is_strict_prefix(said.axes, axes):
-            axes = said.axes
+        split = result.factors.get(factor)
+        if split is not None and is_strict_prefix(split.axes, axes):
+            axes = split.axes
     return axes
 
 
@@ -128,7 +130,7 @@ def _expand(tensors: list[TensorProjection], changed: list[bool], index: int, fa
     if not axes:
         return
     tensor = tensors[index]
-    said = tensor.factors[factor]
-    if is_strict_prefix(said.axes, axes):
-        tensors[index] = TensorProjection({**tensor.factors, factor: said._replace(axes=axes)}, tensor.blocked)
+    split = tensor.factors[factor]
+    if is_strict_prefix(split.axes, axes):
+        tensors[index] = TensorProjection({**tensor.factors, factor: split._replace(axes=axes)}, tensor.blocked)
         changed[index] = True

@@ -37,14 +37,14 @@ def propagate_basic(
     changed = [False] * len(tensors)
     count = len(operands)
     for factor, size in enumerate(sizes):
-        found = compatible_axes(tensors[:count], tensors[count:], factor, directions[factor])
-        axes = _agreed(tensors, factor, found, size)
+        compatible = compatible_axes(tensors[:count], tensors[count:], factor, directions[factor])
+        axes = _agreed(tensors, factor, compatible, size)
         if whole is not None:
             axes = whole_prefix(axes, whole)
         for index, tensor in enumerate(tensors):
-            said = tensor.factors.get(factor)
-            if said is not None and is_strict_prefix(said.axes, axes):
-                factors = {**tensor.factors, factor: said._replace(axes=axes)}
+            split = tensor.factors.get(factor)
+            if split is not None and is_strict_prefix(split.axes, axes):
+                factors = {**tensor.factors, factor: split._replace(axes=axes)}
                 tensors[index] = TensorProjection(factors, tensor.blocked)
                 changed[index] = True
     return tensors, changed
@@ -54,7 +54,7 @@ def _agreed(tensors: Sequence[TensorProjection], factor: int, axes: Axes, size: 
     """What of `axes` no tensor refuses, whether it has the factor or not."""
     for tensor in tensors:
         axes = truncate_across(axes, tensor.factors, factor)
-        said = tensor.factors.get(factor)
-        if said is not None:
-            axes = truncate_within(axes, tensor, said, size)
+        split = tensor.factors.get(factor)
+        if split is not None:
+            axes = truncate_within(axes, tensor, split, size)
     return axes

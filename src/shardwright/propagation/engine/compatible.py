@@ -93,14 +93,14 @@ def compatible_axes(
     axes: Axes = ()
     expand = True
     for tensor in first:
-        said = tensor.factors.get(factor)
-        if said is not None and said.axes:
-            axes, expand = _merge(axes, said.axes, expand)
+        split = tensor.factors.get(factor)
+        if split is not None and split.axes:
+            axes, expand = _merge(axes, split.axes, expand)
     expand = expand and direction == Direction.BOTH
     for tensor in second:
-        said = tensor.factors.get(factor)
-        if said is not None and said.axes:
-            axes, expand = _merge(axes, said.axes, expand)
+        split = tensor.factors.get(factor)
+        if split is not None and split.axes:
+            axes, expand = _merge(axes, split.axes, expand)
     return axes
 
 
@@ -132,11 +132,11 @@ def _merge(old: Axes, new: Axes, expand: bool) -> tuple[Axes, bool]:
     return (*merged, *rest), expand
 
 
-def truncate_within(axes: Axes, tensor: TensorProjection, said: FactorSharding, size: int) -> Axes:
-    """What of `axes` a tensor can take on a factor of `size`, other factors left aside; `said` is its present state."""
+def truncate_within(axes: Axes, tensor: TensorProjection, split: FactorSharding, size: int) -> Axes:
+    """What of `axes` a tensor can take on a factor of `size`, other factors left aside; `split`: what it has."""
     sharded = 1
     for index, axis in enumerate(axes):
-        fits = _fit(axis, tensor.blocked, said, sharded, size)
+        fits = _fit(axis, tensor.blocked, split, sharded, size)
         if fits is None:
             return axes[:index]
         if fits != axis:
@@ -145,15 +145,15 @@ def truncate_within(axes: Axes, tensor: TensorProjection, said: FactorSharding, 
     return axes
 
 
-def _fit(axis: AxisRef, blocked: Axes, said: FactorSharding, sharded: int, size: int) -> AxisRef | None:
+def _fit(axis: AxisRef, blocked: Axes, split: FactorSharding, sharded: int, size: int) -> AxisRef | None:
     fits = without_overlap(axis, blocked)
     if fits is None:
         return None
-    for present in said.axes:
+    for present in split.axes:
         if present.contains(fits):
             return fits
-    if not said.closed and not said.overflow:
-        if said.minor_most:
+    if not split.closed and not split.overflow:
+        if split.minor_most:
             return fits
         if size % sharded == 0:
             shared = math.gcd(size // sharded, fits.size)
@@ -161,8 +161,8 @@ def _fit(axis: AxisRef, blocked: Axes, said: FactorSharding, sharded: int, size:
                 return fits
             if shared != 1:
                 return AxisRef(fits.name, fits.pre, shared)
-    if said.axes and is_axis_prefix(said.axes[-1], fits):
-        return said.axes[-1]
+    if split.axes and is_axis_prefix(split.axes[-1], fits):
+        return split.axes[-1]
     return None
 
 
@@ -170,10 +170,10 @@ def truncate_across(axes: Axes, factors: FactorAxes, factor: int) -> Axes:
     """What of `axes` overlaps no axis of a tensor's other factors."""
     for index, axis in enumerate(axes):
         kept = axis
-        for other, said in factors.items():
+        for other, split in factors.items():
             if other == factor:
                 continue
-            fits = without_overlap(kept, said.overflow + said.axes)
+            fits = without_overlap(kept, split.overflow + split.axes)
             if fits is None:
                 return axes[:index]
             kept = fits

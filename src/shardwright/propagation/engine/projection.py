@@ -67,19 +67,19 @@ def project(mapping: TensorMapping, sharding: TensorSharding | None, sizes: tupl
             for factor in dim:
                 factors[factor] = FactorSharding((), (), sharding is not None, factor == dim[-1])
         return TensorProjection(factors, ())
-    for dim, said in zip(mapping, sharding.dims, strict=True):
-        _deal(dim, said, sizes, sharding.mesh, factors)
+    for dim, dim_sharding in zip(mapping, sharding.dims, strict=True):
+        _deal(dim, dim_sharding, sizes, sharding.mesh, factors)
     return TensorProjection(factors, sharding.replicated + sharding.partial_axes)
 
 
 def _deal(
-    dim: DimFactors, said: DimSharding, sizes: tuple[int, ...], mesh: Mesh, factors: dict[int, FactorSharding]
+    dim: DimFactors, dim_sharding: DimSharding, sizes: tuple[int, ...], mesh: Mesh, factors: dict[int, FactorSharding]
 ) -> None:
     """Deal the axes of one dimension over its factors."""
     if len(dim) == 1:
-        factors[dim[0]] = FactorSharding(extend_axes((), said.axes), (), not said.open, True)
+        factors[dim[0]] = FactorSharding(extend_axes((), dim_sharding.axes), (), not dim_sharding.open, True)
         return
-    rest = list(said.axes)
+    rest = list(dim_sharding.axes)
     overflowed = False
     for factor in dim:
         minor_most = factor == dim[-1]
@@ -87,14 +87,14 @@ def _deal(
             factors[factor] = FactorSharding((), (), True, minor_most)
             break  # as in Shardy, further factors of the dimension are not seen at all
         if minor_most:
-            factors[factor] = FactorSharding(extend_axes((), rest), (), not said.open, True)
+            factors[factor] = FactorSharding(extend_axes((), rest), (), not dim_sharding.open, True)
             continue
         taken, left = _take(rest, sizes[factor])
         overflow: Axes = ()
         if left > 1 and rest:
             overflowed = True
             overflow = extend_axes((), rest)
-        factors[factor] = FactorSharding(tuple(taken), overflow, not said.open, False)
+        factors[factor] = FactorSharding(tuple(taken), overflow, not dim_sharding.open, False)
 
 
 def _take(rest: list[AxisRef], size: int) -> tuple[list[AxisRef], int]:
@@ -142,19 +142,19 @@ def unproject(
     """
     dims: list[DimSharding] = []
     for dim in mapping:
-        if len(dim) == 1 and not (said := factors[dim[0]]).overflow:
-            dims.append(_dim(said.axes, not said.closed))
+        if len(dim) == 1 and not (split := factors[dim[0]]).overflow:
+            dims.append(_dim(split.axes, not split.closed))
             continue
         axes: Axes = ()
         closed = False
         for factor in dim:
-            said = factors[factor]
-            closed = closed or said.closed
-            axes = extend_axes(axes, said.axes[:1]) + said.axes[1:]
-            if said.overflow:
-                axes = extend_axes(axes, said.overflow[:1]) + said.overflow[1:]
+            split = factors[factor]
+            closed = closed or split.closed
+            axes = extend_axes(axes, split.axes[:1]) + split.axes[1:]
+            if split.overflow:
+                axes = extend_axes(axes, split.overflow[:1]) + split.overflow[1:]
                 break
-            if axes_size(said.axes) < sizes[factor]:
+            if axes_size(split.axes) < sizes[factor]:
                 break
         dims.append(_dim(axes, not closed))
     return TensorSharding(mesh, tuple(dims), replicated, partial)

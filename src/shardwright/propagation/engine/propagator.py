@@ -141,10 +141,10 @@ class Propagator:
 
     def _notified(self, value: int, redirected: dict[tuple[Op, int], list[int]]) -> list[int]:
         producer = self.producers[value]
-        found = [] if producer < 0 else [producer]
+        notified = [] if producer < 0 else [producer]
         for op in dict.fromkeys(self.working.uses[value]):
-            found += redirected.get((op, value)) or [self.positions[op]]
-        return found
+            notified += redirected.get((op, value)) or [self.positions[op]]
+        return notified
 
     def _redirected(self) -> dict[tuple[Op, int], list[int]]:
         """`(user, value)` → the edges that the use is a source of, the last operand first.
@@ -176,10 +176,10 @@ class Propagator:
             if known is None:
                 known = by_signature[id(signature)] = self._classes_of(op)
             which = known.depends_on_uses and self._is_single_use(op)
-            found = known.numbers[which]
-            if found is None:
-                found = known.numbers[which] = self.classes.number(signature, which)
-            classes[number] = found
+            op_class = known.numbers[which]
+            if op_class is None:
+                op_class = known.numbers[which] = self.classes.number(signature, which)
+            classes[number] = op_class
             results = op.results
             if results and not uses[results[0]] and not any(uses[value] for value in results) and is_pure(op):
                 self.worklist.dead[number] = 1
@@ -238,7 +238,7 @@ class Propagator:
 
     def _return_tables(self, phase: Phase) -> list[tuple[int, int, StepTable]]:
         """Of each result that is a tensor and no scalar: its number, the value returned, and their step table."""
-        found: list[tuple[int, int, StepTable]] = []
+        returned: list[tuple[int, int, StepTable]] = []
         tables: dict[tuple[int, ...], StepTable | None] = {}
         for index, value in enumerate(self.working.block.terminator.operands):
             dims = self.working.types[value].dims
@@ -246,8 +246,8 @@ class Propagator:
                 tables[dims] = self.classes.table(Kind(Flow.PASS_THROUGH, identity_rule(dims)), phase)
             table = tables[dims]
             if table is not None:
-                found.append((index, self.working.holder_of(value), table))
-        return found
+                returned.append((index, self.working.holder_of(value), table))
+        return returned
 
     # User priorities
 
@@ -324,11 +324,11 @@ class Propagator:
             return
         if not self._classes_of(op).depends_on_uses:
             return
-        number, found = self.positions[op], self.classes.number(op.signature, True)
-        if self._class_of[number] == found:
+        number, op_class = self.positions[op], self.classes.number(op.signature, True)
+        if self._class_of[number] == op_class:
             return
-        self._class_of[number] = found
-        self.worklist.tables[number] = self.classes.rounds[0][found]
+        self._class_of[number] = op_class
+        self.worklist.tables[number] = self.classes.rounds[0][op_class]
         self.worklist.due[number] = 1
 
 

@@ -58,7 +58,7 @@ def outcome(
         return None
     sizes = rule.sizes
     mappings = rule.operands + rule.results
-    before = [project(mapping, said, sizes) for mapping, said in zip(mappings, shardings, strict=True)]
+    before = [project(mapping, sharding, sizes) for mapping, sharding in zip(mappings, shardings, strict=True)]
     count = len(rule.operands)
     whole = mesh if conservative else None
     if strategy is Strategy.BASIC:
@@ -90,17 +90,17 @@ def step(
     Returns:
         The shardings that change. Nothing, where the tensors lie on different meshes.
     """
-    found = outcome(rule, shardings, directions, elementwise, strategy, conservative)
-    if found is None or True not in found.changed:
+    result = outcome(rule, shardings, directions, elementwise, strategy, conservative)
+    if result is None or True not in result.changed:
         return ()
     updates: list[tuple[int, TensorSharding]] = []
     mappings = rule.operands + rule.results
-    for index, changed in enumerate(found.changed):
+    for index, changed in enumerate(result.changed):
         if not changed:
             continue
         old = shardings[index]
         replicated, partial = (old.replicated, old.partial) if old is not None else ((), ())
-        new = unproject(mappings[index], found.after[index].factors, rule.sizes, found.mesh, replicated, partial)
+        new = unproject(mappings[index], result.after[index].factors, rule.sizes, result.mesh, replicated, partial)
         if new != old and (old is not None or new.used_axes):
             updates.append((index, new))
     return tuple(updates)

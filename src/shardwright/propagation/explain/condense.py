@@ -52,7 +52,7 @@ def condensed(items: Sequence[T], ends: int) -> list[T | Repeat | Gap]:
 def _counted(items: Sequence[T]) -> Iterator[T | Repeat]:
     place = since = 0  # the items from `since` to `place` stand right before
     while place < len(items):
-        repeat = max(_repeats(items, since, place), key=lambda found: found.period * found.times, default=None)
+        repeat = max(_repeats(items, since, place), key=lambda one: one.period * one.times, default=None)
         if repeat is None:
             yield items[place]
             place += 1

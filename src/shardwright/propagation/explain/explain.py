@@ -72,7 +72,7 @@ def _explain_completed(history: History, completion: Completion, value: int) -> 
     """Why a value is sharded as the strategy `rfc` left it."""
     name, location = _name(history, value)
     sharding = _sharding(history, value, value)
-    statement = completion.found.get(value)
+    statement = completion.statements.get(value)
     return Explanation(
         name,
         location,
@@ -118,8 +118,8 @@ def _name(history: History, value: int) -> tuple[str, str]:
     if op is None:
         return _region_argument(history, value)
     number = f"#{op.results.index(value)}" if len(op.results) > 1 else ""
-    found = graph.locations[op.location]
-    named = f" {found.name!r}" if found.name and found.file else ""
+    location = graph.locations[op.location]
+    named = f" {location.name!r}" if location.name and location.file else ""
     return f"{op.signature.label}{number}{named}", history.where(op)
 
 

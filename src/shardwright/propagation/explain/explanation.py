@@ -116,9 +116,11 @@ def outline(explanation: Explanation, everything: bool = False) -> list[Section]
     """The sections of an explanation; with `everything`, all links and stops, and when axes came."""
     name = f"{explanation.printed} = {explanation.name}" if explanation.printed else explanation.name
     sections = [Section(f"{name}: {explanation.sharding!r}{_at(explanation.location)}", 0)]
-    said = explanation.annotation
-    if said is not None and not any(chain.annotation == said and not chain.links for chain in explanation.chains):
-        sections.append(Section(f"its annotation is {said.sharding!r}", 1))
+    annotation = explanation.annotation
+    if annotation is not None and not any(
+        chain.annotation == annotation and not chain.links for chain in explanation.chains
+    ):
+        sections.append(Section(f"its annotation is {annotation.sharding!r}", 1))
     if not explanation.chains:
         sections.append(Section(_why_whole(explanation), 1))
     sections += [_chain(explanation, alike, everything) for alike in _alike(explanation.chains)]
@@ -151,11 +153,11 @@ def _chain(explanation: Explanation, alike: Sequence[Chain], everything: bool) -
 
 
 def _from(chain: Chain) -> str:
-    said = chain.annotation
-    priority = f", priority {said.priority}" if said.priority else ""
+    annotation = chain.annotation
+    priority = f", priority {annotation.priority}" if annotation.priority else ""
     if not chain.links:
-        return f"from its own annotation {said.sharding!r}{priority}"
-    return f"from {said.where} {said.sharding!r}{priority}{_at(said.location)}"
+        return f"from its own annotation {annotation.sharding!r}{priority}"
+    return f"from {annotation.where} {annotation.sharding!r}{priority}{_at(annotation.location)}"
 
 
 def _links(links: Sequence[Link], everything: bool) -> Iterator[_Row]:

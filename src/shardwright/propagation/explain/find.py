@@ -93,22 +93,22 @@ def _made(graph: Graph) -> _Made:
     made: _Made = []
     for op in graph.walk():
         if op.results:
-            found = places.get(op.location)
-            if found is None:
-                found = places[op.location] = graph.locations[op.location]
-            made.append((found, op))
+            location = places.get(op.location)
+            if location is None:
+                location = places[op.location] = graph.locations[op.location]
+            made.append((location, op))
     return made
 
 
-def _is_same_file(found: Location, file: str) -> bool:
+def _is_same_file(location: Location, file: str) -> bool:
     """Whether a file is the one of a location; the end of its path is enough."""
-    return found.file == file or found.file.endswith("/" + file)
+    return location.file == file or location.file.endswith("/" + file)
 
 
 def _named(made: _Made, name: str) -> list[Op]:
     """The ops whose location has a name, or else those where the last parts of a path of names are it."""
-    return [op for found, op in made if name and found.name == name] or [
-        op for found, op in made if name and found.name.endswith("/" + name)
+    return [op for location, op in made if name and location.name == name] or [
+        op for location, op in made if name and location.name.endswith("/" + name)
     ]
 
 
@@ -118,14 +118,14 @@ def _at_line(graph: Graph, made: _Made, file: str, line: int) -> tuple[int, ...]
     Raises:
         ShardingError: nothing is.
     """
-    there = [(found.line, op) for found, op in made if _is_same_file(found, file)]
+    there = [(location.line, op) for location, op in made if _is_same_file(location, file)]
     values = [value for number, op in there if number == line for value in op.results]
     values = values or _called_at(graph, file, line)
     if values:
         return tuple(sorted(values))
     lines = sorted({number for number, _ in there}, key=lambda number: (abs(number - line), number))
     nearest = [f"{file}:{number}" for number in lines[:_SHOWN]]
-    files = list(dict.fromkeys(found.file for found, _ in made if found.file))
+    files = list(dict.fromkeys(location.file for location, _ in made if location.file))
     raise ShardingError(
         f"no value is made at {file[:200]}:{line}",
         cause=f"the nearest are {', '.join(nearest)}" if nearest else f"values are made in {', '.join(files[:_SHOWN])}",
@@ -149,18 +149,18 @@ def _called_at(graph: Graph, file: str, line: int) -> list[int]:
 
 def _location_names(made: _Made) -> list[str]:
     names: dict[str, None] = {}
-    for found, _ in made:
-        if found.name:
-            names[found.name] = None
-        if found.file:
-            names[str(found)] = None
+    for location, _ in made:
+        if location.name:
+            names[location.name] = None
+        if location.file:
+            names[str(location)] = None
     return list(names)
 
 
 def _ambiguous(graph: Graph, name: str, values: list[int]) -> ShardingError:
     printed = {value: text for text, several in printed_names(graph).items() for value in several}
     makers = {value: op for op in graph.walk() for value in op.results}
-    said = [
+    described = [
         f"{printed[value]} ({makers[value].signature.label} at {graph.locations[makers[value].location]})"
         if value in makers
         else f"{printed[value]} (an argument of a region)"
@@ -168,7 +168,7 @@ def _ambiguous(graph: Graph, name: str, values: list[int]) -> ShardingError:
     ]
     return ShardingError(
         f"several values are called {name!r}",
-        cause=", ".join(said) + (f", and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""),
+        cause=", ".join(described) + (f", and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""),
         remedy="name one by FILE:LINE or by its location's name"
         + ("" if name[0] == "%" else ", or by its number, %12"),
     )
@@ -199,11 +199,11 @@ def _bare_number(graph: Graph, name: str) -> ShardingError:
 def _printed(graph: Graph, name: str) -> int:
     """The value that MLIR prints as `name`."""
     names = printed_names(graph)
-    found = names.get(name) or names.get(name.removesuffix("#0")) or []
-    if found and _is_carried(graph, found):
-        return found[-1]
-    if found:
-        raise _ambiguous(graph, name, found)
+    values = names.get(name) or names.get(name.removesuffix("#0")) or []
+    if values and _is_carried(graph, values):
+        return values[-1]
+    if values:
+        raise _ambiguous(graph, name, values)
     if name + "#0" in names:
         raise ShardingError(f"{name} is an op of several results", remedy=f"name one of them: {name}#0")
     boundary = _boundary(graph)
@@ -213,9 +213,9 @@ def _printed(graph: Graph, name: str) -> int:
 
 def _is_carried(graph: Graph, values: list[int]) -> bool:
     """Whether values are one, or what a loop carries: its condition and its body call that alike."""
-    wanted = set(values)
+    value_set = set(values)
     return len(values) == 1 or any(
-        wanted == set(carried)
+        value_set == set(carried)
         for op in graph.walk()
         if op.name == "stablehlo.while"
         for carried in zip(*(region.arguments for region in op.regions), strict=True)

@@ -83,19 +83,19 @@ class History:
 
     # What the program says
 
-    def annotation(self, place: int, said: TensorSharding | None, priority: int = 0) -> Annotation:
-        """What the program says about a place, where its sharding `said` begins."""
+    def annotation(self, place: int, sharding: TensorSharding | None, priority: int = 0) -> Annotation:
+        """What the program says about a place, where `sharding` begins."""
         main = self.graph.main
         if place < 0:
-            return Annotation(f"result {main.result_names[~place]}", "", said, priority)
+            return Annotation(f"result {main.result_names[~place]}", "", sharding, priority)
         if place in self.arguments:
-            return Annotation(f"argument {main.argument_names[self.arguments[place]]}", "", said, priority)
+            return Annotation(f"argument {main.argument_names[self.arguments[place]]}", "", sharding, priority)
         op = self.makers[place] if place in self.makers else self.owners[place]
         if op.name == EDGE:
             edge = self.record.working.edges[place]
-            return Annotation(_edge_annotation(edge), self.where(edge.parent), said, priority)
+            return Annotation(_edge_annotation(edge), self.where(edge.parent), sharding, priority)
         label = CONSTRAINT if op in self.record.constraints else op.signature.label
-        return Annotation(label, self.where(op), said, priority)
+        return Annotation(label, self.where(op), sharding, priority)
 
     def own_annotation(self, place: int) -> Annotation | None:
         """What the program says about a place, if it says anything."""
@@ -117,11 +117,11 @@ class History:
             return self.annotation(place, change.after)
         return None
 
-    def constraint_on(self, value: int, said: TensorSharding | None) -> Annotation:
+    def constraint_on(self, value: int, sharding: TensorSharding | None) -> Annotation:
         """The constraint, or the in-sharding of a manual computation, that a value was given."""
         op, index = self.constrainer(value)
         where = CONSTRAINT if op.name != MANUAL else f"in_shardings of {MANUAL}, operand {index}"
-        return Annotation(where, self.where(op), said)
+        return Annotation(where, self.where(op), sharding)
 
     def constrainer(self, value: int) -> tuple[Op, int]:
         """The constraint or the manual computation that gave a value its sharding, and as which operand it reads it."""
@@ -140,8 +140,8 @@ class History:
 
 def location_of(graph: Graph, op: Op) -> str:
     """`FILE:LINE` or the location's name, or empty where nothing is known."""
-    found = graph.locations[op.location]
-    return str(found) if found.file or found.name else ""
+    location = graph.locations[op.location]
+    return str(location) if location.file or location.name else ""
 
 
 def _edge_annotation(edge: Edge) -> str:

@@ -45,7 +45,7 @@ class Case:
         shardings = table.seen(tuple(key))
         rule = table.rule
         mappings = rule.operands + rule.results
-        projections = tuple(project(m, said, rule.sizes) for m, said in zip(mappings, shardings, strict=True))
+        projections = tuple(project(m, sharding, rule.sizes) for m, sharding in zip(mappings, shardings, strict=True))
         return cls(table, shardings, projections)
 
     @property
@@ -61,14 +61,14 @@ class Case:
 
 def refusal(case: Case, source: int, target: int, factor: int) -> Refusal | None:
     """Why `target` has fewer axes for `factor` than `source`; `None` where it has them all."""
-    wanted = case.tensors[source].factors[factor].axes
-    said = case.tensors[target].factors.get(factor)
-    if said is None or prefix_status(wanted, said.axes):
+    source_axes = case.tensors[source].factors[factor].axes
+    own = case.tensors[target].factors.get(factor)
+    if own is None or prefix_status(source_axes, own.axes):
         return None
     for test in (_placement, _direction, _rivals, _within, _across, _rest):
-        found = test(case, source, target, factor)
-        if found is not None:
-            return found
+        answer = test(case, source, target, factor)
+        if answer is not None:
+            return answer
     return None
 
 
@@ -95,21 +95,21 @@ def _direction(case: Case, source: int, target: int, factor: int) -> Refusal | N
 
 
 def _rivals(case: Case, source: int, target: int, factor: int) -> Refusal | None:
-    wanted = case.tensors[source].factors[factor].axes
-    said = case.tensors[target].factors[factor]
-    if said.axes and not prefix_status(said.axes, wanted):
+    source_axes = case.tensors[source].factors[factor].axes
+    own = case.tensors[target].factors[factor]
+    if own.axes and not prefix_status(own.axes, source_axes):
         return Refusal(
-            "conflict", f"the dimension is split by {_names(case, said.axes)} already", _dim(case, target, factor)
+            "conflict", f"the dimension is split by {_names(case, own.axes)} already", _dim(case, target, factor)
         )
     agreed = case.agreed(factor)
-    if prefix_status(wanted, agreed):
+    if prefix_status(source_axes, agreed):
         return None
     for index, tensor in enumerate(case.tensors):
         other = tensor.factors.get(factor)
         if (
             other is not None
             and other.axes
-            and not (prefix_status(other.axes, wanted) or prefix_status(wanted, other.axes))
+            and not (prefix_status(other.axes, source_axes) or prefix_status(source_axes, other.axes))
         ):
             return Refusal("conflict", f"{_tensor(case, index)} is split by {_names(case, other.axes)} there")
     return None
@@ -117,37 +117,37 @@ def _rivals(case: Case, source: int, target: int, factor: int) -> Refusal | None
 
 def _within(case: Case, source: int, target: int, factor: int) -> Refusal | None:
     axis, split = _next(case, source, target, factor)
-    tensor, said = case.tensors[target], case.tensors[target].factors[factor]
+    tensor, own = case.tensors[target], case.tensors[target].factors[factor]
     sharding = case.shardings[target]
     if sharding is not None:
         if without_overlap(axis, sharding.replicated) != axis:
             return Refusal("replicated", f"it is to be replicated along {_name(case, axis)}")
         if without_overlap(axis, sharding.partial_axes) != axis:
             return Refusal("unreduced", f"it awaits reduction along {_name(case, axis)}")
-    if said.overflow or _overflows(case, target, factor):
+    if own.overflow or _overflows(case, target, factor):
         return Refusal("overflow", "axes that do not divide its loop come before")
-    if said.closed:
+    if own.closed:
         return Refusal("closed", "the dimension is closed", _dim(case, target, factor))
     size = case.table.rule.sizes[factor]
-    if not said.minor_most and (size % split or math.gcd(size // split, axis.size) != axis.size):
+    if not own.minor_most and (size % split or math.gcd(size // split, axis.size) != axis.size):
         return Refusal("divisibility", f"{axis.size} does not divide the {size // split} elements left of its loop")
     return None if tensor.factors else Refusal("late", "it has no dimensions")
 
 
 def _across(case: Case, source: int, target: int, factor: int) -> Refusal | None:
     axis, _ = _next(case, source, target, factor)
-    for other, said in case.tensors[target].factors.items():
-        if other != factor and without_overlap(axis, (*said.axes, *said.overflow)) != axis:
+    for other, split in case.tensors[target].factors.items():
+        if other != factor and without_overlap(axis, (*split.axes, *split.overflow)) != axis:
             dim = _dim(case, target, other)
             return Refusal("conflict", f"{_name(case, axis)} splits dimension {dim} of it", dim)
     return None
 
 
 def _rest(case: Case, source: int, target: int, factor: int) -> Refusal:
-    wanted = case.tensors[source].factors[factor].axes
+    source_axes = case.tensors[source].factors[factor].axes
     if case.table.conservative:
         mesh = common_mesh(case.shardings)
-        if mesh is not None and whole_prefix(wanted, mesh) != wanted:
+        if mesh is not None and whole_prefix(source_axes, mesh) != source_axes:
             return Refusal("conservative", "only whole axes flow")
     if case.table.elementwise and target < case.operands:
         return Refusal("elementwise", "the op's operands are split no further than its result")
@@ -160,23 +160,23 @@ def _rest(case: Case, source: int, target: int, factor: int) -> Refusal:
 
 def _next(case: Case, source: int, target: int, factor: int) -> tuple[AxisRef, int]:
     """The first axis that the target lacks, and how many ways it is split before."""
-    wanted: tuple[AxisRef, ...] = case.tensors[source].factors[factor].axes
-    said = case.tensors[target].factors[factor].axes
+    source_axes: tuple[AxisRef, ...] = case.tensors[source].factors[factor].axes
+    own_axes = case.tensors[target].factors[factor].axes
     split = 1
-    for index, axis in enumerate(wanted):
-        if index >= len(said) or said[index] != axis:
+    for index, axis in enumerate(source_axes):
+        if index >= len(own_axes) or own_axes[index] != axis:
             return axis, split
         split *= axis.size
-    return wanted[-1], split
+    return source_axes[-1], split
 
 
 def _overflows(case: Case, target: int, factor: int) -> bool:
     """Whether a major factor of the same dimension overflows."""
     mapping = (case.table.rule.operands + case.table.rule.results)[target]
     factors = mapping[_dim(case, target, factor)]
-    said = case.tensors[target].factors
+    splits = case.tensors[target].factors
     major = factors[: factors.index(factor)]
-    return any(other in said and bool(said[other].overflow) for other in major)
+    return any(other in splits and bool(splits[other].overflow) for other in major)
 
 
 def _dim(case: Case, tensor: int, factor: int) -> int:

@@ -36,14 +36,14 @@ def stops_at(history: History, place: int) -> list[Stop]:
     For a result of `main`, what it returns is the value.
     """
     value = place if place >= 0 else history.record.returned[~place]
-    found: list[Stop] = []
+    stops: list[Stop] = []
     for position, op in enumerate(history.record.ops):
         if value in history.record.tensors[position] and op.name not in _NO_AXES_FLOW:
-            found += _at_op(history, value, position, op)
-    found += _at_computations(history, value)
-    found += _at_results(history, place)
-    found += _at_boundary(history, place)
-    return list(dict.fromkeys(found))
+            stops += _at_op(history, value, position, op)
+    stops += _at_computations(history, value)
+    stops += _at_results(history, place)
+    stops += _at_boundary(history, place)
+    return list(dict.fromkeys(stops))
 
 
 def _at_op(history: History, place: int, position: int, op: Op) -> Iterator[Stop]:
@@ -136,15 +136,15 @@ def _blame(history: History, place: int, why: Refusal) -> str:
     """Which annotation is behind what stands in the way on dimension `why.at` of a place."""
     assert why.at is not None, "only what stands in the way has a dimension"
     if why.reason == "closed":
-        said = history.closer(place, why.at)
-        return f" by {_source(said)}" if said is not None else ""
+        annotation = history.closer(place, why.at)
+        return f" by {_source(annotation)}" if annotation is not None else ""
     chains = [chain for chain in chains_to(history, place, history.record.end_of_propagation) if chain.dim == why.at]
     sources = dict.fromkeys(_source(chain.annotation) for chain in chains)
     return f", from {' and '.join(sources)}" if sources else ""
 
 
-def _source(said: Annotation) -> str:
-    return f"{said.where} at {said.location}" if said.location else said.where
+def _source(annotation: Annotation) -> str:
+    return f"{annotation.where} at {annotation.location}" if annotation.location else annotation.where
 
 
 def _lacking(case: Case, source: int, target: int, factor: int) -> AxisRef:
@@ -158,8 +158,8 @@ def _reduced(case: Case, places: tuple[int, ...], place: int, names: list[str], 
         if place not in (places[source], places[target]):
             continue
         lost = case.table.rule.reduction - set(case.tensors[target].factors)
-        for factor, said in case.tensors[source].factors.items():
-            for axis in said.axes if factor in lost else ():
+        for factor, split in case.tensors[source].factors.items():
+            for axis in split.axes if factor in lost else ():
                 detail = "the op reduces the dimension that it splits"
                 yield Stop(axis, *at, names[source], names[target], "reduced", detail, places[target] == place)
 

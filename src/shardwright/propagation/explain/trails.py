@@ -45,8 +45,8 @@ def chains_to(history: History, place: int, time: int) -> list[Chain]:
     chains: list[Chain] = []
     if sharding is None:
         return chains
-    for dim, said in enumerate(sharding.dims):
-        for axis in said.axes:
+    for dim, dim_sharding in enumerate(sharding.dims):
+        for axis in dim_sharding.axes:
             chains += _follow(history, _Spot(place, dim, axis, time))
     return chains
 
@@ -57,8 +57,8 @@ def _follow(history: History, start: _Spot) -> Iterator[Chain]:
     while stack:
         spot, shown, trail = stack.pop()
         steps += 1
-        found = _introduced(history, spot)
-        for change, part in found:
+        introduced = _introduced(history, spot)
+        for change, part in introduced:
             now = part if trail is None else _shown(shown, part)
             if change is None or steps > _LIMIT:
                 yield _chain(start, now, _before_all(history, spot.place), trail)
@@ -97,18 +97,18 @@ def _chain(start: _Spot, axis: AxisRef, annotation: Annotation, trail: _Trail) -
 def _introduced(history: History, spot: _Spot) -> list[tuple[Change | None, AxisRef]]:
     """The changes that brought the parts of an axis to a dimension."""
     missing = [spot.axis]
-    found: list[tuple[Change | None, AxisRef]] = []
+    changes: list[tuple[Change | None, AxisRef]] = []
     for change in history.latest(spot.place, spot.time):
         gained = fresh_axes(_axes(change.after, spot.dim), _axes(change.before, spot.dim))
         rest: list[AxisRef] = []
         for axis in missing:
             fresh = _common(gained, axis)
-            found += [(change, part) for part in fresh]
+            changes += [(change, part) for part in fresh]
             rest += subtract_axes((axis,), fresh) if all(can_coexist(axis, part) for part in fresh) else ()
         missing = rest
         if not missing:
-            return found
-    return found + [(None, axis) for axis in missing]
+            return changes
+    return changes + [(None, axis) for axis in missing]
 
 
 def _axes(sharding: TensorSharding | None, dim: int) -> tuple[AxisRef, ...]:
@@ -133,10 +133,10 @@ def _origin(
         holder = history.record.working.holder_of(spot.place)
         return [], [(_Spot(holder, spot.dim, spot.axis, change.time), _spread(history, holder, spot))]
     priority = event.priority if event.why == "priority" else 0
-    return [(history.annotation(spot.place, _said(history, spot.place, event), priority), [])], []
+    return [(history.annotation(spot.place, _as_written(history, spot.place, event), priority), [])], []
 
 
-def _said(history: History, place: int, event: Rewritten) -> TensorSharding | None:
+def _as_written(history: History, place: int, event: Rewritten) -> TensorSharding | None:
     """The sharding as the program says it, where a later priority had hidden some of it."""
     first = history.changes[place][0]
     return first.after if event.why == "priority" else event.after
@@ -156,7 +156,7 @@ def _spread(history: History, holder: int, spot: _Spot) -> Link:
 
 
 def _step_sources(history: History, step: Step, change: Change, spot: _Spot) -> Iterator[tuple[_Spot, Link]]:
-    found = result_of(step)
+    outcome = result_of(step)
     mappings = step.table.rule.operands + step.table.rule.results
     if change.leader != spot.place:
         link = Link("group", "sdy.sharding_group", "", "member", "member", spot.axis, spot.dim, step.number)
@@ -166,13 +166,13 @@ def _step_sources(history: History, step: Step, change: Change, spot: _Spot) -> 
     gained = {tensor for tensor, _ in step.changes}
     seen: list[AxisRef] = []
     count = len(step.table.rule.operands)
-    for part in sorted(parts(step, found), key=lambda part: part.tensor < count):  # results first
+    for part in sorted(parts(step, outcome), key=lambda part: part.tensor < count):  # results first
         if step.places[part.tensor] != spot.place or part.dim != spot.dim or part.tensor not in gained:
             continue
         for axis in _common(fresh_axes(part.after, part.before), spot.axis):
             if any(axis.overlaps(other) for other in seen):
                 continue
-            source = part.source if part.source is not None else _holder(found.before, part.factor, axis)
+            source = part.source if part.source is not None else _holder(outcome.before, part.factor, axis)
             if source is None or source == part.tensor:
                 continue
             seen.append(axis)
@@ -181,14 +181,14 @@ def _step_sources(history: History, step: Step, change: Change, spot: _Spot) -> 
             yield _Spot(step.places[source], dim, axis, change.time), link
 
 
-def _common(axes: tuple[AxisRef, ...], wanted: AxisRef) -> tuple[AxisRef, ...]:
-    """The parts of `axes` that overlap `wanted`, cut to it; whole where the two have no common split."""
+def _common(axes: tuple[AxisRef, ...], other: AxisRef) -> tuple[AxisRef, ...]:
+    """The parts of `axes` that overlap `other`, cut to it; whole where the two have no common split."""
     cut = []
     for axis in axes:
-        if not can_coexist(axis, wanted):
+        if not can_coexist(axis, other):
             cut.append(axis)
-        elif axis.overlaps(wanted):
-            low, high = max(axis.pre, wanted.pre), min(axis.end, wanted.end)
+        elif axis.overlaps(other):
+            low, high = max(axis.pre, other.pre), min(axis.end, other.end)
             cut.append(AxisRef(axis.name, low, high // low))
     return tuple(cut)
 
@@ -196,8 +196,8 @@ def _common(axes: tuple[AxisRef, ...], wanted: AxisRef) -> tuple[AxisRef, ...]:
 def _holder(tensors: Sequence[TensorProjection], factor: int, axis: AxisRef) -> int | None:
     """A tensor that has an axis for a factor, though no tensor has the whole list."""
     for index, projection in enumerate(tensors):
-        said = projection.factors.get(factor)
-        if said is not None and any(other.overlaps(axis) for other in said.axes):
+        split = projection.factors.get(factor)
+        if split is not None and any(other.overlaps(axis) for other in split.axes):
             return index
     return None
 

@@ -21,11 +21,11 @@ def objection(case: Case, names: list[str], target: int, factor: int) -> Refusal
     """
     if case.table.strategy is not Strategy.BASIC:
         return None
-    said = case.tensors[target].factors[factor].axes
+    own_axes = case.tensors[target].factors[factor].axes
     axes = case.agreed(factor)
     for tensor, name in enumerate(names):
         kept = _kept(case, tensor, factor, axes)
-        if not is_strict_prefix(said, kept):
+        if not is_strict_prefix(own_axes, kept):
             return Refusal("basic", f"{name} cannot take it, and all tensors of an op take an axis or none does")
         axes = kept
     return None
@@ -35,5 +35,5 @@ def _kept(case: Case, tensor: int, factor: int, axes: Axes) -> Axes:
     """What of `axes` a tensor leaves for all."""
     projection = case.tensors[tensor]
     axes = truncate_across(axes, projection.factors, factor)
-    said = projection.factors.get(factor)
-    return axes if said is None else truncate_within(axes, projection, said, case.table.rule.sizes[factor])
+    split = projection.factors.get(factor)
+    return axes if split is None else truncate_within(axes, projection, split, case.table.rule.sizes[factor])

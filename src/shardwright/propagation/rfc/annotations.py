@@ -47,9 +47,9 @@ class Annotations:
         self._locations = locations
         for value in working.block.arguments:
             self._say(value, working.shardings[value], "")
-        for index, said in enumerate(results):
-            if said is not None and _speaks(said):
-                self.uses[self._terminator, index] = _statement((self._terminator, index), said, "")
+        for index, sharding in enumerate(results):
+            if sharding is not None and _speaks(sharding):
+                self.uses[self._terminator, index] = _statement((self._terminator, index), sharding, "")
         self._read(working.block)
         for block in working.block.blocks():
             block.ops = [op for op in block.ops if op.name != CONSTRAINT]
@@ -71,8 +71,8 @@ class Annotations:
             self._constraint(op, readers, unread)
 
     def _speaks(self, constraint: Op) -> bool:
-        said = self._shardings[constraint.results[0]]
-        return said is not None and _speaks(said)
+        sharding = self._shardings[constraint.results[0]]
+        return sharding is not None and _speaks(sharding)
 
     def _say(self, value: int, sharding: TensorSharding | None, line: str, is_constraint: bool = False) -> None:
         if sharding is not None and _speaks(sharding):
@@ -81,19 +81,19 @@ class Annotations:
     def _constraint(self, op: Op, readers: _Readers, unread: dict[int, Statement]) -> None:
         """Note a constraint at the uses that it is for; what readers follow otherwise stays, as a reshard."""
         (value,), (result,) = op.operands, op.results
-        said, read = self._shardings[result], readers.get(result, [])
-        if said is not None and _speaks(said):
+        sharding, read = self._shardings[result], readers.get(result, [])
+        if sharding is not None and _speaks(sharding):
             line = str(self._locations[op.location])
             if not read:
-                self._unread(value, _statement(value, said, line, is_constraint=True), readers, unread)
-            uses = {reading: _statement(reading, said, line, is_constraint=True) for reading in read}
+                self._unread(value, _statement(value, sharding, line, is_constraint=True), readers, unread)
+            uses = {reading: _statement(reading, sharding, line, is_constraint=True) for reading in read}
             stands = any(use.required and self._is_resharded(*reading, use) for reading, use in uses.items())
             for reading, use in uses.items():
                 self.uses.setdefault(reading, use)
             if stands:
                 op.signature = replace(op.signature, name=RESHARD)
-                self._say(result, said, line, is_constraint=True)
-                self.uses[op, 0] = _statement((op, 0), said, line, is_constraint=True)
+                self._say(result, sharding, line, is_constraint=True)
+                self.uses[op, 0] = _statement((op, 0), sharding, line, is_constraint=True)
                 return
         for reader, _ in read:
             reader.operands = tuple([value if one == result else one for one in reader.operands])
@@ -102,8 +102,8 @@ class Annotations:
     def _is_resharded(self, reader: Op, index: int, use: Statement) -> bool:
         """Whether what reads a constraint wants something else at once."""
         if reader.name in (CONSTRAINT, RESHARD):
-            said = self._shardings[reader.results[0]]
-            return said is not None and _speaks(said) and said.closed() != use.sharding
+            sharding = self._shardings[reader.results[0]]
+            return sharding is not None and _speaks(sharding) and sharding.closed() != use.sharding
         returned = self.uses.get((reader, index)) if reader is self._terminator else None
         return returned is not None and returned.sharding != use.sharding
 
@@ -123,8 +123,8 @@ class Annotations:
         self.values.setdefault(value, use)
 
 
-def _statement(place: Place, said: TensorSharding, line: str, is_constraint: bool = False) -> Statement:
-    return Statement(said.closed(), Spoken(place, said, is_constraint), _is_required(said), line)
+def _statement(place: Place, sharding: TensorSharding, line: str, is_constraint: bool = False) -> Statement:
+    return Statement(sharding.closed(), Spoken(place, sharding, is_constraint), _is_required(sharding), line)
 
 
 def _is_required(sharding: TensorSharding) -> bool:

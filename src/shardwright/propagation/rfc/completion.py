@@ -29,7 +29,7 @@ from shardwright.notation.names import symbol_name
 from shardwright.notation.rfc.options import FUNCTION_MESH
 from shardwright.propagation.recording import Recording
 from shardwright.propagation.rfc.annotations import RESHARD, Annotations
-from shardwright.propagation.rfc.derivation import Completion, Decision, Dropped, Origin, Said, Statement, copied
+from shardwright.propagation.rfc.derivation import Completion, Decision, Dropped, OpStatement, Origin, Statement, copied
 from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
 from shardwright.propagation.rfc.option import OPTION, preset
 from shardwright.propagation.steps.boundary import outermost
@@ -62,7 +62,7 @@ def complete(graph: Graph, record: Recording | None = None) -> Graph:
             record that is in use, or what the RFC does not know: manual and named computations, sharding groups.
     """
     meshes = [mesh for mesh in graph.meshes.values() if mesh.axes]
-    meshes += [said.mesh for said in graph.shardings if said is not None and said.mesh.axes][:1]
+    meshes += [sharding.mesh for sharding in graph.shardings if sharding is not None and sharding.mesh.axes][:1]
     if not meshes:
         raise ShardingError("the program has no mesh", remedy='declare one: sdy.mesh @mesh = <["x"=8]>')
     for op in graph.walk():
@@ -89,8 +89,8 @@ class _Completer:
         self.working = Working.of(graph)
         self.block = self.working.block
         results = normalize(self.working, list(graph.main.result_shardings), graph.meshes)
-        said = Annotations(self.working, results, graph.locations)
-        self.values, self.uses = said.values, said.uses
+        stated = Annotations(self.working, results, graph.locations)
+        self.values, self.uses = stated.values, stated.uses
         self.completion = Completion()
         self.tied = self.completion.same
         self.users: dict[int, list[tuple[Op, int]]] = {}
@@ -143,23 +143,23 @@ class _Completer:
                     rule = identity_rule(self.working.types[result].dims, len(readers))
                     self._complete(op, rule, readers, (index,))
             return
-        found = rule_for(op.signature)
-        if found is not None and found.operands + found.results and op.name != RESHARD:
-            self._complete(op, found, [(op, index) for index in range(len(op.operands))], range(len(op.results)))
+        op_rule = rule_for(op.signature)
+        if op_rule is not None and op_rule.operands + op_rule.results and op.name != RESHARD:
+            self._complete(op, op_rule, [(op, index) for index in range(len(op.operands))], range(len(op.results)))
 
     def _complete(self, op: Op, rule: ShardingRule, reads: list[tuple[Op, int]], results: Sequence[int]) -> None:
         """Find the option of an op, and give it to what it reads and to its results."""
         mesh, option = self.mesh, None
-        owners: dict[int, Said] = {}
+        owners: dict[int, OpStatement] = {}
         if op.signature.text(OPTION) is not None and op.name not in _TIED:
             option = preset(op, rule, mesh, str(self.graph.locations[op.location]))
         if option is None:
-            said = self._said(op, reads, results)
-            if not said:
+            statements = self._op_statements(op, reads, results)
+            if not statements:
                 return
-            found = option_of(rule, said, op.signature, lambda: str(self.graph.locations[op.location]))
-            mesh, option, owners = found.mesh or mesh, found.option, found.owners
-            self._drop(found.dropped, op, reads, results)
+            deduced = option_of(rule, statements, op.signature, lambda: str(self.graph.locations[op.location]))
+            mesh, option, owners = deduced.mesh or mesh, deduced.option, deduced.owners
+            self._drop(deduced.dropped, op, reads, results)
         option = {factor: tuple(axis for axis in axes if axis.size > 1) for factor, axes in option.items()}
         decision = Decision("step", op, option, owners)
         for read, mapping in zip(reads, rule.operands, strict=True):
@@ -172,25 +172,27 @@ class _Completer:
                 made = made_partial(shaped(mapping, option, rule, mesh), option, rule, op.signature)
                 self.values[value] = Statement(made, Origin(decision, f"result {index}", mapping))
 
-    def _said(self, op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> list[Said]:
+    def _op_statements(self, op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> list[OpStatement]:
         """What is said about an op's tensors, results first."""
-        found: list[Said] = []
+        statements: list[OpStatement] = []
         label = op.signature.label
         for tensor, index in enumerate(results, start=len(reads)):
             value = self._of(op.results[index])
             known, name = self.values.get(value), f"result {index}"
             if known is not None:
-                found.append(Said(tensor, value, known, name, label, known.required, known.line, decided=True))
+                statements.append(
+                    OpStatement(tensor, value, known, name, label, known.required, known.line, decided=True)
+                )
             elif (use := self._first_use(value)) is not None:
-                found.append(Said(tensor, value, use, f"a use of {name}", label))
+                statements.append(OpStatement(tensor, value, use, f"a use of {name}", label))
         for tensor, (reader, index) in enumerate(reads):
             known, name, label = self.uses.get((reader, index)), f"operand {index}", reader.signature.label
             value = reader.operands[index]
             if known is not None:
-                found.append(Said(tensor, value, known, name, label, known.required, known.line))
+                statements.append(OpStatement(tensor, value, known, name, label, known.required, known.line))
             elif (known := self._value(value)) is not None:
-                found.append(Said(tensor, value, known, name, label))
-        return found
+                statements.append(OpStatement(tensor, value, known, name, label))
+        return statements
 
     def _drop(self, dropped: list[Dropped], op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> None:
         """Hints that lost make room for what the op's option gives."""
@@ -213,13 +215,13 @@ class _Completer:
     # The result
 
     def _finish(self) -> Graph:
-        working, found = self.working, self.completion.found
+        working, statements = self.working, self.completion.statements
         for value in self.block.arguments:
             self._argument(value)
         for value, type in enumerate(working.types):
             known = self._value(value)
             if known is not None:
-                found.setdefault(value, known)
+                statements.setdefault(value, known)
                 working.shardings[value] = known.sharding
             else:
                 working.shardings[value] = replicated(self.mesh, type.rank) if type.is_tensor else None
@@ -234,7 +236,7 @@ class _Completer:
         known = self.values.get(value) or self._as_used(value)
         if known is None or known.required:
             return
-        self.completion.found[value] = known
+        self.completion.statements[value] = known
         dims = tuple(replace(dim, open=True) for dim in known.sharding.dims)
         outer = outermost(replace(known.sharding, dims=dims), self.working.types[value])
         if outer is not None:
@@ -244,8 +246,8 @@ class _Completer:
         for reader, index in self.users.get(value, ()):
             use = self.uses.get((reader, index))
             if use is not None:
-                said = Said(0, value, use, f"operand {index}", reader.signature.label)
-                return copied("use", reader, said, "the argument")
+                statement = OpStatement(0, value, use, f"operand {index}", reader.signature.label)
+                return copied("use", reader, statement, "the argument")
         return None
 
     def _results(self) -> list[TensorSharding | None]:
@@ -259,10 +261,10 @@ class _Completer:
             if known is not None:
                 sharding = known.sharding
             elif (returned := self._value(value)) is not None:
-                said = Said(0, value, returned, f"operand {index}", terminator.name)
-                known = copied("return", terminator, said, f"result {index} of main")
+                statement = OpStatement(0, value, returned, f"operand {index}", terminator.name)
+                known = copied("return", terminator, statement, f"result {index} of main")
             if known is not None:
-                self.completion.found[~index] = known
+                self.completion.statements[~index] = known
             self.completion.same[~index] = self._of(value)
             results.append(outermost(sharding, self.working.types[value]))
         return results
@@ -282,28 +284,28 @@ class _Completer:
 
     def _read(self, op: Op, index: int, value: int, ops: list[Op], made: dict[tuple[int, TensorSharding], int]) -> int:
         """What an op is to read instead of `value`: a reshard, one for all uses alike in a block, if it needs one."""
-        now, (wanted, known, source) = self.working.shardings[value], self._read_as(op, index)
-        if now is None or wanted is None or op.name == RESHARD or _serves(now, wanted):
+        now, (target, known, source) = self.working.shardings[value], self._read_as(op, index)
+        if now is None or target is None or op.name == RESHARD or _serves(now, target):
             return value
-        if (value, wanted) not in made:
+        if (value, target) not in made:
             type = self.working.types[value]
-            result = made[value, wanted] = self.working.new_value(type, wanted)
+            result = made[value, target] = self.working.new_value(type, target)
             self.completion.same[result] = self._of(value)
             if known is not None:
-                said = Said(0, value, known, source, op.signature.label)
-                self.completion.found[result] = copied("use", op, said, "the reshard")
+                statement = OpStatement(0, value, known, source, op.signature.label)
+                self.completion.statements[result] = copied("use", op, statement, "the reshard")
             ops.append(Op(Signature(RESHARD, (), (type,), (type,)), (value,), (result,), (), op.location))
-        return made[value, wanted]
+        return made[value, target]
 
     def _read_as(self, op: Op, index: int) -> tuple[TensorSharding | None, Statement | None, str]:
         """The sharding that an op wants of an operand, what that follows from, and what users call that."""
         if op is self.block.terminator:
-            return self.results[index], self.completion.found.get(~index), f"result {index} of main"
+            return self.results[index], self.completion.statements.get(~index), f"result {index} of main"
         result = self.carried.get((op, index))
         if result is not None:
             return self.working.shardings[result], self._value(result), "the result that it becomes"
-        said = self.uses.get((op, index))
-        return None if said is None else said.sharding, said, f"operand {index}"
+        use = self.uses.get((op, index))
+        return None if use is None else use.sharding, use, f"operand {index}"
 
 
 def _visits(block: Block) -> Iterator[Op]:
@@ -322,9 +324,9 @@ def _operand(op: Op, read: tuple[Op, int]) -> str:
     return f"operand {index}" if reader is op else f"operand {index} of {reader.signature.label}"
 
 
-def _serves(now: TensorSharding, wanted: TensorSharding) -> bool:
+def _serves(now: TensorSharding, target: TensorSharding) -> bool:
     """Whether a use needs no reshard; partitioning reduces partial sums that are alike else, and as late as it can."""
-    if wanted == now:
+    if target == now:
         return True
-    summed = set(wanted.partial) <= set(now.partial)
-    return summed and wanted.with_axes(wanted.axes).equivalent(now.with_axes(now.axes))
+    summed = set(target.partial) <= set(now.partial)
+    return summed and target.with_axes(target.axes).equivalent(now.with_axes(now.axes))

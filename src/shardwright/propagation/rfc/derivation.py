@@ -15,7 +15,7 @@ from shardwright.propagation.working import CONSTRAINT
 from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Completion", "Decision", "Dropped", "Origin", "Place", "Said", "Spoken", "Statement", "copied"]
+__all__ = ["Completion", "Decision", "Dropped", "OpStatement", "Origin", "Place", "Spoken", "Statement", "copied"]
 
 Place = int | tuple[Op, int]
 """A value, or a use: an op, and the number of its operand."""
@@ -48,7 +48,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class OpStatement:
     """A sharding that is said of one tensor of an op.
 
     Attributes:
@@ -90,7 +90,7 @@ class Said:
 class Dropped:
     """A hint that could not be followed, and why."""
 
-    hint: Said
+    hint: OpStatement
     why: str
 
     @property
@@ -124,7 +124,7 @@ class Decision:
     kind: str
     op: Op
     option: Mapping[int, Axes]
-    owners: Mapping[int, Said]
+    owners: Mapping[int, OpStatement]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,19 +147,19 @@ class Completion:
     """What the RFC's completion of a program found.
 
     Attributes:
-        found: What holds of each value, and of result `n` of `main` as `~n`, before it was cut for callers; values of
-            which nothing holds, and that are replicated therefore, are missing.
+        statements: What holds of each value, and of result `n` of `main` as `~n`, before it was cut for callers;
+            values of which nothing holds, and that are replicated therefore, are missing.
         same: For values that a loop ties to another, that reshards make, and for results of `main`: the value.
         dropped: The hints that could not be followed, in the order in which they were found.
     """
 
-    found: dict[int, Statement] = field(default_factory=dict)
+    statements: dict[int, Statement] = field(default_factory=dict)
     same: dict[int, int] = field(default_factory=dict)
     dropped: list[Dropped] = field(default_factory=list)
 
 
-def copied(kind: str, op: Op, said: Said, target: str) -> Statement:
+def copied(kind: str, op: Op, statement: OpStatement, target: str) -> Statement:
     """What is split as something else is."""
-    axes = said.sharding.axes
-    decision = Decision(kind, op, dict(enumerate(axes)), dict.fromkeys(range(len(axes)), said))
-    return Statement(said.sharding, Origin(decision, target, tuple((dim,) for dim in range(len(axes)))))
+    axes = statement.sharding.axes
+    decision = Decision(kind, op, dict(enumerate(axes)), dict.fromkeys(range(len(axes)), statement))
+    return Statement(statement.sharding, Origin(decision, target, tuple((dim,) for dim in range(len(axes)))))

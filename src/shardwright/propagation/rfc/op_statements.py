@@ -20,7 +20,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.propagation.engine.projection import project
-from shardwright.propagation.rfc.derivation import Dropped, Said
+from shardwright.propagation.rfc.derivation import Dropped, OpStatement
 from shardwright.propagation.rfc.option import Option
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import facts_of, is_elementwise
@@ -42,16 +42,18 @@ class Deduced:
 
     mesh: Mesh | None
     option: Option
-    owners: dict[int, Said]
+    owners: dict[int, OpStatement]
     dropped: list[Dropped]
 
 
-def option_of(rule: ShardingRule, said: Sequence[Said], signature: Signature, location: Callable[[], str]) -> Deduced:
+def option_of(
+    rule: ShardingRule, statements: Sequence[OpStatement], signature: Signature, location: Callable[[], str]
+) -> Deduced:
     """The option that follows from what is said about an op's tensors.
 
     Arguments:
         rule: The op's rule.
-        said: What is said, results first.
+        statements: What is said, results first.
         signature: The op.
         location: Gives `FILE:LINE` of the op, for diagnostics.
 
@@ -60,8 +62,8 @@ def option_of(rule: ShardingRule, said: Sequence[Said], signature: Signature, lo
             a required one wants a partial sum of an op that makes none.
     """
     deduction = _Deduction(rule, signature, location)
-    deduction.follow([one for one in said if one.required])
-    deduction.follow([one for one in said if not one.required])
+    deduction.follow([statement for statement in statements if statement.required])
+    deduction.follow([statement for statement in statements if not statement.required])
     return Deduced(deduction.mesh, deduction.option, deduction.owners, deduction.dropped)
 
 
@@ -75,24 +77,24 @@ class _Deduction:
         self.mesh: Mesh | None = None
         self.option: Option = {}
         self.dropped: list[Dropped] = []
-        self.owners: dict[int, Said] = {}
-        self._placed: Said | None = None
-        self._summed: Said | None = None
+        self.owners: dict[int, OpStatement] = {}
+        self._placed: OpStatement | None = None
+        self._summed: OpStatement | None = None
         self._whole = frozenset(factor for factor, size in enumerate(rule.sizes) if size == 1) | rule.need_replication
 
-    def follow(self, said: Sequence[Said]) -> None:
+    def follow(self, statements: Sequence[OpStatement]) -> None:
         """Take what some of the tensors want, of which all is required or all are hints."""
-        here = [one for one in said if self._is_on_mesh(one)]
+        here = [one for one in statements if self._is_on_mesh(one)]
         for one in here:
             if one.tensor >= len(self.rule.operands) and one.sharding.partial:
                 self._summed = self._summed or one
-            for factor, axes in self._wanted(one):
+            for factor, axes in self._axes_asked_for(one):
                 self._split(factor, axes, one)
         for one in here:
             if one.tensor >= len(self.rule.operands):
                 self._sum(one)
 
-    def _is_on_mesh(self, one: Said) -> bool:
+    def _is_on_mesh(self, one: OpStatement) -> bool:
         mesh = one.sharding.mesh
         if mesh.is_maximal:
             return False
@@ -105,14 +107,15 @@ class _Deduction:
             return False
         return True
 
-    def _wanted(self, said: Said) -> Iterator[tuple[int, Axes]]:
+    def _axes_asked_for(self, statement: OpStatement) -> Iterator[tuple[int, Axes]]:
         """The axes that one sharding asks for, by factor; other hints leave free what they do not split."""
-        mapping = (self.rule.operands + self.rule.results)[said.tensor]
-        for factor, one in project(mapping, said.sharding, self.rule.sizes).factors.items():
-            if factor not in self._whole and (one.axes or ((said.required or said.decided) and not one.overflow)):
-                yield factor, one.axes
+        mapping = (self.rule.operands + self.rule.results)[statement.tensor]
+        keeps_whole = statement.required or statement.decided
+        for factor, split in project(mapping, statement.sharding, self.rule.sizes).factors.items():
+            if factor not in self._whole and (split.axes or (keeps_whole and not split.overflow)):
+                yield factor, split.axes
 
-    def _split(self, factor: int, axes: Axes, one: Said) -> None:
+    def _split(self, factor: int, axes: Axes, one: OpStatement) -> None:
         rival = self._rival(factor, axes)
         if rival is not None:
             self._refuse(one, rival, "they split one loop of the op in two ways, or two loops by one axis")
@@ -121,7 +124,7 @@ class _Deduction:
             self.option[factor] = axes if one.required else truncate_by_divisor(axes, self.rule.sizes[factor])
             self.owners[factor] = one
 
-    def _rival(self, factor: int, axes: Axes) -> Said | None:
+    def _rival(self, factor: int, axes: Axes) -> OpStatement | None:
         """Who wants other axes for a factor, or these for another."""
         if factor in self.option:
             return self.owners[factor] if self.option[factor] != axes else None
@@ -133,7 +136,7 @@ class _Deduction:
             return summed
         return None
 
-    def _sum(self, one: Said) -> None:
+    def _sum(self, one: OpStatement) -> None:
         """Find a loop for the axes along which a result is partial."""
         loops = sorted(self.rule.reduction - self._whole)
         taken = [axis for factor in loops for axis in self.option.get(factor, ())]
@@ -148,7 +151,7 @@ class _Deduction:
         elif is_elementwise(self.signature) and not facts_of(self.signature.name).linear:
             self._makes_no_sum(one)
 
-    def _makes_no_sum(self, one: Said) -> None:
+    def _makes_no_sum(self, one: OpStatement) -> None:
         why = "the op has no loop that it sums over, and partial sums do not pass through it"
         if one.required:
             raise ShardingError(
@@ -160,7 +163,7 @@ class _Deduction:
             )
         self._lose(one, why)
 
-    def _refuse(self, one: Said, winner: Said, why: str) -> None:
+    def _refuse(self, one: OpStatement, winner: OpStatement, why: str) -> None:
         if one.required and winner.required:
             raise ShardingError(
                 f"required annotations contradict each other: {winner} and {one}",
@@ -171,7 +174,7 @@ class _Deduction:
             )
         self._lose(one, f"it contradicts {winner}" + (f" at {winner.line}" if winner.line else ""))
 
-    def _lose(self, hint: Said, why: str) -> None:
+    def _lose(self, hint: OpStatement, why: str) -> None:
         if hint.line and all(other.hint is not hint for other in self.dropped):
             self.dropped.append(Dropped(hint, why))
 

@@ -39,9 +39,9 @@ def preset(op: Op, rule: ShardingRule, mesh: Mesh, location: str) -> Option | No
     text = op.signature.text(OPTION)
     if text is None:
         return None
-    said = decode(text)
+    lists = decode(text)
     order = loops(rule)
-    if not isinstance(said, tuple) or len(said) > len(order) or not all(isinstance(axes, tuple) for axes in said):
+    if not isinstance(lists, tuple) or len(lists) > len(order) or not all(isinstance(axes, tuple) for axes in lists):
         raise ShardingError(
             f"{OPTION} = {text[:200]} is not an option of this op",
             op=op.signature.label,
@@ -50,7 +50,7 @@ def preset(op: Op, rule: ShardingRule, mesh: Mesh, location: str) -> Option | No
             remedy="give a list of axes for each loop, result dimensions first: [[0], [], [1]]",
         )
     option: Option = dict.fromkeys(order, ())
-    for factor, axes in zip(order, said, strict=False):
+    for factor, axes in zip(order, lists, strict=False):
         option[factor] = tuple(_axis(mesh, axis, op, location) for axis in axes)
     used = [axis for axes in option.values() for axis in axes]
     if len(set(used)) < len(used):

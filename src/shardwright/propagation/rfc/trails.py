@@ -12,7 +12,7 @@ from shardwright.axes import AxisRef
 from shardwright.ir.graph import Op
 from shardwright.propagation.explain.chain import Annotation, Chain, Link
 from shardwright.propagation.explain.history import History
-from shardwright.propagation.rfc.derivation import Completion, Origin, Said, Spoken, Statement
+from shardwright.propagation.rfc.derivation import Completion, OpStatement, Origin, Spoken, Statement
 from shardwright.propagation.rfc.option import OPTION
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding
@@ -26,8 +26,8 @@ _Trail = tuple[Link, Any] | None
 def lineage_of(history: History, statement: Statement) -> list[Chain]:
     """How every axis of a statement came there, dimension by dimension."""
     chains: list[Chain] = []
-    for dim, said in enumerate(statement.sharding.dims):
-        for axis in said.axes:
+    for dim, dim_sharding in enumerate(statement.sharding.dims):
+        for axis in dim_sharding.axes:
             chains += _follow(history, statement, axis, dim)
     return chains
 
@@ -55,12 +55,12 @@ def _follow(history: History, start: Statement, axis: AxisRef, dim: int) -> Iter
             continue
         onward: list[tuple[Statement, AxisRef, int, _Trail]] = []
         for factor, part in _parts(statement.basis, axis, at):
-            said = statement.basis.decision.owners.get(factor)
-            link = _link(history, statement.basis, part, at, said)
-            if said is None:
+            owner = statement.basis.decision.owners.get(factor)
+            link = _link(history, statement.basis, part, at, owner)
+            if owner is None:
                 yield _chain(dim, part, _preset(history, statement.basis.decision.op, statement), (link, trail))
             else:
-                onward.append((said.statement, part, _dim(said.sharding, part), (link, trail)))
+                onward.append((owner.statement, part, _dim(owner.sharding, part), (link, trail)))
         stack += reversed(onward)
 
 
@@ -76,16 +76,16 @@ def _parts(origin: Origin, axis: AxisRef, dim: int) -> Iterator[tuple[int, AxisR
 def _dim(sharding: TensorSharding, axis: AxisRef) -> int:
     """The dimension that an axis splits; of a partial sum along it, which only annotations ask for, it is none."""
     dims = enumerate(sharding.dims)
-    return next((dim for dim, said in dims if any(axis.overlaps(other) for other in said.axes)), -1)
+    return next((dim for dim, dim_sharding in dims if any(axis.overlaps(other) for other in dim_sharding.axes)), -1)
 
 
-def _link(history: History, origin: Origin, axis: AxisRef, dim: int, said: Said | None) -> Link:
+def _link(history: History, origin: Origin, axis: AxisRef, dim: int, owner: OpStatement | None) -> Link:
     decision = origin.decision
     label = decision.op.signature.label
-    if said is None:
+    if owner is None:
         source = OPTION
     else:
-        source = said.name if said.label == label else said.where
+        source = owner.name if owner.label == label else owner.where
     location = "" if decision.kind == "return" else history.where(decision.op)
     return Link(decision.kind, label, location, source, origin.target, axis, dim)
 

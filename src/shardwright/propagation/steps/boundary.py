@@ -124,8 +124,8 @@ def _state(working: Working, op: Op, inward: bool, shardings: list[TensorShardin
     if some is None or len(shardings) != len(values):
         return
     closed = tuple(
-        (said or replicated(some.mesh, working.types[value].rank)).closed()
-        for said, value in zip(shardings, values, strict=True)
+        (own or replicated(some.mesh, working.types[value].rank)).closed()
+        for own, value in zip(shardings, values, strict=True)
     )
     boundary = op.signature.boundary
     changed = replace(boundary, in_shardings=closed) if inward else replace(boundary, out_shardings=closed)

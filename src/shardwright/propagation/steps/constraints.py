@@ -39,7 +39,7 @@ class Constraining(ABC):
 
     def _apply(self, op: Any, index: int) -> None:
         value = op.operands[index]  # a constraint made for an operand before may have taken its place
-        sharding = self.wanted(op, index)
+        sharding = self.constrained_to(op, index)
         if sharding is None or not self._should_apply(value, sharding):
             return
         if not self.is_tied(value):
@@ -61,7 +61,8 @@ class Constraining(ABC):
 
     def _says_otherwise(self, user: Any, value: Any, sharding: TensorSharding) -> bool:
         return user.name in CONSTRAINING and any(
-            operand == value and self.wanted(user, index) != sharding for index, operand in enumerate(user.operands)
+            operand == value and self.constrained_to(user, index) != sharding
+            for index, operand in enumerate(user.operands)
         )
 
     def _tail(self, head: Any) -> Any:
@@ -89,7 +90,7 @@ class Constraining(ABC):
         """The sharding of a value, or of the edge that holds it."""
 
     @abstractmethod
-    def wanted(self, op: Any, index: int) -> TensorSharding | None:
+    def constrained_to(self, op: Any, index: int) -> TensorSharding | None:
         """How a constraint or a manual computation wants an operand to lie."""
 
     @abstractmethod
@@ -147,7 +148,7 @@ class _InWorking(Constraining):
     def sharding_of(self, value: int) -> TensorSharding | None:
         return self.working.shardings[self.working.holder_of(value)]
 
-    def wanted(self, op: Op, index: int) -> TensorSharding | None:
+    def constrained_to(self, op: Op, index: int) -> TensorSharding | None:
         return self.working.shardings[op.results[0]] if op.name == CONSTRAINT else self.entering.get((op, index))
 
     def users(self, value: int) -> Sequence[Op]:

@@ -99,15 +99,15 @@ def _computation_edges(working: Working, op: Op) -> list[Op]:
     (body,) = op.regions
     manual = op.signature.boundary.manual_axes
     inner: list[Op] = []
-    for index, (owner, said) in enumerate(zip(body.arguments, _stated(op, True), strict=True)):
+    for index, (owner, stated) in enumerate(zip(body.arguments, _stated(op, True), strict=True)):
         if working.types[owner].is_tensor and owner not in working.holder:
-            sharding = None if said is None else without_manual_axes(said, manual)
-            inner.append(_edge(working, op, index, owner, sharding, boundary=said, inward=True).op)
+            sharding = None if stated is None else without_manual_axes(stated, manual)
+            inner.append(_edge(working, op, index, owner, sharding, boundary=stated, inward=True).op)
     body.ops[:0] = inner
     outer: list[Op] = []
-    for index, (owner, said) in enumerate(zip(op.results, _stated(op, False), strict=True)):
+    for index, (owner, stated) in enumerate(zip(op.results, _stated(op, False), strict=True)):
         if working.types[owner].is_tensor and owner not in working.holder:
-            outer.append(_edge(working, op, index, owner, said, boundary=said).op)
+            outer.append(_edge(working, op, index, owner, stated, boundary=stated).op)
     return outer
 
 

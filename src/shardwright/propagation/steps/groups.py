@@ -75,13 +75,13 @@ def _check(
 
 
 def _groups(block: Block, parent: Op | None) -> list[tuple[Op, Op | None]]:
-    found: list[tuple[Op, Op | None]] = []
+    groups: list[tuple[Op, Op | None]] = []
     for op in block.ops:
         if op.signature.name == GROUP:
-            found.append((op, parent))
+            groups.append((op, parent))
         for region in op.regions:
-            found += _groups(region, op if op.signature.name == MANUAL else parent)
-    return found
+            groups += _groups(region, op if op.signature.name == MANUAL else parent)
+    return groups
 
 
 def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
@@ -107,8 +107,8 @@ def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
 
 
 def _agree(working: Working, group: list[int]) -> None:
-    said = [working.shardings[working.holder_of(value)] for value in group]
-    given = [sharding for sharding in said if sharding is not None and not _says_nothing(sharding)]
+    shardings = [working.shardings[working.holder_of(value)] for value in group]
+    given = [sharding for sharding in shardings if sharding is not None and not _says_nothing(sharding)]
     if not given:
         return
     if all(sharding == given[0] for sharding in given):

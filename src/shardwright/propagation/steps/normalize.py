@@ -64,8 +64,8 @@ class _Form:
         answer = self._known.get(sharding)
         if answer is None:
             mesh = self.names.setdefault((sharding.mesh.axes, sharding.mesh.device_ids), sharding.mesh)
-            said = sharding if mesh == sharding.mesh else replace(sharding, mesh=mesh)
-            answer = self._known[sharding] = without_size_one_axes(said)
+            renamed = sharding if mesh == sharding.mesh else replace(sharding, mesh=mesh)
+            answer = self._known[sharding] = without_size_one_axes(renamed)
         return answer
 
     def all(self, shardings: Iterable[TensorSharding | None]) -> list[TensorSharding | None]:
