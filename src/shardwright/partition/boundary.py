@@ -29,10 +29,10 @@ def check_boundary(graph: Graph) -> None:
         if len(kinds) > 1 or not kinds <= REDUCTIONS.keys():
             what = f"result {name!r} is partial by {' and '.join(sorted(kinds))}"
             raise _refused(what, sharding, graph.locations.source)
-    said = {*graph.shardings, *main.result_shardings}
-    if len({sharding.mesh.axes for sharding in said if sharding is not None and sharding.mesh.axes}) > 1:
+    shardings = {*graph.shardings, *main.result_shardings}
+    if len({sharding.mesh.axes for sharding in shardings if sharding is not None and sharding.mesh.axes}) > 1:
         _check_axes(graph)
-    if any(map(_bounded, said)):
+    if any(map(_bounded, shardings)):
         raise _first_bounded(graph)
     if any(mesh.is_maximal for mesh in graph.meshes.values()):
         _check_effects(graph)
@@ -48,7 +48,7 @@ def _is_on_one_device(sharding: TensorSharding | None) -> bool:
 
 def _check_effects(graph: Graph) -> None:
     for op in graph.walk():
-        if op.signature.get("has_side_effect", False) and any(map(_is_on_one_device, _said_of(op, graph))):
+        if op.signature.get("has_side_effect", False) and any(map(_is_on_one_device, _shardings_of(op, graph))):
             raise ShardingError(
                 f"{op.signature.label} is to run on one device alone, and has effects",
                 op=op.signature.label,
@@ -58,7 +58,7 @@ def _check_effects(graph: Graph) -> None:
             )
 
 
-def _said_of(op: Op, graph: Graph) -> Sequence[TensorSharding | None]:
+def _shardings_of(op: Op, graph: Graph) -> Sequence[TensorSharding | None]:
     """The shardings of an op: of its results, or the one that an op without any has itself."""
     own = () if op.results else op.signature.boundary.out_shardings or ()
     return [*own, *(graph.shardings[value] for value in op.results)]
@@ -93,7 +93,11 @@ def _first_bounded(graph: Graph) -> ShardingError:
 
 def _check_axes(graph: Graph) -> None:
     """Refuse the first sharding on a mesh of other axes than the first; values that are gone still have theirs."""
-    stated = [(what, said.mesh, where, op) for what, said, where, op in _stated(graph) if said and said.mesh.axes]
+    stated = [
+        (what, sharding.mesh, where, op)
+        for what, sharding, where, op in _stated(graph)
+        if sharding and sharding.mesh.axes
+    ]
     for what, other, where, op in stated:
         first, mesh = stated[0][:2]
         if other.axes != mesh.axes:

@@ -47,7 +47,7 @@ class _Checker:
         )
 
     def layouts(self, op: Op, values: tuple[int, ...]) -> list[TensorSharding | None]:
-        found: list[TensorSharding | None] = []
+        layouts: list[TensorSharding | None] = []
         for value in values:
             type, sharding = self.graph.types[value], self.graph.shardings[value]
             if type.is_tensor and sharding is None:
@@ -56,8 +56,8 @@ class _Checker:
                 sharding.check(type.dims)
                 if not sharding.divides(type.dims):
                     raise self.fail(op, f"{sharding!r} does not divide {type}")
-            found.append(sharding.closed() if sharding is not None and type.is_tensor else None)
-        return found
+            layouts.append(sharding.closed() if sharding is not None and type.is_tensor else None)
+        return layouts
 
     def block(self, block: Block, yields: list[TensorSharding | None] | None) -> None:
         for op in block.ops:
@@ -71,9 +71,9 @@ class _Checker:
                 self.split(op)
 
     def same(
-        self, op: Op, found: list[TensorSharding | None], wanted: Sequence[TensorSharding | None] | None, what: str
+        self, op: Op, layouts: list[TensorSharding | None], expected: Sequence[TensorSharding | None] | None, what: str
     ) -> None:
-        for number, (one, other) in enumerate(zip(found, wanted or found, strict=True)):
+        for number, (one, other) in enumerate(zip(layouts, expected or layouts, strict=True)):
             if one != (other.closed() if other is not None else None) and other is not None:
                 raise self.fail(op, f"{what} {number} is {one!r} and should be {other!r}")
 
@@ -106,11 +106,11 @@ class _Checker:
         assert before is not None
         assert after is not None
         try:
-            found = step_of(op.signature, before, after).apply(before)
+            reached = step_of(op.signature, before, after).apply(before)
         except ShardingError as error:
             raise self.fail(op, error.diagnostic.message) from None
-        if found != after:
-            raise self.fail(op, f"it takes {before!r} to {found!r}, not to {after!r}")
+        if reached != after:
+            raise self.fail(op, f"it takes {before!r} to {reached!r}, not to {after!r}")
 
     def split(self, op: Op) -> None:
         operands, results = self.layouts(op, op.operands), self.layouts(op, op.results)

@@ -30,16 +30,16 @@ def factor_axes(rule: ShardingRule, shardings: Sequence[TensorSharding]) -> Fact
 @memoize
 def project(mapping: TensorMapping, sizes: tuple[int, ...], axes: tuple[Axes, ...]) -> FactorAxes:
     """The axes that a tensor's sharding gives each factor: those of a dimension dealt over its factors."""
-    found: list[Axes] = [()] * len(sizes)
+    by_factor: list[Axes] = [()] * len(sizes)
     for factors, dim_axes in zip(mapping, axes, strict=True):
         queue = list(dim_axes)
         for factor in factors:
             taken, full = _deal(queue, sizes[factor])
             if taken:
-                found[factor] = taken
+                by_factor[factor] = taken
             if not full:
                 break
-    return tuple(found)
+    return tuple(by_factor)
 
 
 def _deal(queue: list[AxisRef], size: int) -> tuple[Axes, bool]:

@@ -67,7 +67,7 @@ def _with_results(graph: Graph) -> Graph:
     """An explicit program whose results lie as the values that it returns, where it does not say how."""
     main = graph.main
     returned = [graph.shardings[value] for value in main.block.terminator.operands]
-    shardings = [said or layout for said, layout in zip(main.result_shardings, returned, strict=True)]
+    shardings = [stated or layout for stated, layout in zip(main.result_shardings, returned, strict=True)]
     return (
         graph if None not in main.result_shardings else replace(graph, main=replace(main, result_shardings=shardings))
     )

@@ -84,7 +84,7 @@ class Edges:
         known = self.prefixes[dim].get(atoms)
         if known is None:
             pairs = zip(atoms, self.problem.target[dim], strict=False)
-            known = next((place for place, (have, want) in enumerate(pairs) if have != want), None)
+            known = next((place for place, (have, goal) in enumerate(pairs) if have != goal), None)
             if known is None:
                 known = min(len(atoms), len(self.problem.target[dim]))
             self.prefixes[dim][atoms] = known
@@ -219,23 +219,23 @@ class Edges:
 
     def permuted(self, counts: tuple[int, ...]) -> Iterator[Layout]:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
-        if all(have % want == 0 for have, want in zip(counts, self.counts, strict=True)):
-            extra = tuple(have // want for have, want in zip(counts, self.counts, strict=True))
+        if all(have % goal == 0 for have, goal in zip(counts, self.counts, strict=True)):
+            extra = tuple(have // goal for have, goal in zip(counts, self.counts, strict=True))
             filled = self.fill(extra, self.spare)
             if filled is not None:
-                yield tuple(want + more for want, more in zip(self.problem.target, filled, strict=True))
+                yield tuple(goal + more for goal, more in zip(self.problem.target, filled, strict=True))
         yield from self.before_target.get(counts, ())
 
     @cached_property
     def before_target(self) -> dict[tuple[int, ...], list[Layout]]:
         """Shard counts → layouts of these that may lead to the target by all_to_all and all_gather."""
-        found: dict[tuple[int, ...], list[Layout]] = {}
+        by_counts: dict[tuple[int, ...], list[Layout]] = {}
         if len(set(self.sizes)) == 1:
-            return found
+            return by_counts
         for wider in self.wider(self.problem.target, self.spare):
             for layout, _ in self.exchanged(wider, tuple(map(len, wider))):
-                found.setdefault(tuple(map(self.count, layout)), []).append(layout)
-        return found
+                by_counts.setdefault(tuple(map(self.count, layout)), []).append(layout)
+        return by_counts
 
     def wider(self, layout: Layout, spare: frozenset[int]) -> Iterator[Layout]:
         """`layout`, and `layout` with some of `spare` appended."""

@@ -116,8 +116,8 @@ class _Question:
     hardware: Hardware
     memory: int | None
 
-    def price(self, found: Plan) -> float:
-        return price(found.cost, self.hardware)
+    def price(self, candidate: Plan) -> float:
+        return price(candidate.cost, self.hardware)
 
 
 def _cheapest(question: _Question) -> Plan:

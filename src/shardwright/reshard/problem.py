@@ -64,18 +64,18 @@ def pose(
         ShardingError: `target` is partial in a way that `source` is not.
     """
     reduced = _reduced(source, target)
-    have, want, awaiting = _common_parts(source.axes, target.axes, tuple(axis for axis, _ in reduced))
-    fixed = tuple(_shared_start(left, right) for left, right in zip(have, want, strict=True))
+    have, goal, awaiting = _common_parts(source.axes, target.axes, tuple(axis for axis, _ in reduced))
+    fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
     have = tuple(axes[len(same) :] for axes, same in zip(have, fixed, strict=True))
-    want = tuple(axes[len(same) :] for axes, same in zip(want, fixed, strict=True))
-    cuts = _cuts(have, want, awaiting, fine * (_ATOMS - 2 * idle))
-    have, want = _recut(have, cuts), _recut(want, cuts)
+    goal = tuple(axes[len(same) :] for axes, same in zip(goal, fixed, strict=True))
+    cuts = _cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle))
+    have, goal = _recut(have, cuts), _recut(goal, cuts)
     (awaiting,) = _recut((awaiting,), cuts)
-    atoms = tuple(dict.fromkeys((*_flat(have), *_flat(want), *awaiting)))
+    atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
     if idle:
         atoms += _unused(shape, source, target, len(atoms))
     lengths = _lengths(shape, fixed, atoms)
-    dims = _dims(have, want, lengths)
+    dims = _dims(have, goal, lengths)
     runs = dict(zip(source.partial, _runs(source.partial), strict=True))
     entries = [next(p for whole, p in reduced if whole.contains(axis)) for axis in awaiting]
     number = {axis: index for index, axis in enumerate(atoms)}
@@ -83,7 +83,7 @@ def pose(
         sizes=tuple(axis.size for axis in atoms),
         lengths=tuple(lengths[dim] for dim in dims),
         source=tuple(tuple(number[axis] for axis in have[dim]) for dim in dims),
-        target=tuple(tuple(number[axis] for axis in want[dim]) for dim in dims),
+        target=tuple(tuple(number[axis] for axis in goal[dim]) for dim in dims),
         partial=tuple(number[axis] for axis in awaiting),
         kinds=tuple(runs[p] for p in entries),
         clashes=_clashes(atoms),
@@ -163,13 +163,13 @@ def _shared_start(left: Axes, right: Axes) -> Axes:
     return left[:length]
 
 
-def _cuts(have: _Lists, want: _Lists, awaiting: Axes, most_primes: int) -> dict[AxisRef, Axes]:
+def _cuts(have: _Lists, goal: _Lists, awaiting: Axes, most_primes: int) -> dict[AxisRef, Axes]:
     """How to cut each atom further: to at most `most_primes` primes, else where shard counts do not match."""
-    atoms = tuple(dict.fromkeys((*_flat(have), *_flat(want), *awaiting)))
+    atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
     clashing = {one for one in atoms for other in atoms if not can_coexist(one, other)}
     ratios = {
         ratio
-        for left, right in zip(have, want, strict=True)
+        for left, right in zip(have, goal, strict=True)
         for ratio in _reduced_fraction(axes_size(left), axes_size(right))
     }
     cuts = {axis: _into_primes(axis) for axis in atoms}
@@ -217,14 +217,14 @@ def _unused(shape: Sequence[int], source: TensorSharding, target: TensorSharding
     clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
     whole = tuple(mesh.axis(name) for name in mesh.sizes if name not in clashing)
     unused = sorted(subtract_axes(whole, taken), key=lambda axis: -axis.size)
-    found: list[AxisRef] = []
+    chosen: list[AxisRef] = []
     for axis in unused:
         fits = any(size % axis.size == 0 for size in local)
         for pieces in ((axis,),) if fits and axis.size > 1 else (_into_primes(axis), (axis,)):
-            if pieces and len(pieces) + len(found) + atoms <= _ATOMS:
-                found += pieces
+            if pieces and len(pieces) + len(chosen) + atoms <= _ATOMS:
+                chosen += pieces
                 break
-    return tuple(found)
+    return tuple(chosen)
 
 
 def _lengths(shape: Sequence[int], fixed: _Lists, atoms: Axes) -> tuple[int, ...]:
@@ -233,9 +233,9 @@ def _lengths(shape: Sequence[int], fixed: _Lists, atoms: Axes) -> tuple[int, ...
     return tuple(math.gcd(size // axes_size(axes), total) for size, axes in zip(shape, fixed, strict=True))
 
 
-def _dims(have: _Lists, want: _Lists, lengths: Sequence[int]) -> tuple[int, ...]:
+def _dims(have: _Lists, goal: _Lists, lengths: Sequence[int]) -> tuple[int, ...]:
     """The dimensions that change, and one or two others in which an atom can wait."""
-    change = [dim for dim, axes in enumerate(zip(have, want, strict=True)) if any(axes)]
+    change = [dim for dim, axes in enumerate(zip(have, goal, strict=True)) if any(axes)]
     others = [dim for dim, length in enumerate(lengths) if dim not in change and length > 1]
     others.sort(key=lambda dim: -lengths[dim])
     return tuple(sorted(change + others[: 1 if len(change) > 1 else 2]))

@@ -190,9 +190,9 @@ class _Search:
     def mismatch(self, layout: Layout) -> int:
         """1 if every dimension has as many shards as in the target, and the more, the more they differ."""
         product = 1
-        for atoms, want in zip(layout, self.edges.counts, strict=True):
+        for atoms, goal in zip(layout, self.edges.counts, strict=True):
             have = self.edges.count(atoms)
-            product *= have * want // math.gcd(have, want) ** 2
+            product *= have * goal // math.gcd(have, goal) ** 2
         return product
 
     def done(self, state: State) -> bool:

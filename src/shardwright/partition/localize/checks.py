@@ -53,11 +53,11 @@ def require_axes(what: str, sharding: TensorSharding, dims: Sequence[Axes]) -> N
     Raises:
         ShardingError: naming the dimension.
     """
-    for dim, (said, wanted) in enumerate(zip(sharding.axes, dims, strict=True)):
-        if wide(said) != wide(wanted):
+    for dim, (own, expected) in enumerate(zip(sharding.axes, dims, strict=True)):
+        if wide(own) != wide(expected):
             raise ShardingError(
                 f"{what} lies as {sharding!r}",
-                cause=f"its dimension {dim} should be split by [{', '.join(axis.name for axis in wanted)}]",
+                cause=f"its dimension {dim} should be split by [{', '.join(axis.name for axis in expected)}]",
             )
 
 

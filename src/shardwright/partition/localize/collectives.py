@@ -203,13 +203,13 @@ def permute_pairs(source: TensorSharding, target: TensorSharding, partitions: Me
         source.partial_axes
     ) != axes_size(target.partial_axes):
         raise ShardingError(f"no permutation of devices turns {source!r} into {target!r}")
-    has, wants = _shards(source, partitions), _shards(target, partitions)
-    sender = np.arange(len(has))
-    moved = np.flatnonzero(has != wants)
-    senders = moved[np.argsort(has[moved], kind="stable")]
-    receivers = moved[np.argsort(wants[moved], kind="stable")]
+    held, needed = _shards(source, partitions), _shards(target, partitions)
+    sender = np.arange(len(held))
+    moved = np.flatnonzero(held != needed)
+    senders = moved[np.argsort(held[moved], kind="stable")]
+    receivers = moved[np.argsort(needed[moved], kind="stable")]
     sender[receivers] = senders
-    return np.stack([sender, np.arange(len(has))], axis=1)
+    return np.stack([sender, np.arange(len(held))], axis=1)
 
 
 def _shards(sharding: TensorSharding, partitions: Mesh) -> Any:

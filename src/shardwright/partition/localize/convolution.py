@@ -76,8 +76,8 @@ def _share(signature: Signature, name: str, axes: Axes, fits: bool) -> Signature
 
 def dimension_letters(text: str) -> tuple[list[str], list[str], list[str]]:
     """`#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>` as its three lists."""
-    found = re.findall(r"\[([^\]]*)\]", text)
-    first, second, third = ([letter.strip() for letter in part.split(",")] for part in found[:3])
+    parts = re.findall(r"\[([^\]]*)\]", text)
+    first, second, third = ([letter.strip() for letter in part.split(",")] for part in parts[:3])
     return first, second, third
 
 

@@ -146,10 +146,10 @@ def _require_fitting(
     for out, axes in enumerate(target.axes):
         if out in offset:
             dim = next(windows)
-            wanted = source[0].axes[dim] if sizes[dim] == signature.operands[0].dims[dim] else ()
+            expected = source[0].axes[dim] if sizes[dim] == signature.operands[0].dims[dim] else ()
         else:
-            wanted = source[1].axes[next(positions)]
-        if wide(axes) != wide(wanted):
+            expected = source[1].axes[next(positions)]
+        if wide(axes) != wide(expected):
             raise ShardingError(f"dimension {out} of a gather's result lies as {target!r}, its parts do not")
     for dim, index in zip(
         numbers.get("operand_batching_dims", ()), numbers.get("start_indices_batching_dims", ()), strict=True

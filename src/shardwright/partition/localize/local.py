@@ -54,15 +54,15 @@ def local_type(type: TensorType, sharding: TensorSharding | None) -> TensorType:
 
 def digits(mesh: Mesh, axes: Axes) -> list[tuple[int, int]]:
     """`(stride, size)` of the digits of a position that make up its index along `axes`, neighbours taken together."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for axis in axes:
         stride, size = mesh.digit(axis)
         if size == 1:
             continue
-        if found and found[-1][0] == stride * size:
-            size *= found.pop()[1]
-        found.append((stride, size))
-    return found
+        if pairs and pairs[-1][0] == stride * size:
+            size *= pairs.pop()[1]
+        pairs.append((stride, size))
+    return pairs
 
 
 @memoize
@@ -134,8 +134,8 @@ class Local(Builder):
         if mesh.device_ids == self.mesh.device_ids:
             return self.emit("partition_id", (), _INDEX)
         table = self.integers(positions(mesh, self.mesh).tolist(), "ui32")
-        found = self.dynamic_slice(table, [self.position(self.mesh)], (1,))
-        return self.reshape(found, ())
+        cell = self.dynamic_slice(table, [self.position(self.mesh)], (1,))
+        return self.reshape(cell, ())
 
     def axis_index(self, axes: Axes, mesh: Mesh | None = None) -> int:
         """Which shard along `axes` (major to minor) this device holds, an `i32` scalar; computed once a block."""
@@ -196,8 +196,8 @@ class Local(Builder):
         if splat is None or self.type(value).dtype.startswith("complex"):
             return False
         try:
-            said = {"true": 1.0, "false": 0.0}.get(splat)
-            number = _number(splat, self.type(value).dtype) if said is None else said
+            boolean = {"true": 1.0, "false": 0.0}.get(splat)
+            number = _number(splat, self.type(value).dtype) if boolean is None else boolean
         except (KeyError, ValueError):
             return False
         return number == identity_value(kind, self.type(value).dtype)

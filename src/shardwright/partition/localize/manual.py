@@ -33,15 +33,15 @@ def inline(
                 remedy="make every mesh axis manual",
             )
     for number, (value, sharding) in enumerate(zip(body.terminator.operands, result_shardings, strict=True)):
-        wanted = local_type(op.signature.results[number], sharding)
-        if source.types[value] != wanted:
-            raise ShardingError(f"result {number} of the body has type {source.types[value]}, a shard has {wanted}")
+        expected = local_type(op.signature.results[number], sharding)
+        if source.types[value] != expected:
+            raise ShardingError(f"result {number} of the body has type {source.types[value]}, a shard has {expected}")
     copied = _copy(ctx, source, body, dict(zip(body.arguments, operands, strict=True)))
     return tuple(copied[value] for value in body.terminator.operands)
 
 
-def _agree(what: str, said: tuple[TensorSharding, ...], lies: Shardings) -> None:
-    for number, (one, other) in enumerate(zip(said, lies, strict=True)):
+def _agree(what: str, stated: tuple[TensorSharding, ...], lies: Shardings) -> None:
+    for number, (one, other) in enumerate(zip(stated, lies, strict=True)):
         if not one.equivalent(other):
             raise ShardingError(f"{what} {number} of the manual computation is {one!r}, but the value is {other!r}")
 

@@ -74,9 +74,9 @@ def _collective(
 
 @memoize
 def _require(name: str, step: Step, before: TensorSharding, after: TensorSharding) -> None:
-    found = step.apply(before)
-    if not same_placement(found, after):
-        raise ShardingError(f"{name} takes {before!r} to {found!r}, not to {after!r}")
+    reached = step.apply(before)
+    if not same_placement(reached, after):
+        raise ShardingError(f"{name} takes {before!r} to {reached!r}, not to {after!r}")
 
 
 @localizer("sdy.propagation_barrier", "sdy.data_flow_edge")

@@ -114,12 +114,12 @@ class _Localizer:
     def check_results(self) -> None:
         """What main returns must lie as main says."""
         main = self.source.main
-        for value, said, name in zip(
+        for value, stated, name in zip(
             main.block.terminator.operands, main.result_shardings, main.result_names, strict=True
         ):
-            if said is not None and not said.equivalent(self.sharding(value)):
+            if stated is not None and not stated.equivalent(self.sharding(value)):
                 raise ShardingError(
-                    f"result {name} lies as {self.sharding(value)!r} but is declared as {said!r}",
+                    f"result {name} lies as {self.sharding(value)!r} but is declared as {stated!r}",
                     op="func.return",
                     location=str(self.source.locations[main.block.terminator.location]),
                     remedy="materialize the program before localizing it",
@@ -186,9 +186,9 @@ class _Localizer:
         self.block(block, ctx.inner(ops))
         return Block(arguments, ops)
 
-    def agree(self, what: str, found: Shardings, carried: Shardings) -> None:
+    def agree(self, what: str, flowing: Shardings, carried: Shardings) -> None:
         """Values that flow into one another must lie alike."""
-        for number, (one, other) in enumerate(zip(found, carried, strict=True)):
+        for number, (one, other) in enumerate(zip(flowing, carried, strict=True)):
             if not one.equivalent(other):
                 raise ShardingError(f"{what} {number} lies as {one!r}, the result it flows into as {other!r}")
 

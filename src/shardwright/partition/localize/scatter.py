@@ -103,10 +103,10 @@ def _require_fitting(
     positions = iter(dim for dim in range(indices.rank) if dim != vector)
     for out, axes in enumerate(update.axes):
         if out in window:
-            wanted = () if window[out] in places else operand.axes[window[out]]
+            expected = () if window[out] in places else operand.axes[window[out]]
         else:
-            wanted = indices.axes[next(positions)]
-        if wide(axes) != wide(wanted):
+            expected = indices.axes[next(positions)]
+        if wide(axes) != wide(expected):
             raise ShardingError(f"dimension {out} of a scatter's updates lies as {update!r}, its parts do not")
     for dim, index in zip(
         numbers.get("input_batching_dims", ()), numbers.get("scatter_indices_batching_dims", ()), strict=True

@@ -78,8 +78,8 @@ def _broadcast_in_dim(
     dims = signature.get("broadcast_dimensions", tuple(range(result - operand, result)))
     for dim, out in enumerate(dims):
         stretched = signature.operands[0].dims[dim] != signature.results[0].dims[out]
-        wanted = () if stretched else target[0].axes[out]
-        if wide(source[0].axes[dim]) != wide(wanted):
+        expected = () if stretched else target[0].axes[out]
+        if wide(source[0].axes[dim]) != wide(expected):
             raise ShardingError(f"a broadcast along {list(dims)} cannot turn {source[0]!r} into {target[0]!r}")
     return (ctx.broadcast(operands[0], local_type(signature.results[0], target[0]).dims, dims),)
 

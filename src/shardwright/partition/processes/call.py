@@ -151,17 +151,17 @@ class Call:
 
     def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
         """The attribute `name`, a list of integers; `default` where it is absent."""
-        found = self.signature.get(name, default)
-        if not isinstance(found, tuple) or not all(isinstance(entry, int) for entry in found):
-            raise ShardingError(f"attribute {name} is no list of integers", cause=_said(found))
-        return found
+        entries = self.signature.get(name, default)
+        if not isinstance(entries, tuple) or not all(isinstance(entry, int) for entry in entries):
+            raise ShardingError(f"attribute {name} is no list of integers", cause=_described(entries))
+        return entries
 
     def integer(self, *names: str) -> int:
         """The integer attribute that has the first of `names` the op has."""
-        found = next((value for value in map(self.signature.get, names) if value is not None), None)
-        if not isinstance(found, int) or isinstance(found, bool):
-            raise ShardingError(f"attribute {names[0]} is no integer", cause=_said(found))
-        return found
+        number = next((value for value in map(self.signature.get, names) if value is not None), None)
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise ShardingError(f"attribute {names[0]} is no integer", cause=_described(number))
+        return number
 
     def dimension(self, *names: str) -> int:
         """The attribute as a dimension of the first operand."""
@@ -176,19 +176,19 @@ class Call:
         An operand that is a constant is given as its number.
         """
         values = deque(self.lowered(operands))
-        found: list[tuple[int | None, int | None]] = []
+        sizes: list[tuple[int | None, int | None]] = []
         for entry in self.integers(name, ()):
             if entry != DYNAMIC:
-                found.append((entry, None))
+                sizes.append((entry, None))
                 continue
             if not values:
                 raise ShardingError(f"attribute {name} has more dynamic entries than the op has operands for them")
             value = values.popleft()
             known = self.known(value)
-            found.append((known, None) if known is not None else (None, value))
+            sizes.append((known, None) if known is not None else (None, value))
         if values:
             raise ShardingError(f"attribute {name} has fewer dynamic entries than the op has operands for them")
-        return found
+        return sizes
 
     def static(self, name: str, operands: Sequence[int]) -> tuple[int, ...]:
         """As `mixed`, all of them numbers."""
@@ -237,5 +237,5 @@ def mesh_axes(mesh: Mesh, numbers: Sequence[int]) -> Axes:
     return tuple(mesh.axis(mesh.axes[number][0]) for number in numbers)
 
 
-def _said(found: Any) -> str:
-    return "it is absent" if found is None else f"it is {found}"
+def _described(value: Any) -> str:
+    return "it is absent" if value is None else f"it is {value}"

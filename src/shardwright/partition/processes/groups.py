@@ -42,14 +42,14 @@ def _pairs(mesh: Mesh, axes: Axes, targets: tuple[int, ...], partitions: Mesh) -
     index = np.zeros_like(position)
     for stride, size in digits:
         index = index * size + position // stride % size
-    wanted = np.array(targets)[index]
-    rest, moved = wanted.copy(), position.copy()
+    target = np.array(targets)[index]
+    rest, moved = target.copy(), position.copy()
     for stride, size in reversed(digits):
         moved += (rest % size - position // stride % size) * stride
         rest //= size
     partition = np.argsort(position)
     pairs = np.stack([np.arange(len(position)), partition[np.clip(moved, 0, len(position) - 1)]], axis=1)
-    return pairs[wanted >= 0]
+    return pairs[target >= 0]
 
 
 def step_targets(count: int, offset: int, rotate: bool = False) -> list[int]:

@@ -52,24 +52,24 @@ class _Lowering:
     def used(self, meshes: Mapping[str, Mesh]) -> dict[str, Mesh]:
         """The grids that the program names, or all where it relies on there being one."""
         names = {op.signature.get("grid") for op in self.source.walk()} | {self.cluster}
-        found = {name: mesh for name, mesh in meshes.items() if name in names} or dict(meshes)
-        sizes = {mesh.size for mesh in found.values()}
-        said = ", ".join(f"@{mesh.name} of {mesh.size}" for mesh in found.values())
+        grids = {name: mesh for name, mesh in meshes.items() if name in names} or dict(meshes)
+        sizes = {mesh.size for mesh in grids.values()}
+        listed = ", ".join(f"@{mesh.name} of {mesh.size}" for mesh in grids.values())
         if len(sizes) > 1:
             raise ShardingError(
                 "the program uses grids of different size",
                 op="shard.grid",
-                cause=f"devices: {said}",
+                cause=f"devices: {listed}",
                 remedy="use one set of devices for the whole program",
             )
         if max(sizes, default=1) > _MOST_DEVICES:
             raise ShardingError(
                 f"the grid has more than {_MOST_DEVICES} devices",
                 op="shard.grid",
-                cause=f"devices: {said}",
+                cause=f"devices: {listed}",
                 remedy="use a smaller grid",
             )
-        return found
+        return grids
 
     def run(self) -> Graph:
         source, target = self.source, self.target
@@ -106,10 +106,10 @@ class _Lowering:
         """Write one op; the values of its results, none for a sharding."""
         process = process_of(op.name)
         if process is not None:
-            found = process(Call(op, state))
+            values = process(Call(op, state))
             if op.name != "shard.sharding":
-                self.check_results(op, found)
-            return found
+                self.check_results(op, values)
+            return values
         if not op.name.startswith(_KEPT):
             raise ShardingError(
                 f"{op.name} is no op of a per-device program",
@@ -133,11 +133,11 @@ class _Lowering:
         return state.ctx.append(signature, operands, regions=tuple(regions))
 
     def check_results(self, op: Op, values: Sequence[int]) -> None:
-        found = [self.target.types[value] for value in values]
-        wanted = [lowered_type(type) for type in op.signature.results]
-        if found != wanted:
+        given = [self.target.types[value] for value in values]
+        declared = [lowered_type(type) for type in op.signature.results]
+        if given != declared:
             raise ShardingError(
-                f"the op gives {_list(found)}, and is said to give {_list(wanted)}",
+                f"the op gives {_list(given)}, and is said to give {_list(declared)}",
                 cause="the type does not follow from the operands, the attributes and the grid",
                 remedy="correct the type of the result, or the axes",
             )

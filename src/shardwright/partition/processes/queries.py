@@ -65,13 +65,13 @@ def neighbors_linear_indices(call: Call) -> list[int]:
     position = linear_index(ctx, device, tuple(mesh.axis(name) for name, _ in mesh.axes))
     count = axes_size(axes)
     none = ctx.constant(-1, INDEX)
-    found = []
+    neighbors = []
     for step, edge, beyond in ((-1, 0, "LE"), (1, count - 1, "GE")):
         moved = ctx.binary("add", index, ctx.constant(step, INDEX))
         there = ctx.binary("add", position, _displacement(ctx, mesh, coordinates, moved))
         at_edge = ctx.compare(index, ctx.constant(edge, INDEX), beyond)
-        found.append(ctx.select(at_edge, none, there))
-    return found
+        neighbors.append(ctx.select(at_edge, none, there))
+    return neighbors
 
 
 def _displacement(ctx: Local, mesh: Mesh, coordinates: Mapping[AxisRef, int], index: int) -> int:

@@ -46,16 +46,16 @@ def reduce_scatter(call: Call) -> list[int]:
 
 def _kind(call: Call) -> str:
     """How StableHLO's collectives call the reduction."""
-    said, dtype = call.signature.get("reduction", "sum"), call.result.dtype
-    if said not in _KINDS:
+    kind, dtype = call.signature.get("reduction", "sum"), call.result.dtype
+    if kind not in _KINDS:
         raise ShardingError(
-            f"devices cannot combine values by {said!r}",
-            cause="the op does not say what it computes" if said == "generic" else "",
+            f"devices cannot combine values by {kind!r}",
+            cause="the op does not say what it computes" if kind == "generic" else "",
             remedy=f"one of {', '.join(_KINDS)}",
         )
-    if not _fits(str(said), dtype):
-        raise ShardingError(f"elements of type {dtype} cannot be combined by {said!r}", remedy="convert them first")
-    return _KINDS[said]
+    if not _fits(str(kind), dtype):
+        raise ShardingError(f"elements of type {dtype} cannot be combined by {kind!r}", remedy="convert them first")
+    return _KINDS[kind]
 
 
 def _fits(kind: str, dtype: str) -> bool:

@@ -54,8 +54,8 @@ def signed(call: Call) -> list[int]:
 def unsigned(call: Call) -> list[int]:
     """Arithmetic on the same bits read without a sign."""
     left, right = _numbers(call)
-    found = call.ctx.binary(_UNSIGNED[call.signature.name], _without_sign(call, left), _without_sign(call, right))
-    return [_as(call, found, call.ctx.type(left).dtype)]
+    result = call.ctx.binary(_UNSIGNED[call.signature.name], _without_sign(call, left), _without_sign(call, right))
+    return [_as(call, result, call.ctx.type(left).dtype)]
 
 
 @process(*_BITWISE)

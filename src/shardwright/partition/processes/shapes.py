@@ -35,16 +35,16 @@ def shard_shape(call: Call) -> list[int]:
     if types.count(_SHARDING) != 1:
         raise ShardingError("the op has no operand that is a sharding", remedy="give it a shard.sharding")
     place = types.index(_SHARDING)
-    said = _definition(call, call.op.operands[place])
+    definition = _definition(call, call.op.operands[place])
     dims = _values(call, "dims", call.op.operands[:place])
     device = _values(call, "device", call.op.operands[place + 1 :])
-    mesh = said.mesh
+    mesh = definition.mesh
     if len(device) != len(mesh.axes):
         raise ShardingError(f"a device of grid @{mesh.name} has {len(mesh.axes)} indices, {len(device)} are given")
-    offsets = list(said.static("static_sharded_dims_offsets", said.op.operands))
+    offsets = list(definition.static("static_sharded_dims_offsets", definition.op.operands))
     uneven = bool(offsets)
     sizes = []
-    for dim, axes in zip(dims, split_axes(said, said.signature.get("split_axes"), len(dims)), strict=True):
+    for dim, axes in zip(dims, split_axes(definition, definition.signature.get("split_axes"), len(dims)), strict=True):
         index = linear_index(call.ctx, [device[mesh.order[axis.name]] for axis in axes], axes)
         if not axes:
             sizes.append(dim)
@@ -64,14 +64,14 @@ def _definition(call: Call, value: int) -> Call:
             "the sharding is not defined by a shard.sharding of this program",
             cause="its axes must be known when the program is compiled",
         )
-    said = replace(call, op=op)
-    if any(said.signature.get("static_halo_sizes", ())):
+    definition = replace(call, op=op)
+    if any(definition.signature.get("static_halo_sizes", ())):
         raise ShardingError(
             "the shape of a shard with halos",
             cause="the dialect does not say whether its halos count",
             remedy="ask for the shape under the sharding without halos, and add them",
         )
-    return said
+    return definition
 
 
 def _values(call: Call, name: str, operands: tuple[int, ...]) -> list[int]:
@@ -97,8 +97,8 @@ def _section(offsets: list[int], axes: Axes) -> list[int]:
 def _between(call: Call, section: list[int], index: int) -> int:
     """The size of shard `index`."""
     sizes = [end - start for start, end in itertools.pairwise(section)]
-    found = call.ctx.dynamic_slice(call.ctx.integers(sizes, INDEX.dtype), [index], (1,))
-    return call.ctx.reshape(found, ())
+    size = call.ctx.dynamic_slice(call.ctx.integers(sizes, INDEX.dtype), [index], (1,))
+    return call.ctx.reshape(size, ())
 
 
 def _share(call: Call, dim: int, index: int, count: int) -> int:
