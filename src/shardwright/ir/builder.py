@@ -44,9 +44,9 @@ class Builder:
         regions: tuple[Block, ...] = (),
     ) -> tuple[int, ...]:
         """Append an op of this signature; its result values, with shardings where given."""
-        said = list(shardings) + [None] * (len(signature.results) - len(shardings))
+        stated = list(shardings) + [None] * (len(signature.results) - len(shardings))
         results = tuple(
-            [self.graph.new_value(type, sharding) for type, sharding in zip(signature.results, said, strict=True)]
+            [self.graph.new_value(type, sharding) for type, sharding in zip(signature.results, stated, strict=True)]
         )
         self.ops.append(Op(signature, tuple(operands), results, regions, self.location))
         return results

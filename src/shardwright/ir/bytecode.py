@@ -41,15 +41,15 @@ def check_bytecode(data: bytes, name: str = "-") -> None:
         "shardwright.ir.bytecode_probe", str(seconds), name, stdin=pipe, stdout=pipe, stderr=pipe
     ) as reader:
         try:
-            said, _ = reader.communicate(data, timeout=4 * seconds)
+            answer, _ = reader.communicate(data, timeout=4 * seconds)
         except subprocess.TimeoutExpired:
             raise _unreadable(name, f"MLIR's reader was not done after {4 * seconds} seconds") from None
     if reader.returncode in _OUT_OF_TIME:
         raise _unreadable(name, f"MLIR's reader was not done after {seconds} seconds")
     if reader.returncode != _GOOD:
         raise _unreadable(name, f"MLIR's reader ends the process that reads it (status {reader.returncode})")
-    if said:
-        raise ShardingError(**json.loads(said))
+    if answer:
+        raise ShardingError(**json.loads(answer))
     known[digest] = True
 
 

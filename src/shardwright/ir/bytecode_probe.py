@@ -44,8 +44,8 @@ def main() -> None:
     except (ir.MLIRError, ValueError):
         pass
     except ShardingError as error:
-        said = dataclasses.asdict(error.diagnostic)
-        print(json.dumps({**said, "location": name}))  # lines are those of the text printed here
+        diagnostic = dataclasses.asdict(error.diagnostic)
+        print(json.dumps({**diagnostic, "location": name}))  # lines are those of the text printed here
     finally:
         quiet.detach()
 

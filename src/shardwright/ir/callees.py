@@ -50,16 +50,16 @@ class Callees:
 
     def of(self, names: Iterable[str]) -> Callees:
         """Those of some names, and what these name."""
-        found: set[str] = set()
+        reached: set[str] = set()
         left = list(names)
         while left:
             name = left.pop()
-            if name in self.functions and name not in found:
-                found.add(name)
+            if name in self.functions and name not in reached:
+                reached.add(name)
                 left += symbols_of(self.functions[name])
-        functions = {name: text for name, text in self.functions.items() if name in found}
-        said = {name for text in functions.values() for name in symbols_of(text)}
-        return Callees(functions, {name: text for name, text in self.meshes.items() if name in said})
+        functions = {name: text for name, text in self.functions.items() if name in reached}
+        symbols = {name for text in functions.values() for name in symbols_of(text)}
+        return Callees(functions, {name: text for name, text in self.meshes.items() if name in symbols})
 
     def module(self) -> ir.Module:
         """The module of nothing else."""
@@ -101,7 +101,7 @@ def symbols_of(text: str) -> set[str]:
     """The symbols in an attribute, or in an op in generic form, by name: `[@a, @"b c"]` → `{"a", "b c"}`."""
     if "@" not in text:
         return set()
-    return {_symbol(found[1]) for found in _SYMBOL.finditer(text) if found[1]}
+    return {_symbol(match[1]) for match in _SYMBOL.finditer(text) if match[1]}
 
 
 def _symbol(text: str) -> str:
@@ -115,8 +115,8 @@ def named_by(signature: Signature) -> set[str]:
 
 def called_by(signature: Signature) -> set[str]:
     """The functions that an op, or one inside it, cannot do without: `called_computations` of custom calls."""
-    found = _attributes(signature.attributes, signature.bodies)
-    return {name for key, text in found if key == _CALLED for name in symbols_of(text)}
+    attributes = _attributes(signature.attributes, signature.bodies)
+    return {name for key, text in attributes if key == _CALLED for name in symbols_of(text)}
 
 
 def _attributes(attributes: Iterable[tuple[str, str]], bodies: Iterable[Body]) -> Iterator[tuple[str, str]]:

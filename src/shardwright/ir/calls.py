@@ -24,7 +24,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["CallSide", "computation", "constrained", "is_annotated_call", "is_annotated_function", "said_of_call"]
+__all__ = ["CallSide", "call_sides", "computation", "constrained", "is_annotated_call", "is_annotated_function"]
 
 _SHARDING = "sdy.sharding"
 _ROWS = ("arg_attrs", "res_attrs")
@@ -71,36 +71,36 @@ def is_annotated_function(function: Any) -> bool:
     return any(key in row for row in dictionaries for key in (_SHARDING, CARRIED_SHARDING))
 
 
-def said_of_call(call: Any, callee: Any, read: Read) -> tuple[CallSide, CallSide]:
+def call_sides(call: Any, callee: Any, read: Read) -> tuple[CallSide, CallSide]:
     """What is said of a call's operands, and of its results.
 
     Raises:
         ShardingError: a sharding that cannot be read, a carrier that is not a string, or another number of them than
             of results.
     """
-    operands = _said_by(callee, "arg_attrs", call.operands, read)
+    operands = _side_of(callee, "arg_attrs", call.operands, read)
     carried = carried_texts(call.name, call.attributes, len(call.results))
     if _SHARDING in call.attributes or carried:
-        said = read(str(call.attributes[_SHARDING])) if _SHARDING in call.attributes else None
-        return operands, CallSide(said, tuple(carried or ()))
-    return operands, _said_by(callee, "res_attrs", call.results, read)
+        shardings = read(str(call.attributes[_SHARDING])) if _SHARDING in call.attributes else None
+        return operands, CallSide(shardings, tuple(carried or ()))
+    return operands, _side_of(callee, "res_attrs", call.results, read)
 
 
-def _said_by(callee: Any, key: str, values: Sequence[Any], read: Read) -> CallSide:
+def _side_of(callee: Any, key: str, values: Sequence[Any], read: Read) -> CallSide:
     if key not in callee.attributes:
         return CallSide()
     rows: list[Any] = [ir.DictAttr(row) for row in callee.attributes[key]]
-    said = [read(str(row[_SHARDING]))[0] if _SHARDING in row else None for row in rows]
+    shardings = [read(str(row[_SHARDING]))[0] if _SHARDING in row else None for row in rows]
     carried = [carried_text(row[CARRIED_SHARDING]) if CARRIED_SHARDING in row else "" for row in rows]
-    return CallSide(_filled(said, values), tuple(carried) if any(carried) else ())
+    return CallSide(_filled(shardings, values), tuple(carried) if any(carried) else ())
 
 
-def _filled(said: Sequence[TensorSharding | None], values: Sequence[Any]) -> tuple[TensorSharding, ...] | None:
-    mesh = next((sharding.mesh for sharding in said if sharding is not None), None)
+def _filled(shardings: Sequence[TensorSharding | None], values: Sequence[Any]) -> tuple[TensorSharding, ...] | None:
+    mesh = next((sharding.mesh for sharding in shardings if sharding is not None), None)
     if mesh is None:
         return None
     ranks = [TensorType.parse(str(value.type)).rank for value in values]
-    return tuple(one or replicated(mesh, rank, open=True) for one, rank in zip(said, ranks, strict=True))
+    return tuple(one or replicated(mesh, rank, open=True) for one, rank in zip(shardings, ranks, strict=True))
 
 
 def computation(
@@ -108,7 +108,7 @@ def computation(
     name: str,
     operands: tuple[int, ...],
     block: Block,
-    said: tuple[CallSide, CallSide],
+    sides: tuple[CallSide, CallSide],
     location: int,
 ) -> Op:
     """The call of function `name` as an `sdy.named_computation` of `block`, which ends with its `func.return`."""
@@ -116,7 +116,7 @@ def computation(
     types = tuple([graph.types[value] for value in last.operands])
     block.ops.append(Op(Signature("sdy.return", (), types, ()), last.operands, (), (), last.location))
     attributes = (("name", str(ir.StringAttr.get(name, context=context()))),)
-    incoming, outgoing = said
+    incoming, outgoing = sides
     boundary = Boundary(incoming.shardings, outgoing.shardings)
     inward = tuple([graph.types[value] for value in operands])
     results = tuple([graph.new_value(type) for type in types])

@@ -18,10 +18,10 @@ def check_meshes(meshes: Mapping[str, Mesh]) -> None:
     """
     sizes = {mesh.size: mesh for mesh in meshes.values() if mesh.axes}
     if len(sizes) > 1:
-        said = ", ".join(f"@{mesh.name} of {size}" for size, mesh in sizes.items())
+        listed = ", ".join(f"@{mesh.name} of {size}" for size, mesh in sizes.items())
         raise ShardingError(
             "the module has meshes of different size",
             op="sdy.mesh",
-            cause=f"devices: {said}",
+            cause=f"devices: {listed}",
             remedy="use one set of devices for the whole module",
         )

@@ -74,12 +74,12 @@ def attributes_of(op: Any) -> dict[str, Any]:
     Taken from text is what jaxlib does not hand out: dense complex constants, and properties of unregistered ops.
     """
     try:
-        found = dict(op.attributes.items())
+        attributes = dict(op.attributes.items())
     except TypeError:
         texts = [str(op.attributes[number]) for number in range(len(op.attributes))]
         pairs = [text.removeprefix("NamedAttribute(").removesuffix(")").split("=", 1) for text in texts]
-        found = {name: text if "complex<" in text else attribute(text) for name, text in pairs}
-    return found if is_registered(op.name) else {**_properties(op), **found}
+        attributes = {name: text if "complex<" in text else attribute(text) for name, text in pairs}
+    return attributes if is_registered(op.name) else {**_properties(op), **attributes}
 
 
 def renamed(op: Any, name: str) -> Any:
@@ -114,8 +114,8 @@ def _properties(op: Any) -> dict[str, Any]:
 
 def visibility_of(function: Any) -> str:
     """`public` or `private`."""
-    said = "sym_visibility" in function.attributes
-    return ir.StringAttr(function.attributes["sym_visibility"]).value if said else "public"
+    has_visibility = "sym_visibility" in function.attributes
+    return ir.StringAttr(function.attributes["sym_visibility"]).value if has_visibility else "public"
 
 
 def entries_of(attribute: Any) -> dict[str, str]:

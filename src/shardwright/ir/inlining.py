@@ -31,9 +31,9 @@ class CallSites:
         """The number of location `number` in a function called from location `caller` (0: from nowhere)."""
         if not caller:
             return number
-        found = self._locations.inside(number, caller)
-        self._parts[found] = (number, caller)
-        return found
+        nested = self._locations.inside(number, caller)
+        self._parts[nested] = (number, caller)
+        return nested
 
     def moved(self, number: int, old: int, new: int) -> int:
         """The number that a location inside the call at `old` has in the call at `new`."""

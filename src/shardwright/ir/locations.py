@@ -71,10 +71,10 @@ class LocationTable:
 
     def of_text(self, text: str) -> int:
         """The number of the location written `loc(text)`; see `settle`."""
-        said = text
-        while said.startswith("#") and said[1:] in self._aliases:
-            said = self._aliases[said[1:]].removeprefix("loc(").removesuffix(")")
-        return 0 if said == "unknown" else self._promise(("text", text, 0))
+        definition = text
+        while definition.startswith("#") and definition[1:] in self._aliases:
+            definition = self._aliases[definition[1:]].removeprefix("loc(").removesuffix(")")
+        return 0 if definition == "unknown" else self._promise(("text", text, 0))
 
     def at_line(self, line: int, ahead: int = 0) -> int:
         """The number of the position of the op that begins on a line (counted from 0) and says no location.
@@ -88,9 +88,9 @@ class LocationTable:
         site = self._handles[caller]
         if site is not None and site == self._handles[0]:
             return number
-        said = self._promises.get(number)
-        if said is not None and said[0] == "inside":
-            return self._promise(("inside", int(said[1]), self.inside(said[2], caller)))
+        promise = self._promises.get(number)
+        if promise is not None and promise[0] == "inside":
+            return self._promise(("inside", int(promise[1]), self.inside(promise[2], caller)))
         return self._promise(("inside", number, caller))
 
     def __getstate__(self) -> tuple[str, bytes]:
@@ -121,7 +121,9 @@ class LocationTable:
         Raises:
             MLIRError: a text that is no location, or names an alias that is not defined.
         """
-        missing = {n: said[1] for n, said in self._promises.items() if said[0] == "text" and self._handles[n] is None}
+        missing = {
+            n: promise[1] for n, promise in self._promises.items() if promise[0] == "text" and self._handles[n] is None
+        }
         definitions = [f"#{name} = {text}" for name, text in self._aliases.items()]
         ops = [f'"at"() : () -> () loc({text})' for text in missing.values()]
         module = ir.Module.parse("\n".join([*definitions, *ops]), context=context())
@@ -130,10 +132,10 @@ class LocationTable:
 
     def handle(self, number: int) -> ir.Location:
         """The MLIR location of a number."""
-        found = self._handles[number]
-        if found is None:
-            found = self._handles[number] = self._make(number)
-        return found
+        handle = self._handles[number]
+        if handle is None:
+            handle = self._handles[number] = self._make(number)
+        return handle
 
     def _make(self, number: int) -> ir.Location:
         kind, first, second = self._promises[number]
@@ -155,18 +157,18 @@ class LocationTable:
         return str(self._read(handle))
 
     def _read(self, handle: ir.Location) -> Location:
-        found = read_location(str(handle))
-        return replace(found, file=self.source) if found.file == "-" else found
+        location = read_location(str(handle))
+        return replace(location, file=self.source) if location.file == "-" else location
 
 
 def read_location(text: str) -> Location:
     """From MLIR's `loc(...)` text."""
     name = _NAME.match(text)
     file = _FILE.search(text)
-    said = name.group(1) if name else ""
+    label = name.group(1) if name else ""
     if file is None:
-        return Location(name=said)
-    return Location(file.group(1), int(file.group(2)), int(file.group(3)), said)
+        return Location(name=label)
+    return Location(file.group(1), int(file.group(2)), int(file.group(3)), label)
 
 
 def argument_name(text: str, index: int) -> str:
@@ -177,8 +179,8 @@ def argument_name(text: str, index: int) -> str:
 
 def position_of(argument: Any, function: Any) -> Any:
     """Where a function's argument stands: its location, unless that is a name or jaxlib does not tell it."""
-    said = getattr(argument, "location", function)
-    return said if _POSITION.match(str(said)) else function
+    location = getattr(argument, "location", function)
+    return location if _POSITION.match(str(location)) else function
 
 
 def pytree_path(name: str) -> str:

@@ -171,9 +171,9 @@ def _check_aliases(text: str, name: str) -> None:
 def _aliases(text: str) -> Iterator[tuple[int, str, str]]:
     """Where an alias is defined, its name, and what it stands for: a line, or up to another, or as its brackets go."""
     pattern = _ALIAS if "!" in text else _ATTRIBUTE_ALIAS
-    found = [(match.start(), match.end(), match[1]) for match in pattern.finditer(text)]
-    found.append((len(text), 0, ""))
-    for (start, end, alias), (following, _, _) in pairwise(found):
+    definitions = [(match.start(), match.end(), match[1]) for match in pattern.finditer(text)]
+    definitions.append((len(text), 0, ""))
+    for (start, end, alias), (following, _, _) in pairwise(definitions):
         stop = text.find("\n", end)
         if stop + 1 != following or not alias:
             stop = _end(text, end, following)

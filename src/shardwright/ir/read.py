@@ -15,11 +15,11 @@ from shardwright.errors import ShardingError
 from shardwright.ir.callees import Callees, called_by, collect, named_by, undefined
 from shardwright.ir.calls import (
     CallSide,
+    call_sides,
     computation,
     constrained,
     is_annotated_call,
     is_annotated_function,
-    said_of_call,
 )
 from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS, carried_text, carried_texts
 from shardwright.ir.context import ir
@@ -81,7 +81,7 @@ class Reader:
 
     def read(self) -> Graph:
         """The graph."""
-        said: dict[str, dict[str, str]] = {}
+        mesh_attributes: dict[str, dict[str, str]] = {}
         for op in self.module.body.operations:
             name = op.operation.name
             if name == "sdy.mesh":
@@ -89,7 +89,7 @@ class Reader:
                 self.mesh_ops[symbol] = op.operation
                 self.meshes[symbol] = self.readers.mesh(str(op.attributes["mesh"]), symbol)
                 row = {key: str(value) for key, value in op.attributes.items() if key not in ("sym_name", "mesh")}
-                said |= {symbol: row} if row else {}
+                mesh_attributes |= {symbol: row} if row else {}
             elif name == "func.func":
                 self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op.operation
         self._check_meshes()
@@ -97,7 +97,7 @@ class Reader:
         attributes = {key: str(value) for key, value in self.module.operation.attributes.items() if key != "sym_name"}
         named = "sym_name" in self.module.operation.attributes
         name = ir.StringAttr(self.module.operation.attributes["sym_name"]).value if named else ""
-        graph = Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name, said)
+        graph = Graph(self.types, self.shardings, main, self.meshes, self.locations, attributes, name, mesh_attributes)
         graph.callees = self._callees(graph)
         graph.stage = stage_of(graph)
         return graph
@@ -158,7 +158,7 @@ class Reader:
         results = dictionaries_of(op, "res_attrs")
         results += [{} for _ in range(len(block.terminator.operands) - len(results))]
         returned = block.terminator.operands
-        said = [self._pop_sharding(*pair, op.location) for pair in zip(results, returned, strict=True)]
+        result_shardings = [self._pop_sharding(*pair, op.location) for pair in zip(results, returned, strict=True)]
         result_names = [result_name(result, number) for number, result in enumerate(results)]
         kept = {
             key: str(value)
@@ -166,7 +166,7 @@ class Reader:
             if key not in ("sym_name", "function_type", "arg_attrs", "res_attrs", "sym_visibility")
         }
         named = unique_names(names), unique_names(result_names)
-        return Function(name, block, attributes, results, *named, said, kept, places)
+        return Function(name, block, attributes, results, *named, result_shardings, kept, places)
 
     def _value(self, value: Any, ids: dict[Any, int], location: Any) -> int:
         ids[value] = self.new_value(self._type_of(value, location))
@@ -225,8 +225,8 @@ class Reader:
             regions = len(op.regions)
             signature = signatures.get(key) if not regions else None
             if signature is None:
-                found = self._signature(op, name, attributes, operands, tuple(made))
-                signature = self._interned.setdefault(found, found)
+                fresh = self._signature(op, name, attributes, operands, tuple(made))
+                signature = self._interned.setdefault(fresh, fresh)
                 if not regions:
                     signatures[key] = signature
             results = self._made(values, made, ids)
@@ -268,8 +268,8 @@ class Reader:
         text = str(attributes[SHARDING_ATTRIBUTES.get(name, _SHARDING)])
         self._say(results, self._parse(text, op.location))
 
-    def _say(self, values: tuple[int, ...], said: tuple[TensorSharding, ...]) -> None:
-        for value, sharding in zip(values, said, strict=False):
+    def _say(self, values: tuple[int, ...], shardings: tuple[TensorSharding, ...]) -> None:
+        for value, sharding in zip(values, shardings, strict=False):
             self.shardings[value] = sharding
 
     def _read_carriers(self, op: Any, attributes: Any, results: tuple[int, ...]) -> None:
@@ -280,12 +280,12 @@ class Reader:
             raise self._at(error, op.location) from None
 
     def _signature(
-        self, op: Any, name: str, found: dict[str, Any], operands: tuple[int, ...], results: tuple[TensorType, ...]
+        self, op: Any, name: str, handles: dict[str, Any], operands: tuple[int, ...], results: tuple[TensorType, ...]
     ) -> Signature:
         types = tuple([self.types[value] for value in operands]), results
         before = self.shardings[operands[0]] if name in STEPS else None
         try:
-            return self.statements.signature(op, name, found, types, before)
+            return self.statements.signature(op, name, handles, types, before)
         except ShardingError as error:
             raise self._at(error, op.location) from None
 
@@ -323,7 +323,7 @@ class Reader:
             raise uncallable(name, symbol, symbol in self.calls, str(self.locations[location]))
         body = self._only_block(callee.regions[0], callee)
         operands = tuple([ids[value] for value in op.operands])
-        incoming, outgoing = self._said(op, symbol, callee)
+        incoming, outgoing = self._call_sides(op, symbol, callee)
         operands, ops = self._constrained(operands, incoming, op)
         into += ops
         is_computation = incoming.shardings is not None or outgoing.shardings is not None
@@ -367,20 +367,20 @@ class Reader:
             self._inlined[symbol] = Inlined(arguments, first, len(self.types), inside, location)
         return inside
 
-    def _said(self, op: Any, symbol: str, callee: Any) -> tuple[CallSide, CallSide]:
+    def _call_sides(self, op: Any, symbol: str, callee: Any) -> tuple[CallSide, CallSide]:
         """What is said at the boundary of a call."""
         if symbol not in self._annotated:
             self._annotated[symbol] = is_annotated_function(callee)
         if not self._annotated[symbol] and not is_annotated_call(op):
             return CallSide(), CallSide()
         try:
-            return said_of_call(op, callee, lambda text: self.readers.shardings(text, self.meshes))
+            return call_sides(op, callee, lambda text: self.readers.shardings(text, self.meshes))
         except ShardingError as error:
             raise self._at(error, op.location) from None
 
-    def _constrained(self, values: tuple[int, ...], said: CallSide, op: Any) -> tuple[tuple[int, ...], list[Op]]:
+    def _constrained(self, values: tuple[int, ...], side: CallSide, op: Any) -> tuple[tuple[int, ...], list[Op]]:
         try:
-            return constrained(self, values, said.carried, self._carrier, self._location(op.location))
+            return constrained(self, values, side.carried, self._carrier, self._location(op.location))
         except ShardingError as error:
             raise self._at(error, op.location) from None
 

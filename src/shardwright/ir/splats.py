@@ -57,7 +57,7 @@ def _check_splats(text: str, name: str) -> None:
 def _check_convolutions(text: str, name: str) -> None:
     for match in _CONVOLUTION.finditer(text):
         number = next(
-            (int(found[0][:20]) for found in _NUMBER.finditer(match[1]) if int(found[0][:20]) > _MOST_DIMS), 0
+            (int(digits[0][:20]) for digits in _NUMBER.finditer(match[1]) if int(digits[0][:20]) > _MOST_DIMS), 0
         )
         if number:
             raise ShardingError(

@@ -57,7 +57,7 @@ class Statements:
         self,
         op: Any,
         name: str,
-        found: Mapping[str, Any],
+        handles: Mapping[str, Any],
         types: tuple[tuple[TensorType, ...], tuple[TensorType, ...]],
         before: TensorSharding | None,
     ) -> Signature:
@@ -66,7 +66,7 @@ class Statements:
         Arguments:
             op: The op.
             name: What it is called.
-            found: The handles of its attributes.
+            handles: Those of its attributes.
             types: Those of its operands and of its results.
             before: How the operand of a collective lies, where that is said.
 
@@ -74,23 +74,23 @@ class Statements:
             ShardingError: what it states cannot be read, or a computation inside it does not belong to it alone.
         """
         skipped = _BOUNDARY if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
-        kept = ((key, value) for key, value in found.items() if key not in _NOT_SIGNATURE and key not in skipped)
+        kept = ((key, value) for key, value in handles.items() if key not in _NOT_SIGNATURE and key not in skipped)
         attributes = tuple(sorted((key, attribute_text(value)) for key, value in kept))
         bodies = tuple(body_of(region, op) for region in op.regions) if name in BODY_OPS else ()
         boundary = NOTHING_STATED
         if name in COMPUTATIONS:
-            boundary = self._boundary(found)
-        elif not types[1] and "sdy.sharding" in found:  # there is no value to have it
-            boundary = Boundary(out_shardings=self._shardings(found["sdy.sharding"]))
+            boundary = self._boundary(handles)
+        elif not types[1] and "sdy.sharding" in handles:  # there is no value to have it
+            boundary = Boundary(out_shardings=self._shardings(handles["sdy.sharding"]))
         step: Step | None = None
         if name in STEPS:
-            (after,) = self._shardings(found[SHARDING_ATTRIBUTES[name]])
+            (after,) = self._shardings(handles[SHARDING_ATTRIBUTES[name]])
             step, attributes = self.readers.step(name, attributes, before, after.mesh)
         return Signature(name, attributes, *types, bodies, boundary, step)
 
-    def _boundary(self, found: Mapping[str, Any]) -> Boundary:
+    def _boundary(self, handles: Mapping[str, Any]) -> Boundary:
         """What a manual or named computation states of its operands and results."""
-        ins, outs, manual = (found.get(key) for key in _BOUNDARY)
+        ins, outs, manual = (handles.get(key) for key in _BOUNDARY)
         return Boundary(
             None if ins is None else self._shardings(ins),
             None if outs is None else self._shardings(outs),

@@ -185,7 +185,7 @@ class _Writer:
         text = f'"stablehlo.constant"() <{{value = {signature.text("value")}}}> : () -> {signature.results[0]}'
         created = ir.Operation.parse(text)
         attributes: dict[str, Any] = {}
-        self._said(signature.name, (self.graph.shardings[op.results[0]],), signature.results, attributes)
+        self._state_shardings(signature.name, (self.graph.shardings[op.results[0]],), signature.results, attributes)
         for key, value in attributes.items():
             created.attributes[key] = value
         ir.InsertionPoint.current.insert(created)
@@ -193,9 +193,9 @@ class _Writer:
 
     def _head(self, op: Op) -> tuple[str, list[Any], dict[str, Any]]:
         """Name, result types and attributes, remembered per signature and shardings."""
-        signature, said = op.signature, self.graph.shardings
-        shardings = tuple([said[value] for value in op.results]) if self.shardings else ()
-        before = said[op.operands[0]] if signature.step is not None else None
+        signature, shardings_of = op.signature, self.graph.shardings
+        shardings = tuple([shardings_of[value] for value in op.results]) if self.shardings else ()
+        before = shardings_of[op.operands[0]] if signature.step is not None else None
         key = (signature, shardings, before)
         head = self._signatures.get(key)
         if head is None:
@@ -206,11 +206,11 @@ class _Writer:
             if signature.step is not None and shardings and shardings[0] is not None:
                 texts |= self.printers.step(signature.step, before, shardings[0].mesh)
             attributes |= {key: attribute(text) for key, text in texts.items()}
-            name = self._said(signature.name, shardings, signature.results, attributes)
+            name = self._state_shardings(signature.name, shardings, signature.results, attributes)
             head = self._signatures[key] = (name, [self._type(type) for type in signature.results], attributes)
         return head
 
-    def _said(
+    def _state_shardings(
         self,
         name: str,
         shardings: tuple[TensorSharding | None, ...],

@@ -86,12 +86,12 @@ def without_location(text: str) -> tuple[str, str]:
     at = text.rfind(" loc(")
     if at < 0:
         return text, ""
-    said = text[at + 5 :].rstrip()
-    if not _ALIASED.fullmatch(said):
-        outside = without_strings(said)
+    location = text[at + 5 :].rstrip()
+    if not _ALIASED.fullmatch(location):
+        outside = without_strings(location)
         if not outside.endswith(")") or depth_of(outside[:-1]) != 0 or _closes_early(outside[:-1]):
             return text, ""
-    return text[:at], said[:-1]
+    return text[:at], location[:-1]
 
 
 def _closes_early(text: str) -> bool:

@@ -141,22 +141,22 @@ class _Restorer:
         self.nested: dict[int, int] = {}
 
     def graph(self) -> Graph:
-        found = self.reader.read()
-        if found.callees:
+        reduced_graph = self.reader.read()
+        if reduced_graph.callees:
             raise Unsure("functions that stay, at their lines")
-        main = found.main
+        main = reduced_graph.main
         self._check_locations()
         self.bodies[main.name] = self._body(main.name, main.block)
         arguments = main.block.arguments
-        self.types += found.types[: len(arguments)]
-        self.shardings += found.shardings[: len(arguments)]
+        self.types += reduced_graph.types[: len(arguments)]
+        self.shardings += reduced_graph.shardings[: len(arguments)]
         ops: list[Op] = []
         self._restore(main.name, arguments, 0, ops)
         self._restore_uncalled()
         header: _Origin = None, self.reduced.functions[main.name].moved
         places = [self._location(place, header) for place in main.argument_locations]
         main = replace(main, block=Block(arguments, ops), argument_locations=places)
-        graph = replace(found, types=self.types, shardings=self.shardings, main=main, locations=self.locations)
+        graph = replace(reduced_graph, types=self.types, shardings=self.shardings, main=main, locations=self.locations)
         graph.stage = stage_of(graph)
         return graph
 
@@ -178,7 +178,7 @@ class _Restorer:
             if text.startswith("#") and not aliases.get(text[1:], "").startswith("loc("):
                 raise Unsure("no location")
             self.locations.of_text(text)
-        if not all(text.startswith("#") for text in texts) or any("fused" in said for said in aliases.values()):
+        if not all(text.startswith("#") for text in texts) or any("fused" in text for text in aliases.values()):
             self.locations.settle()
 
     def _body(self, symbol: str, block: Block) -> _Body:
@@ -357,24 +357,24 @@ class _Restorer:
         chunk, line = origin
         place = _OWN_PLACE.match(str(handle))
         if place is None or int(place[1]) <= self.reduced.ahead:
-            found = self.locations.add(handle)
+            location = self.locations.add(handle)
         elif chunk is None:
             with context():
-                found = self.locations.add(ir.Location.file("-", int(place[1]) + line, int(place[2])))
+                location = self.locations.add(ir.Location.file("-", int(place[1]) + line, int(place[2])))
         else:
-            found = self.locations.at_line(*_moved(str(handle), chunk, line))
-        self.nested[number] = found
-        return found
+            location = self.locations.at_line(*_moved(str(handle), chunk, line))
+        self.nested[number] = location
+        return location
 
 
 def _moved(place: str, chunk: Chunk, reduced_line: int) -> tuple[int, int]:
     """Where the op is that MLIR's parser placed in the reduced text, as `LocationTable.at_line` has it."""
-    found = _OWN_PLACE.match(place)
+    match = _OWN_PLACE.match(place)
     text = "".join(chunk.pieces).split("\n")
-    at = int(found[1]) - 1 - reduced_line if found else -1
-    if found is None or not 0 <= at < len(text) or not op_column(text[at]) or " loc(" in text[at]:
+    at = int(match[1]) - 1 - reduced_line if match else -1
+    if match is None or not 0 <= at < len(text) or not op_column(text[at]) or " loc(" in text[at]:
         raise Unsure("a position of no op")
-    ahead = int(found[2]) - op_column(text[at])
+    ahead = int(match[2]) - op_column(text[at])
     line = text[at].encode()
     if ahead < 0 or b"%" in line[op_column(text[at]) :][:ahead]:
         raise Unsure("a position among names")

@@ -171,13 +171,13 @@ class _Reducer:
 
     def _function(self, at: int) -> int:
         """Reduce the function whose header begins at a line; the line after it."""
-        found = _FUNCTION.match(self.lines[at])
-        if found is None or found[1] in self.functions:
+        match = _FUNCTION.match(self.lines[at])
+        if match is None or match[1] in self.functions:
             raise Unsure("a header of another form")
         start = at
         header, at = self._header(at)
         first = len(self.out)
-        function = self.functions[found[1]] = FunctionText(NAME.findall(header), reduced_line=first, moved=at - first)
+        function = self.functions[match[1]] = FunctionText(NAME.findall(header), reduced_line=first, moved=at - first)
         whole = self._short_body(start, at)
         if whole:
             function.is_whole = True

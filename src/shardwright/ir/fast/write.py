@@ -105,12 +105,12 @@ class _Reducer:
         sources = _Sources(self)
         for op in block.ops:
             results = op.results
-            said = id(shardings[results[0]]) if len(results) == 1 else -1
-            key = (id(op.signature), said, op.location if self.locations else 0)
-            number = known.get(key) if said >= 0 else None
+            sharding_id = id(shardings[results[0]]) if len(results) == 1 else -1
+            key = (id(op.signature), sharding_id, op.location if self.locations else 0)
+            number = known.get(key) if sharding_id >= 0 else None
             if number is None:
                 number = self._first(op, form, firsts, sources)
-                if said >= 0 and not op.regions and not op.signature.name.startswith("sdy."):
+                if sharding_id >= 0 and not op.regions and not op.signature.name.startswith("sdy."):
                     known[key] = number
             form.forms.append(number)
             if len(form.reduced.ops) > _MANY_FORMS and 2 * len(form.reduced.ops) > len(form.forms):
@@ -121,9 +121,9 @@ class _Reducer:
 
     def _first(self, op: Op, form: _Form, firsts: dict[object, int], sources: _Sources) -> int:
         """The op of the reduced block that stands for an op; made if there is none yet."""
-        said = tuple([self.graph.shardings[value] for value in op.results])
+        of_results = tuple([self.graph.shardings[value] for value in op.results])
         read = tuple([self.graph.shardings[value] for value in op.operands]) if op.name.startswith("sdy.") else ()
-        key = (op.signature, said, read, op.location if self.locations else 0)
+        key = (op.signature, of_results, read, op.location if self.locations else 0)
         number = None if op.regions else firsts.get(key)
         if number is None:
             number = firsts[key] = len(form.reduced.ops)
@@ -267,7 +267,7 @@ class _Text:
         later: list[tuple[int, int, Op, tuple[str, ...]]] = []
         for op, number in zip(block.ops, range(len(block.ops)) if self.is_reduced else form.forms, strict=True):
             template = templates[number]
-            found: tuple[str, ...] = tuple([names[value] for value in op.operands])
+            parts: tuple[str, ...] = tuple([names[value] for value in op.operands])
             if op.results:
                 name = scope.name(template.wish)
                 if len(op.results) == 1:
@@ -275,18 +275,18 @@ class _Text:
                 else:
                     for value, result in zip(op.results, _result_names(name, len(op.results)), strict=True):
                         names[value] = result
-                found = (name, *found)
+                parts = (name, *parts)
             if template.order is None:
-                out.append(template.format % found)
+                out.append(template.format % parts)
             else:
-                later.append((len(out), number, op, found))
+                later.append((len(out), number, op, parts))
                 out.append("")
         inside: dict[int, tuple[str, ...]] = {}
-        for at, number, op, found in later:
+        for at, number, op, parts in later:
             if op.regions or number not in inside:
                 inside[number] = self._inside(templates[number], op, form.regions.get(number, []), scope)
-            found += inside[number]
-            out[at] = templates[number].format % tuple([found[place] for place in templates[number].order or ()])
+            parts += inside[number]
+            out[at] = templates[number].format % tuple([parts[place] for place in templates[number].order or ()])
         return "\n".join(out)
 
     def _inside(self, template: _Template, op: Op, regions: list[_Form], scope: Scope) -> tuple[str, ...]:
