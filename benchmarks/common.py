@@ -86,7 +86,7 @@ def in_turns(sides: Mapping[str, Callable[[], Sample]], repetitions: int = REPET
     for _ in range(repetitions):
         for name, side in sides.items():
             samples[name].append(side())
-    return {name: _middle(found) for name, found in samples.items()}
+    return {name: _middle(of_side) for name, of_side in samples.items()}
 
 
 def _middle(samples: list[Sample]) -> Sample:

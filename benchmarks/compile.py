@@ -27,8 +27,8 @@ def partition_ours(text: str) -> Run:
 def partition_xla(text: str) -> Sample:
     from tests.oracles.xla import partition
 
-    found = partition(text)
-    return Sample(found.partition_seconds, None, found.peak_bytes)
+    partitioned = partition(text)
+    return Sample(partitioned.partition_seconds, None, partitioned.peak_bytes)
 
 
 def compare(report: Report, name: str, peer: str, samples: dict[str, Sample]) -> None:

@@ -73,8 +73,8 @@ def report_one(report: Report, name: str, text: str, to: str) -> None:
         "print": partial(measure, partial(print_as, text, to)),
         "convert": partial(measure, partial(convert, text, to)),
     }
-    found: dict[str, Sample] = in_turns(sides)
-    parsing, printing, everything = (1e3 * found[side].seconds for side in sides)
+    samples: dict[str, Sample] = in_turns(sides)
+    parsing, printing, everything = (1e3 * samples[side].seconds for side in sides)
     report.add(f"{name}_parse_ms", parsing)
     report.add(f"{name}_print_ms", printing)
     report.add(f"{name}_all_ms", everything)

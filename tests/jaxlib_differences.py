@@ -166,7 +166,7 @@ def expected_failure(test: str) -> str | None:
     return next(kinds, None)
 
 
-def explains(text: str, found: Sequence[str]) -> bool:
+def explains(text: str, differences: Sequence[str]) -> bool:
     """Whether what differs of a random program is of a kind that the installed jaxlib has."""
     if applies("if") and '"stablehlo.if"' in text:
         return True
@@ -174,9 +174,9 @@ def explains(text: str, found: Sequence[str]) -> bool:
         return True
     if applies("open") and "sdy.sharding_constraint" in text and _OPEN.search(text):
         return True
-    reduced = applies("results") and all(_REDUCED.fullmatch(line) for line in found)
+    reduced = applies("results") and all(_REDUCED.fullmatch(line) for line in differences)
     nested = applies("reshards") and text.count("sdy.manual_computation") > 1
-    return reduced or (nested and all(_is_reshard_only(line) for line in found))
+    return reduced or (nested and all(_is_reshard_only(line) for line in differences))
 
 
 def _line_up(one: Sequence[int], other: Sequence[int]) -> bool:

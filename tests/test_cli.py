@@ -63,8 +63,8 @@ def refused(folder: Path, *args: str | Path, status: int = 1) -> str:
     return result.stderr
 
 
-def diagnosed(said: str, location: str, message: str) -> None:
-    head, *rest = said.splitlines()
+def diagnosed(errors: str, location: str, message: str) -> None:
+    head, *rest = errors.splitlines()
     assert head.startswith(location)
     assert message in head
     assert any(line.startswith("  why:    ") for line in rest)
@@ -121,10 +121,10 @@ BAD_OPTIONS = {
 def test_a_bad_option_is_diagnosed_and_nothing_written(folder: Path, command: str, name: str) -> None:
     options, location, message = BAD_OPTIONS[name]
     output = () if command == "verify" else ("-o", "out")
-    said = refused(folder, command, "matmul.mlir", *options, *output)
-    assert said.startswith(f"{location}error: ")
-    assert message in said
-    assert "  change: " in said
+    errors = refused(folder, command, "matmul.mlir", *options, *output)
+    assert errors.startswith(f"{location}error: ")
+    assert message in errors
+    assert "  change: " in errors
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -151,8 +151,8 @@ def test_a_file_where_run_wants_a_folder(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", ["run", "verify"])
 def test_more_virtual_devices_than_a_machine_should_start(folder: Path, command: str) -> None:
-    said = refused(folder, command, "matmul.mlir", "--mesh", "x=4096")
-    assert "the mesh has 4096 devices, at most 512 virtual ones are started unasked" in said
+    errors = refused(folder, command, "matmul.mlir", "--mesh", "x=4096")
+    assert "the mesh has 4096 devices, at most 512 virtual ones are started unasked" in errors
 
 
 def test_a_large_mesh_without_devices_is_no_problem(folder: Path) -> None:
@@ -184,9 +184,9 @@ def test_an_error_of_our_own_is_no_traceback(folder: Path, monkeypatch: pytest.M
         raise KeyError("gone")
 
     monkeypatch.setattr(module, "load_source", broken)
-    said = refused(folder, "propagate", "step.mlir")
-    assert "KeyError" in said
-    assert "mistake in shardwright" in said
+    errors = refused(folder, "propagate", "step.mlir")
+    assert "KeyError" in errors
+    assert "mistake in shardwright" in errors
 
 
 def test_an_interrupt_ends_with_its_own_status(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,12 +276,12 @@ def test_verify_takes_inputs_from_a_file(folder: Path) -> None:
 
 
 def test_json_is_the_whole_summary(folder: Path) -> None:
-    found = json.loads(good("run", "matmul.mlir", *SHARDED, "--json").stdout)
-    assert found["mesh"] == {"axes": {"data": 2, "model": 4}, "devices": 8}
-    assert found["collectives"]["kinds"]["all_reduce"]["executed"] == 1
-    assert found["verification"]["ok"] is True
-    assert found["written"]["local"] == "matmul.stages/local.mlir"
-    assert set(found) >= {"program", "tensors", "memory", "notes", "seconds"}
+    summary = json.loads(good("run", "matmul.mlir", *SHARDED, "--json").stdout)
+    assert summary["mesh"] == {"axes": {"data": 2, "model": 4}, "devices": 8}
+    assert summary["collectives"]["kinds"]["all_reduce"]["executed"] == 1
+    assert summary["verification"]["ok"] is True
+    assert summary["written"]["local"] == "matmul.stages/local.mlir"
+    assert set(summary) >= {"program", "tensors", "memory", "notes", "seconds"}
 
 
 def test_json_of_a_stage(folder: Path) -> None:

@@ -104,8 +104,8 @@ def test_convert_prints_one_notation_as_it_is() -> None:
 
 @pytest.mark.usefixtures("mute")
 def test_convert_to_all_says_why_not() -> None:
-    said, _, refused = good("convert", *ROWS).partition("Not expressible")
-    assert '#sdy.sharding<@mesh, [{"x"}, {}]>' in said
+    texts, _, refused = good("convert", *ROWS).partition("Not expressible")
+    assert '#sdy.sharding<@mesh, [{"x"}, {}]>' in texts
     assert "mute has no words" in refused
 
 
@@ -197,7 +197,7 @@ def test_a_module_is_written_in_another_notation(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "words"),
     [
         (("step.mlir",), 2, "give --to"),
         ((), 2, "give either FILE or --sharding"),
@@ -211,13 +211,13 @@ def test_a_module_is_written_in_another_notation(folder: Path) -> None:
     ],
 )
 def test_wrong_input_is_refused_and_nothing_written(
-    folder: Path, arguments: tuple[str, ...], status: int, said: str
+    folder: Path, arguments: tuple[str, ...], status: int, words: str
 ) -> None:
     (folder / "step.mlir").write_text(MODULE)
     (folder / "bad.mlir").write_text(MODULE.replace("shard.sharding @grid", "shard.sharding @gird"))
     result = shardwright("convert", *arguments)
     assert result.exit_code == status
-    assert said in result.stderr
+    assert words in result.stderr
     assert not (folder / "out.mlir").exists()
 
 

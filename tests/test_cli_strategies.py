@@ -90,8 +90,8 @@ def test_conservative_lets_no_part_of_an_axis_flow(folder: Path) -> None:
     without_hints = [line for line in _TEXT.splitlines() if "constraint" not in line]
     text = "\n".join(without_hints).replace("%0, %1", "%a, %b").replace("%a: tensor<8x8xf32>", part)
     (folder / "step.mlir").write_text(text)
-    found = shardwright("explain", "--conservative")
-    assert "only whole axes flow" in found.output
+    result = shardwright("explain", "--conservative")
+    assert "only whole axes flow" in result.output
     assert "only whole axes flow" not in shardwright("explain").output
 
 
@@ -99,8 +99,8 @@ def test_a_plan_explains_its_own_propagation_and_prints_as_the_command_does(fold
     plan = sw.load("step.mlir").plan("rfc")
     assert (plan.strategy, plan.conservative) == ("rfc", False)
     assert f"{plan.explain('b')}\n" == shardwright("explain", "--strategy", "rfc").output
-    [found] = plan.explain("b")
-    assert found.sharding == plan.shardings["b"]
+    [explanation] = plan.explain("b")
+    assert explanation.sharding == plan.shardings["b"]
 
 
 # Hints that are dropped

@@ -105,10 +105,10 @@ def test_decomposed_parts_are_equal_or_disjoint(mesh: Mesh, data: st.DataObject)
         with pytest.raises(ShardingError, match="cannot be used together"):
             decompose([left, right])
         return
-    found = decompose([left, right])
-    for one, other in itertools.product(itertools.chain(*found.values()), repeat=2):
+    decomposed = decompose([left, right])
+    for one, other in itertools.product(itertools.chain(*decomposed.values()), repeat=2):
         assert one == other or not one.overlaps(other)
-    for axis, pieces in found.items():
+    for axis, pieces in decomposed.items():
         assert merge_axes(pieces) == (axis,)
 
 

@@ -33,12 +33,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_device_computes_with_its_own_input(file: Path) -> None:
     program = sw.load(file).per_device()
     x = np.arange(8 * 2 * 3, dtype=np.float32).reshape(8, 2, 3)
-    found = program.run({"x": x})
+    results = program.run({"x": x})
     for device in range(8):
         group = [4 * (device // 4) + at for at in range(4)]
-        np.testing.assert_array_equal(found["result0"][device], np.concatenate(x[group], axis=1))
-        np.testing.assert_array_equal(found["result1"][device], x[group[(device - 1) % 4]])
-    assert found["result2"].tolist() == list(range(8))
+        np.testing.assert_array_equal(results["result0"][device], np.concatenate(x[group], axis=1))
+        np.testing.assert_array_equal(results["result1"][device], x[group[(device - 1) % 4]])
+    assert results["result2"].tolist() == list(range(8))
     assert program.mesh.sizes == {"axis_0": 2, "axis_1": 4}
     assert program.traffic.total.executed == 2
     assert "stablehlo.all_gather" in program.module()

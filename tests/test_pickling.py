@@ -53,8 +53,8 @@ def from_function() -> sw.Plan:
 
 
 def again(value: T) -> T:
-    found: T = pickle.loads(pickle.dumps(value))
-    return found
+    copy: T = pickle.loads(pickle.dumps(value))
+    return copy
 
 
 PLANS = {"text": from_text, "function": from_function}

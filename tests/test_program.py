@@ -140,11 +140,11 @@ def test_a_wrong_program_does_not_verify(spmd: sw.Spmd, monkeypatch: pytest.Monk
 def test_compiled_programs_are_called_as_the_function_is(spmd: sw.Spmd) -> None:
     args = arguments()
     expected = train_step(*args)
-    found = spmd.compile()(*args)
-    assert isinstance(found, tuple)
-    assert list(found[0]) == list(expected[0])
-    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), found, expected)
-    assert jax.tree.map(lambda leaf: leaf.sharding, found) == spmd.plan.out_shardings
+    results = spmd.compile()(*args)
+    assert isinstance(results, tuple)
+    assert list(results[0]) == list(expected[0])
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), results, expected)
+    assert jax.tree.map(lambda leaf: leaf.sharding, results) == spmd.plan.out_shardings
 
 
 def test_compiled_programs_consume_what_was_donated(spmd: sw.Spmd) -> None:
@@ -319,8 +319,8 @@ def test_a_strategy_is_kept_and_explained() -> None:
     assert repr(usual.shardings["b"]) == "[{y}, {}]"
     assert repr(simple.shardings["b"]) == "[{x}, {}]"
     assert (usual.strategy, simple.strategy) == ("user-priority", "rfc")
-    [found] = simple.explain("b")
-    assert found.sharding == simple.shardings["b"]
+    [explanation] = simple.explain("b")
+    assert explanation.sharding == simple.shardings["b"]
     assert simple.partition().verify().ok
 
 
@@ -351,7 +351,9 @@ def test_of_many_explanations_the_first_are_printed() -> None:
     results = ", ".join(f"%{name}" for name in range(30))
     types = ", ".join(["tensor<8x8xf32>"] * 30)
     text = f"func.func @main(%a: tensor<8x8xf32>) -> ({types}) {{\n" + "\n".join(adds)
-    found = sw.load(f"{text}\nreturn {results} : {types}\n}}").shard(MESH, args={"a": "data,."}).explain("net.py:3")
-    assert len(found) == 30
-    assert str(found).count("= stablehlo.tanh: ") == 20
-    assert str(found).endswith("\n\n… and 10 more values; --all lists them")
+    explanations = (
+        sw.load(f"{text}\nreturn {results} : {types}\n}}").shard(MESH, args={"a": "data,."}).explain("net.py:3")
+    )
+    assert len(explanations) == 30
+    assert str(explanations).count("= stablehlo.tanh: ") == 20
+    assert str(explanations).endswith("\n\n… and 10 more values; --all lists them")

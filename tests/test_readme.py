@@ -77,9 +77,9 @@ def test_its_own_annotations_are_those_that_the_options_give(folder: Path) -> No
     (folder / "annotated.mlir").write_text(annotated + body)
     given = typed("shardwright propagate matmul.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model", folder)
     own = typed("shardwright propagate annotated.mlir", folder)
-    said = re.compile(r"sdy\.sharding = #sdy\.sharding[^>]*>*?\]>")
+    annotation = re.compile(r"sdy\.sharding = #sdy\.sharding[^>]*>*?\]>")
     assert (own.returncode, given.returncode) == (0, 0)
-    assert said.findall(own.stdout) == said.findall(given.stdout) != []
+    assert annotation.findall(own.stdout) == annotation.findall(given.stdout) != []
 
 
 def test_the_python_works(folder: Path) -> None:

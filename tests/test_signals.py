@@ -66,13 +66,13 @@ class Command:
 
     def group(self) -> list[str]:
         """The processes of the session that have not ended."""
-        found = []
+        processes = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):  # it has ended in the meantime
                 state, _, group = stat.read_text().rsplit(")", 1)[1].split()[:3]
                 if group == str(self.process.pid) and state != "Z":
-                    found.append(stat.parent.name)
-        return found
+                    processes.append(stat.parent.name)
+        return processes
 
     def wait_for_worker(self) -> None:
         end = time.monotonic() + 120
@@ -103,8 +103,8 @@ def test_a_signal_while_a_worker_runs(tmp_path: Path, number: int, to_all: bool,
     command.wait_for_worker()
     time.sleep(after)
     command.send(number, to_all=to_all)
-    said = command.process.communicate(timeout=60)
-    assert (command.process.returncode, said, command.left()) == (128 + number, (b"", b""), [])
+    output = command.process.communicate(timeout=60)
+    assert (command.process.returncode, output, command.left()) == (128 + number, (b"", b""), [])
 
 
 def test_a_worker_ends_with_a_command_that_is_killed(tmp_path: Path) -> None:

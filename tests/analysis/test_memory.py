@@ -23,15 +23,15 @@ def chain(attributes: str = "") -> str:
 
 
 def test_an_argument_lives_throughout() -> None:
-    found = used(chain())
-    assert (found.arguments, found.donated, found.results) == (KIB, 0, KIB)
-    assert (found.peak, found.peak_op) == (3 * KIB, "stablehlo.reverse")
+    use = used(chain())
+    assert (use.arguments, use.donated, use.results) == (KIB, 0, KIB)
+    assert (use.peak, use.peak_op) == (3 * KIB, "stablehlo.reverse")
 
 
 @pytest.mark.parametrize("attribute", ["{jax.buffer_donor = true}", "{tf.aliasing_output = 0 : i32}"])
 def test_a_donated_argument_goes_after_its_last_use(attribute: str) -> None:
-    found = used(chain(attribute))
-    assert (found.donated, found.peak) == (KIB, 2 * KIB)
+    use = used(chain(attribute))
+    assert (use.donated, use.peak) == (KIB, 2 * KIB)
 
 
 def test_elementwise_ops_write_into_an_operand_that_dies() -> None:
@@ -101,9 +101,9 @@ COUNTERS = 8
 
 
 def test_carried_buffers_count_once_beside_the_temporaries_of_the_body() -> None:
-    found = used(loop(REVERSED, donor="{jax.buffer_donor = true}"))
-    assert found.peak == 2 * KIB + COUNTERS
-    assert found.peak_op == "stablehlo.reverse"
+    use = used(loop(REVERSED, donor="{jax.buffer_donor = true}"))
+    assert use.peak == 2 * KIB + COUNTERS
+    assert use.peak_op == "stablehlo.reverse"
 
 
 def test_an_operand_that_lives_on_is_copied_into_the_loop() -> None:
@@ -127,9 +127,9 @@ def test_the_temporaries_of_nested_loops_add_up() -> None:
         stablehlo.return %j, %w : tensor<2xi32>, {BIG}
       }}
       %y = stablehlo.add %x, %u#1 : {BIG}"""
-    found = used(loop(inner, donor="{jax.buffer_donor = true}"))
+    use = used(loop(inner, donor="{jax.buffer_donor = true}"))
     # carried %x, the inner loop's %z and %w; the counters %i live on beside their copy %j
-    assert found.peak == 3 * KIB + 2 * COUNTERS
+    assert use.peak == 3 * KIB + 2 * COUNTERS
 
 
 def test_of_the_branches_of_a_case_the_biggest_counts() -> None:

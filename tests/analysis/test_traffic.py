@@ -207,7 +207,7 @@ SLICE = """
 
 
 @pytest.mark.parametrize(
-    ("axes", "table", "found"),
+    ("axes", "table", "expected"),
     [
         ("y", [0, 8, 16, 24] * 2, [("reduce_scatter", 4, 96)]),
         ("y", [0] * 8, [("all_reduce", 4, 192)]),
@@ -217,11 +217,11 @@ SLICE = """
     ids=["along", "same_slice", "across", "half"],
 )
 def test_an_all_reduce_of_which_each_keeps_a_slice_is_a_reduce_scatter(
-    axes: str, table: list[int], found: list
+    axes: str, table: list[int], expected: list
 ) -> None:
     ops = all_reduce("%r", "%a", "tensor<32xf32>", along(axes)) + SLICE.format(table=table)
     uses = collectives(graph(function(ops, "tensor<32xf32>", "tensor<8xf32>")))
-    assert [(use.kind, use.group_size, use.sent_bytes) for use in uses] == found
+    assert [(use.kind, use.group_size, use.sent_bytes) for use in uses] == expected
 
 
 def test_an_offset_computed_from_the_device_id_is_followed() -> None:

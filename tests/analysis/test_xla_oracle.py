@@ -82,15 +82,15 @@ SLICED = """  %r = f32[32]{0} all-reduce(%param), replica_groups=[2,4]<=[8], to_
 
 
 @pytest.mark.parametrize(
-    ("table", "found"),
+    ("table", "expected"),
     [
         ("0, 8, 16, 24, 0, 8, 16, 24", [("reduce-scatter", 4, 96, 1)]),
         ("0, 0, 16, 16, 0, 0, 16, 16", [("reduce-scatter", 2, 64, 1), ("all-reduce", 2, 64, 1)]),
         ("0, 0, 0, 0, 8, 8, 8, 8", [("all-reduce", 4, 192, 1)]),
     ],
 )
-def test_an_all_reduce_of_which_each_keeps_a_slice_is_a_reduce_scatter(table: str, found: list) -> None:
-    assert seen(module(SLICED.replace("TABLE", table), result="f32[8]")) == found
+def test_an_all_reduce_of_which_each_keeps_a_slice_is_a_reduce_scatter(table: str, expected: list) -> None:
+    assert seen(module(SLICED.replace("TABLE", table), result="f32[8]")) == expected
 
 
 LOOP = """%cond (p: (s32[], f32[32])) -> pred[] {
@@ -121,8 +121,8 @@ def test_loops_multiply_by_their_trip_count() -> None:
 
 
 def test_a_trip_count_that_xla_states_is_believed() -> None:
-    said = WHILE.replace("body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"9"}}')
-    assert seen(module(said, LOOP)) == [("all-reduce", 2, 128, 9)]
+    counted = WHILE.replace("body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"9"}}')
+    assert seen(module(counted, LOOP)) == [("all-reduce", 2, 128, 9)]
 
 
 def test_a_loop_that_depends_on_data_counts_once_and_says_so() -> None:
@@ -169,13 +169,13 @@ ENTRY main {{
 
 @pytest.mark.oracle
 def test_xla_partitions_the_small_example() -> None:
-    found = partition((ROOT / "examples" / "mlp.mlir").read_text())
-    assert seen(list(found.uses)) == [
+    report = partition((ROOT / "examples" / "mlp.mlir").read_text())
+    assert seen(list(report.uses)) == [
         ("all-gather", 4, 96, 1),
         ("all-reduce", 2, 256, 1),
         ("reduce-scatter", 4, 96, 1),
     ]
-    assert found.sent == 448
+    assert report.sent == 448
 
 
 @pytest.mark.oracle

@@ -37,10 +37,10 @@ def graph(text: str = PROGRAM) -> Graph:
     return load_source(text).graph
 
 
-def said(args: dict[str | int, Any], text: str = PROGRAM, mesh: Mesh | None = MESH) -> dict[str, str]:
-    found = annotate(graph(text), mesh, args, "step.mlir")
-    pairs = zip(found.main.argument_names, found.main.block.arguments, strict=True)
-    return {name: repr(found.shardings[value]) for name, value in pairs if found.shardings[value] is not None}
+def shardings_of(args: dict[str | int, Any], text: str = PROGRAM, mesh: Mesh | None = MESH) -> dict[str, str]:
+    annotated = annotate(graph(text), mesh, args, "step.mlir")
+    pairs = zip(annotated.main.argument_names, annotated.main.block.arguments, strict=True)
+    return {name: repr(annotated.shardings[value]) for name, value in pairs if annotated.shardings[value] is not None}
 
 
 def refused(args: dict[str | int, Any], text: str = PROGRAM, mesh: Mesh | None = MESH) -> Diagnostic:
@@ -55,22 +55,24 @@ def refused(args: dict[str | int, Any], text: str = PROGRAM, mesh: Mesh | None =
 
 @pytest.mark.parametrize("key", ["batch", 2, "2"])
 def test_by_name_and_by_index(key: str | int) -> None:
-    assert said({key: "data,-"}) == {"batch": "[{data}, {?}]"}
+    assert shardings_of({key: "data,-"}) == {"batch": "[{data}, {?}]"}
 
 
 def test_by_a_path_as_jax_prints_it() -> None:
-    assert said({"params['layers'][1]['w']": "-,model"}) == {"params/layers/1/w": "[{?}, {model}]"}
+    assert shardings_of({"params['layers'][1]['w']": "-,model"}) == {"params/layers/1/w": "[{?}, {model}]"}
 
 
 def test_a_shared_path_means_all_below_it() -> None:
-    assert said({"params": ".,model"}) == dict.fromkeys(("params/layers/0/w", "params/layers/1/w"), "[{}, {model}]")
+    assert shardings_of({"params": ".,model"}) == dict.fromkeys(
+        ("params/layers/0/w", "params/layers/1/w"), "[{}, {model}]"
+    )
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_more_specific_path_wins_in_any_order(order: int) -> None:
     args: dict[str | int, Any] = {"params": ".,model", "params/layers/1": "data,.", "params/layers/1/w": "-,-"}
-    found = said(dict(list(args.items())[::order]))
-    assert found == {"params/layers/0/w": "[{}, {model}]", "params/layers/1/w": "[{?}, {?}]"}
+    shardings = shardings_of(dict(list(args.items())[::order]))
+    assert shardings == {"params/layers/0/w": "[{}, {model}]", "params/layers/1/w": "[{?}, {?}]"}
 
 
 def test_a_path_that_is_only_the_beginning_of_a_name_is_none() -> None:
@@ -78,13 +80,13 @@ def test_a_path_that_is_only_the_beginning_of_a_name_is_none() -> None:
 
 
 def test_what_is_given_wins_over_what_the_program_says() -> None:
-    assert said({"a": "-,y"}, ANNOTATED, None)["a"] == "[{?}, {y}]"
+    assert shardings_of({"a": "-,y"}, ANNOTATED, None)["a"] == "[{?}, {y}]"
 
 
 def test_what_is_said_of_an_empty_mesh_is_said_of_the_mesh() -> None:
-    found = annotate(graph(ANNOTATED), None, {})
-    assert list(found.meshes) == ["grid"]
-    sharding = found.shardings[found.main.block.arguments[1]]
+    annotated = annotate(graph(ANNOTATED), None, {})
+    assert list(annotated.meshes) == ["grid"]
+    sharding = annotated.shardings[annotated.main.block.arguments[1]]
     assert sharding is not None
     assert (sharding.mesh, repr(sharding)) == (Mesh(x=2, y=4, name="grid"), "[{}, {?}]")
 
@@ -141,7 +143,7 @@ func.func @main(%arg0: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y
 
 
 def test_another_sharding_than_the_one_that_a_collective_changes() -> None:
-    assert said({0: "y,-"}, GATHERED, None) == {"arg0": "[{y}, {?}]"}
+    assert shardings_of({0: "y,-"}, GATHERED, None) == {"arg0": "[{y}, {?}]"}
     diagnostic = refused({0: "x,-"}, GATHERED, None)
     assert diagnostic.message == "argument 'arg0' cannot be given [{x}, {?}]"
     assert (diagnostic.op, diagnostic.location) == ("sdy.all_gather", "-:4")

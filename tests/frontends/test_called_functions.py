@@ -105,8 +105,8 @@ def test_calls_that_are_split_otherwise_are_whole_with_a_function(target: str) -
         f": {types}\n return %0 : tensor<8x4xf32>\n}}\n"
     )
     with_function, without = text, text.replace(" {called_computations = [@f]}", "")
-    found = [collectives(load(one).shard(MESH, {"x": "data,-"}).partition()) for one in (with_function, without)]
-    assert found == [{"all_gather": 1}, {}]
+    counts = [collectives(load(one).shard(MESH, {"x": "data,-"}).partition()) for one in (with_function, without)]
+    assert counts == [{"all_gather": 1}, {}]
 
 
 @pytest.mark.parametrize("notation", ["sdy", "rfc", "shard", "mesh", "mhlo"])

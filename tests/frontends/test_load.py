@@ -84,9 +84,9 @@ def test_the_content_is_kept_untouched() -> None:
 def test_a_missing_file() -> None:
     with pytest.raises(ShardingError) as caught:
         load_source(Path("no/such/file.mlir"))
-    said = caught.value.diagnostic
-    assert (said.location, said.cause) == ("no/such/file.mlir", "No such file or directory")
-    assert said.remedy
+    diagnostic = caught.value.diagnostic
+    assert (diagnostic.location, diagnostic.cause) == ("no/such/file.mlir", "No such file or directory")
+    assert diagnostic.remedy
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ def test_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"ML\xefR and no more", "\n"])
 def test_what_is_no_program(content: str | bytes) -> None:
-    said = refused(content)
-    assert said.location.startswith("step.mlir")
-    assert said.cause
-    assert said.remedy
+    diagnostic = refused(content)
+    assert diagnostic.location.startswith("step.mlir")
+    assert diagnostic.cause
+    assert diagnostic.remedy
 
 
 def test_nothing_is_printed_while_reading_fails(capfd: pytest.CaptureFixture[str]) -> None:
@@ -108,43 +108,43 @@ def test_nothing_is_printed_while_reading_fails(capfd: pytest.CaptureFixture[str
 
 
 def test_malformed_text_says_where_the_parser_stopped() -> None:
-    said = refused(PROGRAM.replace("dot_general", "dot_generally"))
-    assert said.location == "step.mlir:6:8"
-    assert "stablehlo.dot_generally" in said.message
+    diagnostic = refused(PROGRAM.replace("dot_general", "dot_generally"))
+    assert diagnostic.location == "step.mlir:6:8"
+    assert "stablehlo.dot_generally" in diagnostic.message
 
 
 def test_nesting_deeper_than_the_parser_survives() -> None:
-    said = refused("func.func @main() {\n" + '"a.b"() ({\n' * 5000)
-    assert said.message == "regions or brackets are nested more than 800 deep"
-    assert said.location.startswith("step.mlir:")
+    diagnostic = refused("func.func @main() {\n" + '"a.b"() ({\n' * 5000)
+    assert diagnostic.message == "regions or brackets are nested more than 800 deep"
+    assert diagnostic.location.startswith("step.mlir:")
 
 
 def test_an_unknown_mesh() -> None:
-    said = refused(PROGRAM.replace("<@mesh,", "<@mash,"))
-    assert (said.message, said.location) == ("unknown mesh @mash", "step.mlir:4:5")
-    assert said.op == "argument 0 of func.func"
-    assert "@mesh" in said.cause
+    diagnostic = refused(PROGRAM.replace("<@mesh,", "<@mash,"))
+    assert (diagnostic.message, diagnostic.location) == ("unknown mesh @mash", "step.mlir:4:5")
+    assert diagnostic.op == "argument 0 of func.func"
+    assert "@mesh" in diagnostic.cause
 
 
 def test_an_unknown_axis_comes_with_the_one_that_was_meant() -> None:
-    said = refused(sharded('[{"modle"}, {}]'))
-    assert (said.message, said.location) == ("unknown mesh axis 'modle'", "step.mlir:4:5")
-    assert said.remedy == "did you mean 'model'?"
+    diagnostic = refused(sharded('[{"modle"}, {}]'))
+    assert (diagnostic.message, diagnostic.location) == ("unknown mesh axis 'modle'", "step.mlir:4:5")
+    assert diagnostic.remedy == "did you mean 'model'?"
 
 
 def test_an_axis_used_twice() -> None:
-    said = refused(sharded('[{"model"}, {"model"}]'))
-    assert said.message == 'mesh axis "model" is used twice in one sharding'
-    assert said.location == "step.mlir:4:5"
-    assert said.cause
-    assert said.remedy
+    diagnostic = refused(sharded('[{"model"}, {"model"}]'))
+    assert diagnostic.message == 'mesh axis "model" is used twice in one sharding'
+    assert diagnostic.location == "step.mlir:4:5"
+    assert diagnostic.cause
+    assert diagnostic.remedy
 
 
 def test_more_entries_than_dimensions() -> None:
-    said = refused(sharded('[{"model"}, {"data"}, {}]'))
-    assert said.message == "a sharding of 3 dimensions is given to a tensor of 2"
-    assert said.location == "step.mlir:4:5"
-    assert said.remedy == "give 2 entries"
+    diagnostic = refused(sharded('[{"model"}, {"data"}, {}]'))
+    assert diagnostic.message == "a sharding of 3 dimensions is given to a tensor of 2"
+    assert diagnostic.location == "step.mlir:4:5"
+    assert diagnostic.remedy == "give 2 entries"
 
 
 def test_the_second_argument_is_found_on_its_own_line() -> None:
@@ -158,23 +158,23 @@ def test_an_op_with_a_python_location_is_found_in_the_module() -> None:
         "  return %z : tensor<16x64xf32>\n}\n"
         '#loc1 = loc("train (\\").py":3:4)\n#loc3 = loc("jit(f)/(a)"(#loc1))\n'
     )
-    said = refused(PROGRAM.replace("  return %y : tensor<16x64xf32>\n}\n", constraint))
-    assert (said.message, said.location) == ("unknown mesh axis 'nope'", "step.mlir:8:8")
+    diagnostic = refused(PROGRAM.replace("  return %y : tensor<16x64xf32>\n}\n", constraint))
+    assert (diagnostic.message, diagnostic.location) == ("unknown mesh axis 'nope'", "step.mlir:8:8")
 
 
 def test_dynamic_shapes() -> None:
-    said = refused("\nfunc.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> { return %x : tensor<?x4xf32> }")
-    assert "tensor<?x4xf32> is not a tensor of static shape" in said.message
-    assert said.location == "step.mlir:2"
-    assert said.remedy == "lower the program with concrete shapes"
+    diagnostic = refused("\nfunc.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> { return %x : tensor<?x4xf32> }")
+    assert "tensor<?x4xf32> is not a tensor of static shape" in diagnostic.message
+    assert diagnostic.location == "step.mlir:2"
+    assert diagnostic.remedy == "lower the program with concrete shapes"
 
 
 def test_two_meshes_of_different_size() -> None:
-    said = refused(PROGRAM.replace(MESH, MESH + 'sdy.mesh @other = <["x"=3]>\n'))
-    assert said.message == "the module has meshes of different size"
-    assert said.location == "step.mlir:3"
-    assert said.cause == "devices: @mesh of 8, @other of 3"
-    assert said.remedy
+    diagnostic = refused(PROGRAM.replace(MESH, MESH + 'sdy.mesh @other = <["x"=3]>\n'))
+    assert diagnostic.message == "the module has meshes of different size"
+    assert diagnostic.location == "step.mlir:3"
+    assert diagnostic.cause == "devices: @mesh of 8, @other of 3"
+    assert diagnostic.remedy
 
 
 def test_a_diagnostic_is_aligned_text() -> None:

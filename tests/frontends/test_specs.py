@@ -25,10 +25,10 @@ MESH = Mesh(data=2, model=4, x=8)
 def refused(call: Callable[..., Any], *args: Any) -> Diagnostic:
     with pytest.raises(ShardingError) as caught:
         call(*args)
-    said = caught.value.diagnostic
-    assert said.cause
-    assert said.remedy
-    return said
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.cause
+    assert diagnostic.remedy
+    return diagnostic
 
 
 @st.composite
@@ -86,9 +86,9 @@ def test_neighbouring_parts_are_one() -> None:
 
 
 def test_an_unknown_axis() -> None:
-    said = refused(parse_spec, "modle,-", MESH, 2)
-    assert said.message == "unknown mesh axis 'modle'"
-    assert said.remedy == "did you mean 'model'?"
+    diagnostic = refused(parse_spec, "modle,-", MESH, 2)
+    assert diagnostic.message == "unknown mesh axis 'modle'"
+    assert diagnostic.remedy == "did you mean 'model'?"
 
 
 @pytest.mark.parametrize("text", ["data,data", "data+data,-", "x:(1)4,x:(2)2", "x,x:(1)2"])
@@ -98,8 +98,8 @@ def test_an_axis_used_twice(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "rank"), [("data", 2), ("data,-,-", 2), ("-", 0), ("", 1)])
 def test_another_number_of_entries_than_dimensions(text: str, rank: int) -> None:
-    said = refused(parse_spec, text, MESH, rank)
-    assert said.message.endswith(f"the tensor has {counted(rank, 'dimension')}")
+    diagnostic = refused(parse_spec, text, MESH, rank)
+    assert diagnostic.message.endswith(f"the tensor has {counted(rank, 'dimension')}")
 
 
 @pytest.mark.parametrize("text", [",", "data,", "+,-", "data+,-", "-+data,-", ".,da ta", "x:2,-", "x:(1),-"])

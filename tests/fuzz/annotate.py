@@ -81,8 +81,8 @@ def annotated(text: str, rng: random.Random) -> str:
     if type is None:
         return text
     at_type = match.start() + type.start()
-    said = f" {{sdy.sharding = #sdy.sharding_per_value<[{_for(text, match[2], rng)}]>}}"
-    return text[:at_type] + said + text[at_type:]
+    annotation = f" {{sdy.sharding = #sdy.sharding_per_value<[{_for(text, match[2], rng)}]>}}"
+    return text[:at_type] + annotation + text[at_type:]
 
 
 def _for(text: str, type: str, rng: random.Random) -> str:
@@ -90,13 +90,13 @@ def _for(text: str, type: str, rng: random.Random) -> str:
 
 
 def _chosen(pattern: re.Pattern[str], text: str, rng: random.Random) -> re.Match[str] | None:
-    found = list(pattern.finditer(text))
-    return rng.choice(found) if found else None
+    matches = list(pattern.finditer(text))
+    return rng.choice(matches) if matches else None
 
 
-def _on_argument(text: str, rng: random.Random, said: str, match: re.Match[str] | None = None) -> str:
+def _on_argument(text: str, rng: random.Random, attribute: str, match: re.Match[str] | None = None) -> str:
     match = match or _chosen(_ARGUMENT, text, rng)
-    return text if match is None else f"{text[: match.end()]} {{{said}}}{text[match.end() :]}"
+    return text if match is None else f"{text[: match.end()]} {{{attribute}}}{text[match.end() :]}"
 
 
 def _after(text: str, match: re.Match[str], rng: random.Random) -> str:

@@ -102,9 +102,9 @@ def _plain(value: str) -> str:
 
 def _one_sharding(text: str, rng: random.Random) -> list[str]:
     """`show` and `convert` of a sharding that the module has, or of any notation's."""
-    found = re.findall(r"<@\w+, \[[^\]<>]*\][^<>]*>|\{devices=[^\"{}]*\}", text)
+    shardings = re.findall(r"<@\w+, \[[^\]<>]*\][^<>]*>|\{devices=[^\"{}]*\}", text)
     name = rng.choice(list(GRAMMARS))
-    sharding = rng.choice(found) if found and rng.random() < 0.6 else GRAMMARS[name](rng)
+    sharding = rng.choice(shardings) if shardings and rng.random() < 0.6 else GRAMMARS[name](rng)
     shape = rng.choice(("8x8", "8", "", "8x16", "7x5", "4x4x4", "0x3", "1099511627776x2", "8x16x4x2"))
     arguments = [rng.choice(("show", "convert")), f"--sharding={sharding}", f"--shape={shape}"]
     if rng.random() < 0.8:

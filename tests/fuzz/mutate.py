@@ -67,13 +67,13 @@ def _replaced(text: str, span: tuple[int, int], new: str) -> str:
 
 
 def _one(pattern: str | re.Pattern[str], text: str, rng: random.Random) -> re.Match[str] | None:
-    found = list(re.finditer(pattern, text))
-    return rng.choice(found) if found else None
+    matches = list(re.finditer(pattern, text))
+    return rng.choice(matches) if matches else None
 
 
-def _of_line(lines: Sequence[str], rng: random.Random, wanted: re.Pattern[str] = _DEFINED) -> int | None:
-    found = [number for number, line in enumerate(lines) if wanted.search(line) and not line.rstrip().endswith("{")]
-    return rng.choice(found) if found else None
+def _of_line(lines: Sequence[str], rng: random.Random, pattern: re.Pattern[str] = _DEFINED) -> int | None:
+    numbers = [number for number, line in enumerate(lines) if pattern.search(line) and not line.rstrip().endswith("{")]
+    return rng.choice(numbers) if numbers else None
 
 
 @change(3)
@@ -151,8 +151,8 @@ def mesh_more(text: str, rng: random.Random) -> str:
     if kind == 2:
         ids = list(range(_size(axes)))
         rng.shuffle(ids)
-        said = f"device_ids=[{', '.join(map(str, ids[: rng.choice((len(ids), len(ids), 1))]))}]"
-        return _replaced(text, (match.end(), match.end()), f", {said}")
+        device_ids = f"device_ids=[{', '.join(map(str, ids[: rng.choice((len(ids), len(ids), 1))]))}]"
+        return _replaced(text, (match.end(), match.end()), f", {device_ids}")
     line = _one(r"(?m)^\s*sdy\.mesh @(\w+) = .*$", text, rng)
     return (
         text if line is None else text[: line.start()] + line[0].replace(line[1], "again") + "\n" + text[line.start() :]
@@ -217,9 +217,9 @@ def sharding(text: str, rng: random.Random) -> str:
 def shardings_swapped(text: str, rng: random.Random) -> str:
     """Two annotations of a kind change places."""
     for pattern in rng.sample((r"<@\w+, \[[^\]<>]*\][^<>]*>", r'"\{[^"{}]*\}"', r"split_axes = \[\[[^=:]*\]\]"), 3):
-        found = list(re.finditer(pattern, text))
-        if len(found) > 1:
-            first, second = sorted(rng.sample(found, 2), key=lambda match: match.start())
+        matches = list(re.finditer(pattern, text))
+        if len(matches) > 1:
+            first, second = sorted(rng.sample(matches, 2), key=lambda match: match.start())
             text = _replaced(text, second.span(), first[0])
             return _replaced(text, first.span(), second[0])
     return text
@@ -350,7 +350,7 @@ def extra(text: str, rng: random.Random) -> str:
     """Something that modules say in heads: attributes of the module, locations, comments."""
     kind = rng.randrange(4)
     if kind == 0:
-        said = rng.choice(
+        attribute = rng.choice(
             (
                 "mhlo.num_partitions = 8 : i32",
                 "mhlo.num_replicas = 2 : i32",
@@ -360,7 +360,7 @@ def extra(text: str, rng: random.Random) -> str:
         )
         if text.lstrip().startswith("module"):
             return text
-        return f"module @m attributes {{{said}}} {{\n{text}\n}}\n"
+        return f"module @m attributes {{{attribute}}} {{\n{text}\n}}\n"
     if kind == 1:
         lines = text.split("\n")
         at = _of_line(lines, rng)
@@ -379,9 +379,9 @@ def extra(text: str, rng: random.Random) -> str:
     if kind == 2:
         return text.replace("\n", rng.choice(("\r\n", "\n\n", " // é\n", "\n// -----\n")))
     match = _one(r"(?m)(?<=: tensor)<[^<>]*>(?=[,)])", text, rng)
-    said = rng.choice(('jax.buffer_donor = true', 'tf.aliasing_output = 0 : i32', 'mhlo.layout_mode = "default"', 'jax.result_info = "a b"',
+    attribute = rng.choice(('jax.buffer_donor = true', 'tf.aliasing_output = 0 : i32', 'mhlo.layout_mode = "default"', 'jax.result_info = "a b"',
         'mhlo.memory_kind = "device"', "tf.aliasing_output = 9 : i32", "mhlo.is_same_data_across_replicas = true"))  # fmt: skip
-    return text if match is None else _replaced(text, (match.end(), match.end()), f" {{{said}}}")
+    return text if match is None else _replaced(text, (match.end(), match.end()), f" {{{attribute}}}")
 
 
 @change(0.7)

@@ -43,8 +43,8 @@ def main(answers: int) -> None:
             else:
                 given = Case("", (), base64.b64decode(told["content"]), tuple(told["command"]))
             # MLIR's reader of damaged bytecode may write over the heap, which shows later only.
-            said = {"command": given.command[:2], "is_last": bool(given.changes) and b"ML\xef" in given.content[:8]}
-            answer.write(f"start {json.dumps(said)}\n")
+            started = {"command": given.command[:2], "is_last": bool(given.changes) and b"ML\xef" in given.content[:8]}
+            answer.write(f"start {json.dumps(started)}\n")
             answer.write(judged(given).as_json() + "\n")
 
 

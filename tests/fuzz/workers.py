@@ -72,9 +72,9 @@ class Worker:
                 line, _, self._heard = self._heard.partition(b"\n")
                 self._started()
                 if line.startswith(b"start"):
-                    said = json.loads(line[5:])
-                    self.command = tuple(said["command"])
-                    self.count += _CASES * said["is_last"]
+                    started = json.loads(line[5:])
+                    self.command = tuple(started["command"])
+                    self.count += _CASES * started["is_last"]
             if self._heard.endswith(b"\n"):
                 return self._verdict(json.loads(self._heard))
         return self._beyond_limits()
@@ -95,7 +95,7 @@ class Worker:
             self.process.stdin.close()
             self.process = None
 
-    def _begin(self, said: dict[str, object]) -> None:
+    def _begin(self, order: dict[str, object]) -> None:
         if self.process and self.count >= _CASES:
             self.stop()
         if self.process is None:
@@ -105,7 +105,7 @@ class Worker:
         self.count += 1
         self._heard, self.command = b"", ()
         self._started()
-        self.process.stdin.write(json.dumps(said).encode() + b"\n")
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
         self.process.stdin.flush()
 
     def _start(self) -> None:
@@ -171,18 +171,18 @@ class Worker:
     def _died(self) -> Verdict:
         assert self.process
         status = self.process.wait()
-        said = ""
+        traceback = ""
         for path in (Path(self.folder.name, "work", "stderr"), Path(self.folder.name, "stderr.worker")):
             if path.exists():
-                said += path.read_text(errors="replace")[-3000:]
+                traceback += path.read_text(errors="replace")[-3000:]
         self.stop()
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
-        where = re.search(r'/src/shardwright/(\S+)", line \d+ in (\w+)', said)
+        where = re.search(r'/src/shardwright/(\S+)", line \d+ in (\w+)', traceback)
         place = f" in {where[1]}:{where[2]}" if where else ""
-        return Verdict(status, False, 0.0, 0, f"ends the process: {how}{place}\n{said}")
+        return Verdict(status, False, 0.0, 0, f"ends the process: {how}{place}\n{traceback}")
 
-    def _verdict(self, said: dict[str, object]) -> Verdict:
-        verdict = Verdict(**said)  # type: ignore[arg-type]  # as it was written
+    def _verdict(self, answer: dict[str, object]) -> Verdict:
+        verdict = Verdict(**answer)  # type: ignore[arg-type]  # as it was written
         if verdict.kilobytes > self.limits[2] and not verdict.problem:
-            return Verdict(**{**said, "problem": f"takes too much memory\n{verdict.kilobytes >> 10} MiB"})  # type: ignore[arg-type]
+            return Verdict(**{**answer, "problem": f"takes too much memory\n{verdict.kilobytes >> 10} MiB"})  # type: ignore[arg-type]
         return verdict

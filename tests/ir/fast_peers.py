@@ -16,12 +16,12 @@ __all__ = ["agree", "described"]
 
 def described(graph: Graph) -> dict[str, Any]:
     """All that a graph says, locations as texts."""
-    said = {field.name: getattr(graph, field.name) for field in fields(graph)}
-    said |= {f"main.{field.name}": getattr(graph.main, field.name) for field in fields(graph.main)}
+    values = {field.name: getattr(graph, field.name) for field in fields(graph)}
+    values |= {f"main.{field.name}": getattr(graph.main, field.name) for field in fields(graph.main)}
     for field in ("main", "locations", "main.block"):
-        del said[field]
-    said["main.argument_locations"] = [str(graph.locations.handle(place)) for place in graph.main.argument_locations]
-    return said | {"block": _block(graph, graph.main.block)}
+        del values[field]
+    values["main.argument_locations"] = [str(graph.locations.handle(place)) for place in graph.main.argument_locations]
+    return values | {"block": _block(graph, graph.main.block)}
 
 
 def _block(graph: Graph, block: Block) -> tuple[Any, ...]:
@@ -43,16 +43,16 @@ def agree(text: str) -> bool:
     """Whether the text could be read by its forms. If so it must read, and say the same, as a whole."""
     quiet: Any = context().attach_diagnostic_handler(lambda _: True)
     try:
-        found = read_text(text, modules.READERS, "p.mlir")
+        read = read_text(text, modules.READERS, "p.mlir")
         try:
             whole = modules.read(load_module(text, "p.mlir"), "p.mlir")
         except ShardingError as error:
-            assert found is None, f"read by forms, but as a whole: {error}"
+            assert read is None, f"read by forms, but as a whole: {error}"
             return False
-        if found is not None:
-            ours, theirs = described(found[0]), described(whole)
+        if read is not None:
+            ours, theirs = described(read[0]), described(whole)
             for key, value in theirs.items():
                 assert ours[key] == value, key
-        return found is not None
+        return read is not None
     finally:
         quiet.detach()

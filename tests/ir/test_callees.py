@@ -30,8 +30,8 @@ def function(name: str, body: str = "", type: str = T, argument: str = "", visib
 
 def main(*lines: str, given: str = '[{"a"}, {"b", ?}]', returned: str = "%0", result: str = T) -> str:
     body = "\n ".join(lines)
-    said = f" {{sdy.sharding = #sdy.sharding<@m, {given}>}}"
-    return f"func.func @main(%x: {T}{said}) -> {result} {{\n {body}\n return {returned} : {result}\n}}\n"
+    sharding = f" {{sdy.sharding = #sdy.sharding<@m, {given}>}}"
+    return f"func.func @main(%x: {T}{sharding}) -> {result} {{\n {body}\n return {returned} : {result}\n}}\n"
 
 
 def custom(*called: str, target: str = "run", value: str = "%0", operand: str = "%x") -> str:
@@ -79,8 +79,8 @@ def read(text: str) -> Graph:
 def functions_of(text: str) -> dict[str, str]:
     """The functions of a module but `main`, as MLIR prints them."""
     module = load_module(text)
-    found = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
-    named = {str(op.attributes["sym_name"]).strip('"'): str(op) for op in found}
+    functions = [view.operation for view in module.body.operations if view.operation.name == "func.func"]
+    named = {str(op.attributes["sym_name"]).strip('"'): str(op) for op in functions}
     return {name: text for name, text in named.items() if name != "main"}
 
 
@@ -109,17 +109,17 @@ def test_every_stage_has_them(text: str) -> None:
     graph = propagate(read(text))
     explicit = materialize(graph).graph
     given = functions_of(text)
-    wanted = {name: given[name] for name in graph.callees.functions}
+    expected = {name: given[name] for name in graph.callees.functions}
     for stage in (graph, explicit, localize(explicit)):
-        assert functions_of(modules.text_of(stage)) == wanted
-    assert functions_of(modules.text_of(graph, shardings=False)) == wanted
+        assert functions_of(modules.text_of(stage)) == expected
+    assert functions_of(modules.text_of(graph, shardings=False)) == expected
 
 
 def test_what_they_say_of_shardings_is_kept_while_the_program_has_any() -> None:
-    said = function("f", f'%0 = sdy.sharding_constraint %y <@m, [{{}}, {{"b"}}]> : {T}', argument=ON_A)
-    graph = propagate(read(MESH + said + main(custom("f"))))
+    callee = function("f", f'%0 = sdy.sharding_constraint %y <@m, [{{}}, {{"b"}}]> : {T}', argument=ON_A)
+    graph = propagate(read(MESH + callee + main(custom("f"))))
     written = functions_of(modules.text_of(graph))["f"]
-    assert written == functions_of(MESH + said)["f"]
+    assert written == functions_of(MESH + callee)["f"]
     local = modules.text_of(localize(materialize(graph).graph))
     assert functions_of(local)["f"] == functions_of(f"func.func private @f(%y: {T}) -> {T} {{ return %y : {T} }}")["f"]
     assert "sdy.sharding" not in modules.text_of(graph, shardings=False).partition("@f(")[2]
@@ -203,10 +203,10 @@ def test_large_texts_that_have_them_are_read_as_a_whole() -> None:
 def test_functions_that_cannot_be_called_are_refused_at_the_call(text: str, line: int, words: str) -> None:
     with pytest.raises(ShardingError, match=words) as error:
         load_source(text)
-    said = error.value.diagnostic
-    assert said.location == f"-:{line}"
-    assert said.op.startswith("stablehlo.custom_call @")
-    assert said.remedy
+    diagnostic = error.value.diagnostic
+    assert diagnostic.location == f"-:{line}"
+    assert diagnostic.op.startswith("stablehlo.custom_call @")
+    assert diagnostic.remedy
 
 
 def test_nothing_is_kept_of_functions_that_are_only_called() -> None:

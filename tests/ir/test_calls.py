@@ -24,7 +24,7 @@ MESH = 'sdy.mesh @m = <["a"=2, "b"=2, "c"=2, "d"=4]>\n'
 T = "tensor<8x8xf32>"
 
 
-def said(dims: str) -> str:
+def stated(dims: str) -> str:
     return f" {{sdy.sharding = #sdy.sharding<@m, {dims}>}}" if dims else ""
 
 
@@ -35,13 +35,11 @@ def on_call(*dims: str) -> str:
 
 def function(argument: str = "", result: str = "", body: str = "", *, name: str = "f") -> str:
     body = body or f"%0 = stablehlo.tanh %y : {T}"
-    return (
-        f"func.func private @{name}(%y: {T}{said(argument)}) -> ({T}{said(result)}) {{\n {body}\n return %0 : {T}\n}}\n"
-    )
+    return f"func.func private @{name}(%y: {T}{stated(argument)}) -> ({T}{stated(result)}) {{\n {body}\n return %0 : {T}\n}}\n"
 
 
 def main(body: str, given: str = "", results: str = "%1", types: str = T) -> str:
-    return f"{MESH}func.func @main(%x: {T}{said(given)}) -> ({types}) {{\n {body}\n return {results} : {types}\n}}\n"
+    return f"{MESH}func.func @main(%x: {T}{stated(given)}) -> ({types}) {{\n {body}\n return {results} : {types}\n}}\n"
 
 
 def call(attribute: str = "", operand: str = "%x", result: str = "%0", name: str = "f") -> str:
@@ -102,7 +100,7 @@ CASES |= {
         f"%2 = stablehlo.cosine %x : {T}\n %0:2 = call @f(%x, %2) : ({T}, {T}) -> ({T}, {T})", "", "%0#0, %0#1", f"{T}, {T}"
     )
     + (
-        f"func.func private @f(%y: {T}, %z: {T}{said(A_CLOSED)}) -> ({T}, {T}{said(B_CLOSED)}) {{\n"
+        f"func.func private @f(%y: {T}, %z: {T}{stated(A_CLOSED)}) -> ({T}, {T}{stated(B_CLOSED)}) {{\n"
         f" %0 = stablehlo.tanh %y : {T}\n %1 = stablehlo.sine %z : {T}\n return %0, %1 : {T}, {T}\n}}\n"
     ),
     "an operand used elsewhere": main(f"{call()}\n %1 = stablehlo.add %0, %x : {T}", B)
@@ -146,8 +144,10 @@ def theirs(text: str) -> tuple[list[Row], list[TensorSharding | None]]:
                 continue
             if not op.name.startswith(SKIPPED):
                 has = "sdy.sharding" in op.attributes
-                found = parse_shardings(str(op.attributes["sdy.sharding"]), meshes) if has else [None] * len(op.results)
-                yield op.name, tuple(found)
+                shardings = (
+                    parse_shardings(str(op.attributes["sdy.sharding"]), meshes) if has else [None] * len(op.results)
+                )
+                yield op.name, tuple(shardings)
             for region in op.regions:
                 yield from ops(region.blocks[0])
 
@@ -185,13 +185,13 @@ def differences(text: str, answer: str) -> list[str]:
 @pytest.mark.oracle
 def test_annotated_calls_propagate_as_in_the_cpp(record_property: Callable[[str, object], None]) -> None:
     answers = run_batch([(text, UP_TO_RESHARDS) for text in CASES.values()])
-    found = {}
+    wrong = {}
     for (name, text), answer in zip(CASES.items(), answers, strict=True):
         assert not isinstance(answer, ShardyFailure), f"{name}: {answer}"
-        said_differently = differences(text, answer)
-        if said_differently:
-            found[name] = said_differently
-    assert found == {}
+        unlike = differences(text, answer)
+        if unlike:
+            wrong[name] = unlike
+    assert wrong == {}
     record_property("summary", f"annotated calls: {len(CASES)} modules propagated as the C++ does it")
 
 
@@ -218,8 +218,8 @@ def test_random_annotations_of_calls_propagate_as_in_the_cpp() -> None:
     rng = random.Random(0)
     texts = []
     for _ in range(150):
-        said_by_call = rng.choice(DIMS)
-        body = f"{call(on_call(said_by_call) if said_by_call else '')}\n {rng.choice(USES)}"
+        dims = rng.choice(DIMS)
+        body = f"{call(on_call(dims) if dims else '')}\n {rng.choice(USES)}"
         texts.append(main(body, rng.choice(DIMS)) + function(rng.choice(DIMS), rng.choice(DIMS), rng.choice(BODIES)))
     for text, answer in zip(texts, run_batch([(text, UP_TO_RESHARDS) for text in texts]), strict=True):
         assert not isinstance(answer, ShardyFailure), f"{text}{answer}"
@@ -262,8 +262,8 @@ def test_a_computation_has_the_place_of_its_call_and_its_ops_their_own() -> None
 def test_meshes_that_annotations_spell_out_are_named() -> None:
     text = main(f"{call()}\n {SINE}") + function('[{"a"}, {}]').replace("<@m,", '<mesh<["a"=2, "b"=2, "c"=2, "d"=4]>,')
     made = load_source(text).graph.main.block.ops[0]
-    (said,) = made.signature.boundary.in_shardings or ()
-    assert (repr(said), said.mesh.name) == ("[{a}, {}]", "m")
+    (sharding,) = made.signature.boundary.in_shardings or ()
+    assert (repr(sharding), sharding.mesh.name) == ("[{a}, {}]", "m")
 
 
 @pytest.mark.usefixtures("sums_only")
@@ -297,8 +297,8 @@ def test_malformed_annotations_are_refused_at_the_call(text: str, line: int, wor
 
 
 def test_composites_with_annotations_keep_them() -> None:
-    said_by_op = on_call(A).replace("{", "{decomposition = @f, ", 1)
-    graph = read(main(f'%0 = stablehlo.composite "x.y" %x{said_by_op} : ({T}) -> {T}\n {SINE}') + function(B_FIRST))
+    annotation = on_call(A).replace("{", "{decomposition = @f, ", 1)
+    graph = read(main(f'%0 = stablehlo.composite "x.y" %x{annotation} : ({T}) -> {T}\n {SINE}') + function(B_FIRST))
     made = graph.main.block.ops[0]
     assert (made.name, made.signature.text("name")) == ("sdy.named_computation", '"f"')
     assert repr(graph.shardings[made.results[0]]) == "[{a}, {?}]"

@@ -25,8 +25,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def graph_of(text: str) -> Graph:
     """Read by forms where that can be done: then equal locations have one number."""
-    found = modules.read_large(text + " " * modules.LARGE)
-    return modules.read(load_module(text)) if found is None else found[0]
+    read = modules.read_large(text + " " * modules.LARGE)
+    return modules.read(load_module(text)) if read is None else read[0]
 
 
 def written(graph: Graph, locations: bool = False, shardings: bool = True) -> bool:

@@ -109,7 +109,7 @@ def test_argument_names_come_from_locations_and_are_unique() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> { return %a : tensor<?xf32> }", "static shape"),
         ("func.func @f() { return } func.func @g() { return }", "no function @main"),
@@ -118,8 +118,8 @@ def test_argument_names_come_from_locations_and_are_unique() -> None:
         ("func.func @main() { call @gone() : () -> () return } func.func private @gone()", "not defined"),
     ],
 )
-def test_what_the_graph_cannot_hold_is_refused(text: str, said: str) -> None:
-    with pytest.raises(ShardingError, match=said):
+def test_what_the_graph_cannot_hold_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ShardingError, match=message):
         graph_of(text)
 
 
@@ -186,10 +186,10 @@ def test_what_a_mesh_says_beside_its_axes_is_kept() -> None:
         }
         """
     graph = graph_of(text)
-    said = {"note": "3 : i32", "stablehlo.mesh": '{axes = [{name = "a", size = 2 : i64}]}'}
-    assert graph.mesh_attributes == {"m": said}
-    assert graph.skeleton().mesh_attributes == {"m": said}
+    attributes = {"note": "3 : i32", "stablehlo.mesh": '{axes = [{name = "a", size = 2 : i64}]}'}
+    assert graph.mesh_attributes == {"m": attributes}
+    assert graph.skeleton().mesh_attributes == {"m": attributes}
     for shardings in (True, False):
         written = write(graph, shardings=shardings)
         assert written.operation.verify()
-        assert graph_of(module_text(written)).mesh_attributes == {"m": said}
+        assert graph_of(module_text(written)).mesh_attributes == {"m": attributes}

@@ -79,12 +79,12 @@ def test_signatures_with_values_go_to_other_processes() -> None:
         assert module_text(write(again)) == module_text(write(graph))
 
 
-def awaiting(said: str, left: str = "") -> str:
-    return prepare(REDUCED.replace("AWAITING", said).replace("LEFT", left))
+def awaiting(kinds: str, left: str = "") -> str:
+    return prepare(REDUCED.replace("AWAITING", kinds).replace("LEFT", left))
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("kinds", "kind"),
     [
         ("", "sum"),
         (', unreduced={"b"}', "sum"),
@@ -92,8 +92,8 @@ def awaiting(said: str, left: str = "") -> str:
         (', unreduced=product{"a"}, unreduced=xor{"b"}', "xor"),
     ],
 )
-def test_a_reduction_combines_as_its_operand_awaits(said: str, kind: str) -> None:
-    module = load_module(awaiting(said))
+def test_a_reduction_combines_as_its_operand_awaits(kinds: str, kind: str) -> None:
+    module = load_module(awaiting(kinds))
     graph = read(module)
     assert first(graph, "sdy.all_reduce").signature.step == AllReduce((B,), kind)
     written = module_text(write(graph))
@@ -134,14 +134,14 @@ func.func @main(%x: tensor<4xf32>) {
 
 
 def test_boundaries_are_compared_by_value() -> None:
-    said = (TensorSharding.of(MESH, [["a"]]),)
-    assert Boundary(said, None, ("a",)) == Boundary(tuple(said), None, ("a",))
-    assert Boundary(said) != Boundary(None, said)
-    assert hash(Boundary(said)) == hash(pickle.loads(pickle.dumps(Boundary(said))))
+    shardings = (TensorSharding.of(MESH, [["a"]]),)
+    assert Boundary(shardings, None, ("a",)) == Boundary(tuple(shardings), None, ("a",))
+    assert Boundary(shardings) != Boundary(None, shardings)
+    assert hash(Boundary(shardings)) == hash(pickle.loads(pickle.dumps(Boundary(shardings))))
 
 
 def test_what_is_stated_becomes_layouts_that_are_partial_along_manual_axes_alone() -> None:
-    said = TensorSharding.of(MESH, [["a"]], open=True, partial=["b", "c"])
-    boundary = Boundary((said,), (said,), ("b",))
+    sharding = TensorSharding.of(MESH, [["a"]], open=True, partial=["b", "c"])
+    boundary = Boundary((sharding,), (sharding,), ("b",))
     assert boundary.free_axes == ("a",)
     assert boundary.layouts().shardings == 2 * (TensorSharding.of(MESH, [["a"]], partial=["b"]),)

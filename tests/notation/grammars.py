@@ -17,14 +17,14 @@ KINDS = ("sum", "max", "min", "product", "average", "bitwise_and", "bitwise_or",
 
 def shared(rng: random.Random, names: Iterable[str], lists: int) -> list[list[str]]:
     """Names dealt out to lists, some left over; now and then one that does not exist or is there twice."""
-    found: list[list[str]] = [[] for _ in range(lists)]
+    shares: list[list[str]] = [[] for _ in range(lists)]
     for name in rng.sample(list(names), len(list(names))):
         place = rng.randint(-1, lists - 1)
         if place >= 0:
-            found[place].append(name)
-    if found and rng.random() < 0.04:
-        rng.choice(found).append(rng.choice(["w", "x"]))
-    return found
+            shares[place].append(name)
+    if shares and rng.random() < 0.04:
+        rng.choice(shares).append(rng.choice(["w", "x"]))
+    return shares
 
 
 def maybe(rng: random.Random, text: str, chance: float = 0.5) -> str:
@@ -124,8 +124,8 @@ def jax(rng: random.Random) -> str:
     entries = [entry(rng, dim) for dim in (rows, columns)]
     for keyword, axes in (("unreduced", summed), ("reduced", kept)):
         if axes:
-            said = "{" + ", ".join(map(repr, axes)) + "}"
-            entries.append(f"{keyword}={rng.choice([said, f'frozenset({said})'])}")
+            axis_set = "{" + ", ".join(map(repr, axes)) + "}"
+            entries.append(f"{keyword}={rng.choice([axis_set, f'frozenset({axis_set})'])}")
     return f"{rng.choice(['P', 'PartitionSpec', 'jax.P', 'jax.sharding.PartitionSpec'])}({', '.join(entries)})"
 
 

@@ -38,13 +38,13 @@ def drawn(seed: int, most: int) -> Iterator[tuple[TensorSharding, Shape]]:
 
 def uneven_tiles(count: int) -> list[tuple[TensorSharding, Shape]]:
     """Shardings on eight devices of tensors that they do not divide, some of the shards empty."""
-    found: list[tuple[TensorSharding, Shape]] = []
+    tiles: list[tuple[TensorSharding, Shape]] = []
     for sharding, shape in drawn(SEED + 40, xla_held.DEVICES):
         plain = not (sharding.partial or sharding.offsets or sharding.halos)
         if sharding.mesh.size == xla_held.DEVICES and plain and all(shape) and not sharding.divides(shape):
-            found.append((sharding, shape))
-        if len(found) == count:
-            return found
+            tiles.append((sharding, shape))
+        if len(tiles) == count:
+            return tiles
     raise AssertionError
 
 
@@ -98,7 +98,7 @@ def module(text: str, mesh: Mesh, shape: Shape) -> str:
 
 def shard_texts(count: int, seed: int) -> list[tuple[str, Mesh, Shape]]:
     """What we print for random shardings, no more than half of it without halos or offsets."""
-    found: list[tuple[str, Mesh, Shape]] = []
+    cases: list[tuple[str, Mesh, Shape]] = []
     plain = 0
     for sharding, shape in drawn(seed, 64):
         if sharding.partial:
@@ -110,9 +110,9 @@ def shard_texts(count: int, seed: int) -> list[tuple[str, Mesh, Shape]]:
         if text.endswith("]]"):
             plain += 1
         if not text.endswith("]]") or 2 * plain <= count:
-            found.append((text, sharding.mesh, shape))
-        if len(found) == count:
-            return found
+            cases.append((text, sharding.mesh, shape))
+        if len(cases) == count:
+            return cases
     raise AssertionError
 
 
@@ -130,14 +130,14 @@ def test_upstream_reads_our_texts_and_prints_them_alike(record_property: Record)
     cases = shard_texts(700, SEED + 42)
     answers = peers.ask("torch_mlir", [module(*case) for case in cases])
     alike = 0
-    for (text, mesh, shape), (verdict, said) in zip(cases, answers, strict=True):
+    for (text, mesh, shape), (verdict, answer) in zip(cases, answers, strict=True):
         if verdict == "refused" and miscounted(text, mesh):
-            assert re.search("offsets (has wrong size|must be non-decreasing)", said), f"{text}: {said}"
+            assert re.search("offsets (has wrong size|must be non-decreasing)", answer), f"{text}: {answer}"
             continue
         alike += 1
-        assert verdict == "ok", f"{text}: {said}"
-        printed = re.search(r"(shard\.sharding .*) : !shard\.sharding", said)
-        assert printed is not None, said
+        assert verdict == "ok", f"{text}: {answer}"
+        printed = re.search(r"(shard\.sharding .*) : !shard\.sharding", answer)
+        assert printed is not None, answer
         read = notation("shard").parse(printed[1], shape, mesh)
         assert read == notation("shard").parse(text, shape, mesh), printed[1]
         assert printed[1] == text
@@ -150,9 +150,9 @@ def test_upstream_reads_our_texts_and_prints_them_alike(record_property: Record)
 def altered(text: str, rng: random.Random) -> str:
     """One number another one, left out or doubled, or a second list of bounds."""
     numbers = list(re.finditer(r"-?\d+", text)) or list(re.finditer(r"\[", text))
-    found = rng.choice(numbers)
-    start, end = found.span()
-    new = rng.choice(["-1", "0", "1", "2", "3", "99", "", f"{found[0]}, {found[0]}", f"{found[0]}, 1"])
+    match = rng.choice(numbers)
+    start, end = match.span()
+    new = rng.choice(["-1", "0", "1", "2", "3", "99", "", f"{match[0]}, {match[0]}", f"{match[0]}, 1"])
     tail = rng.choice(["", "", "", " halo_sizes = [1, 1]", " sharded_dims_offsets = [0, 1, 2]"])
     return text[:start] + new + text[end:] + tail
 
@@ -161,13 +161,13 @@ def test_we_refuse_what_upstream_refuses(record_property: Record) -> None:
     rng = random.Random(SEED + 43)
     cases = [(altered(text, rng), mesh, shape) for text, mesh, shape in shard_texts(600, SEED + 44)]
     refused = 0
-    for (text, mesh, shape), (verdict, said) in zip(
+    for (text, mesh, shape), (verdict, answer) in zip(
         cases, peers.ask("torch_mlir", [module(*case) for case in cases]), strict=True
     ):
         if verdict == "refused" and not miscounted(text, mesh):
             refused += 1
             with pytest.raises(ShardingError):
-                pytest.fail(f"{notation('shard').parse(text, shape, mesh)!r} from {text}, upstream: {said}")
+                pytest.fail(f"{notation('shard').parse(text, shape, mesh)!r} from {text}, upstream: {answer}")
     assert refused >= 100
     record_property("summary", f"shard: of {len(cases)} altered texts torch-mlir refuses {refused}, and so do we")
 
@@ -181,11 +181,11 @@ def placements(rng: random.Random) -> tuple[str, Mesh, Shape]:
         *(f"_StridedShard(dim={dim}, sf={rng.choice([2, 2, 3, 4])})" for dim in (0, 0, 1)),
     ]  # fmt: skip
     shape = rng.choice([(rng.randint(1, 30), rng.randint(1, 30)), (24, 24), (48, 16), (36, 12)])
-    found = [rng.choice(one) for _ in sizes]
+    kinds = [rng.choice(one) for _ in sizes]
     if len(sizes) > 1 and rng.random() < 0.3:  # a strided shard, and one that shares out the pieces above it
         dim, minor = rng.randint(0, 1), rng.randint(1, len(sizes) - 1)
-        found[minor - 1 : minor + 1] = [f"_StridedShard(dim={dim}, sf={sizes[minor]})", f"Shard({dim})"]
-    return f"[{', '.join(found)}]", Mesh(list(zip("abc", sizes, strict=False))), shape
+        kinds[minor - 1 : minor + 1] = [f"_StridedShard(dim={dim}, sf={sizes[minor]})", f"Shard({dim})"]
+    return f"[{', '.join(kinds)}]", Mesh(list(zip("abc", sizes, strict=False))), shape
 
 
 def printed_placements(count: int) -> Iterator[tuple[str, Mesh, Shape]]:

@@ -54,8 +54,8 @@ def test_a_carrier_is_read_wherever_it_stands_and_written_again(sharding: Tensor
     graph = graph_of(one_of_each(text, text, text, text))
     negate, constraint, terminator = graph.main.block.ops
     assert constraint.name == "sdy.sharding_constraint"
-    said = [graph.main.block.arguments[0], negate.results[0], constraint.results[0]]
-    assert [graph.shardings[value] for value in said] == [sharding] * 3
+    values = [graph.main.block.arguments[0], negate.results[0], constraint.results[0]]
+    assert [graph.shardings[value] for value in values] == [sharding] * 3
     assert graph.main.result_shardings == [sharding]
     assert terminator.operands == constraint.results
     written = write(graph)

@@ -56,9 +56,9 @@ def layouts(graph: Graph) -> tuple[object, ...]:
         held(graph.shardings[value] or replicated(mesh, graph.types[value].rank), graph.types[value].dims)
         for value in graph.main.block.arguments
     ]
-    said = [(graph.shardings[op.results[0]], op.results[0]) for op in graph.walk() if op.name == _CONSTRAINT]
-    said += zip(graph.main.result_shardings, graph.main.block.terminator.operands, strict=True)
-    elsewhere = [held(sharding, graph.types[value].dims) for sharding, value in said if sharding is not None]
+    stated = [(graph.shardings[op.results[0]], op.results[0]) for op in graph.walk() if op.name == _CONSTRAINT]
+    stated += zip(graph.main.result_shardings, graph.main.block.terminator.operands, strict=True)
+    elsewhere = [held(sharding, graph.types[value].dims) for sharding, value in stated if sharding is not None]
     return arguments, sorted(set(map(repr, elsewhere)))
 
 
@@ -84,10 +84,10 @@ def test_what_is_converted_is_canonical(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_walkthrough_of_the_rfc_runs_in_every_notation(name: str) -> None:
     text = convert_module(WALKTHROUGH, name)
-    found = sw.load(text).plan().partition()
-    assert found.plan.mesh.size == 2
-    assert found.plan.arguments["arg0"].local_shape((2, 4, 8)) == (2, 4, 4)
-    assert found.verify().ok
+    spmd = sw.load(text).plan().partition()
+    assert spmd.plan.mesh.size == 2
+    assert spmd.plan.arguments["arg0"].local_shape((2, 4, 8)) == (2, 4, 4)
+    assert spmd.verify().ok
 
 
 def test_names_of_axes_and_arguments_survive() -> None:
@@ -123,10 +123,10 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 """
     with pytest.raises(sw.ShardingError) as caught:
         sw.convert(text, name)
-    said = caught.value.diagnostic
-    assert "barrier" in f"{said.message} {said.op}"
-    assert said.location == "-:5" or said.location.startswith("-:5:")
-    assert said.remedy
+    diagnostic = caught.value.diagnostic
+    assert "barrier" in f"{diagnostic.message} {diagnostic.op}"
+    assert diagnostic.location == "-:5" or diagnostic.location.startswith("-:5:")
+    assert diagnostic.remedy
 
 
 def test_what_could_not_be_read_again_is_refused_at_its_line() -> None:

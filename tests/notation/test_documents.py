@@ -44,7 +44,7 @@ def test_it_is_told_from_upstream_reads_and_says_what_it_says(snippet: Snippet) 
     module = imported(snippet)
     assert module.operation.verify()
     text = str(module)
-    assert [said for said in snippet.says if said not in text] == [], text
+    assert [words for words in snippet.says if words not in text] == [], text
 
 
 def test_loops_of_the_walkthrough_are_those_that_it_lists() -> None:
@@ -52,9 +52,9 @@ def test_loops_of_the_walkthrough_are_those_that_it_lists() -> None:
     snippet = next(snippet for snippet in FORUM if snippet.origin.endswith("loops"))
     module = imported(snippet)
     function = list(module.body.operations)[-1]
-    found = {name: loops_of(op) for name, op in ops_of(function.operation)}
-    assert found["stablehlo.maximum"] == Loops(3, ((0, 1, 2), (0, 1, 2)))
-    assert found["stablehlo.dot_general"] == Loops(4, ((0, 1, 3), (3, 2)))
+    loops = {name: loops_of(op) for name, op in ops_of(function.operation)}
+    assert loops["stablehlo.maximum"] == Loops(3, ((0, 1, 2), (0, 1, 2)))
+    assert loops["stablehlo.dot_general"] == Loops(4, ((0, 1, 3), (3, 2)))
 
 
 PAGE_GRIDS = "mesh.mesh @mesh0(shape = 2x2x4)\nmesh.mesh @mesh1d_4(shape = 4)\n"
@@ -88,13 +88,13 @@ PAGE = [
 ]
 
 
-@pytest.mark.parametrize(("text", "mends", "shape", "said"), PAGE, ids=[entry[0] for entry in PAGE])
-def test_shardings_of_the_dialect_page(text: str, mends: tuple, shape: tuple[int, ...], said: str) -> None:
+@pytest.mark.parametrize(("text", "mends", "shape", "expected"), PAGE, ids=[entry[0] for entry in PAGE])
+def test_shardings_of_the_dialect_page(text: str, mends: tuple, shape: tuple[int, ...], expected: str) -> None:
     for wrong, right, reason in mends:
         assert wrong in text, reason
         text = text.replace(wrong, right)
     mesh = PAGE_MESHES[text.split()[1]]
-    assert repr(parse_text(text, shape=shape, mesh=mesh)).startswith(said)
+    assert repr(parse_text(text, shape=shape, mesh=mesh)).startswith(expected)
 
 
 def test_a_halo_of_one_and_two() -> None:
@@ -164,10 +164,10 @@ def test_annotations_of_mhlo_give_devices_the_parts_that_are_shown(
         f'%2 = stablehlo.add %0, %1 {{mhlo.sharding = "{text}"}} : tensor<{type}>\nreturn\n}}'
     )
     op = next(iter(module.body.operations[0].regions[0].blocks[0].operations))
-    said = ir.StringAttr(op.attributes["mhlo.sharding"]).value
+    attribute = ir.StringAttr(op.attributes["mhlo.sharding"]).value
     shape = tuple(op.results[0].type.shape)
     mesh = Mesh(d=8) if text == "{replicated}" else None
-    sharding = parse_text(said, shape=shape, mesh=mesh)
+    sharding = parse_text(attribute, shape=shape, mesh=mesh)
     for device, bounds in slices.items():
         position = list(sharding.mesh.device_ids or range(sharding.mesh.size)).index(device)
         assert tuple((s.start, s.stop) for s in sharding.device_slice(shape, position)) == bounds

@@ -39,9 +39,9 @@ def test_the_sharding_inside_is_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if "mesh=" in text])
 def test_an_object_brings_its_mesh(text: str) -> None:
-    found = parse_text(text, shape=(8, 16))
-    assert found.mesh.axes == MESH.axes
-    assert repr(found) == TEXTS[text]
+    sharding = parse_text(text, shape=(8, 16))
+    assert sharding.mesh.axes == MESH.axes
+    assert repr(sharding) == TEXTS[text]
 
 
 def test_meshes_without_names_take_those_given() -> None:

@@ -73,31 +73,33 @@ def judge(action: Callable[[], TensorSharding | str], text: str) -> TensorShardi
     try:
         return action()
     except ShardingError as error:
-        said = error.diagnostic
-        assert said.message, text
+        diagnostic = error.diagnostic
+        assert diagnostic.message, text
         assert re.search(r"['\"\d@\[]", str(error)), f"{text!r} is refused without naming what: {error}"
-        assert said.cause or said.remedy or said.location, f"{text!r} is refused without a reason: {error}"
+        assert diagnostic.cause or diagnostic.remedy or diagnostic.location, (
+            f"{text!r} is refused without a reason: {error}"
+        )
         assert len(str(error)) <= 2 * len(text) + 2000, f"too many words: {error}"
     return None
 
 
 def try_text(text: str, shape: Shape | None, mesh: Mesh | None) -> Counter[str]:
     """Read by whichever notation knows it and by all the others, print in all, read again."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     sharding = judge(lambda: parse_text(text, shape=shape, mesh=mesh), text)
     for entry in notations():
         judge(lambda read=entry.parse: read(text, shape, mesh), text)  # type: ignore[misc]  # no inferring through a default
     if not isinstance(sharding, TensorSharding):
         return Counter(refused=1)
-    found["read"] += 1
+    counts["read"] += 1
     sharding.check(shape)
     for name in GRAMMARS:
         printed = judge(lambda to=name: notation(to).print(sharding, shape), text)  # type: ignore[misc]  # no inferring through a default
         if isinstance(printed, str):
             back = notation(name).parse(printed, again(shape, sharding), sharding.mesh)
             assert notation(name).print(back, shape) == printed, f"{name}: {printed[:300]!r}"
-            found["printed"] += 1
-    return found
+            counts["printed"] += 1
+    return counts
 
 
 def again(shape: Shape | None, sharding: TensorSharding) -> Shape:
@@ -111,7 +113,7 @@ def again(shape: Shape | None, sharding: TensorSharding) -> Shape:
 
 def check(count: int, seed: int, *, traced: bool = True) -> Counter[str]:
     """`count` texts, every fourth whole; `traced` watches the memory, which takes most of the time."""
-    rng, found = random.Random(seed), Counter[str]()
+    rng, counts = random.Random(seed), Counter[str]()
     names = list(GRAMMARS)
     if traced:
         tracemalloc.start()
@@ -133,20 +135,22 @@ def check(count: int, seed: int, *, traced: bool = True) -> Counter[str]:
             raise AssertionError(f"{type(error).__name__} on {told}: {error}") from error
         assert time.process_time() - start < SECONDS, f"slow: {told}"
         assert tracemalloc.get_traced_memory()[1] - before < BYTES, f"large: {told}"
-        found += outcome
-        found[f"{name} whole"] += whole
-        found[f"{name} whole, read"] += whole and outcome["read"]
+        counts += outcome
+        counts[f"{name} whole"] += whole
+        counts[f"{name} whole, read"] += whole and outcome["read"]
     tracemalloc.stop()
-    return found
+    return counts
 
 
 def test_any_text_is_read_or_refused_in_words(record_property: Callable[[str, object], None]) -> None:
-    found = check(COUNT, SEED)
+    counts = check(COUNT, SEED)
     for name in GRAMMARS:
-        assert found[f"{name} whole, read"] >= 0.25 * found[f"{name} whole"], f"the grammar of {name} is wrong: {found}"
-    assert found["refused"] >= COUNT // 4
+        assert counts[f"{name} whole, read"] >= 0.25 * counts[f"{name} whole"], (
+            f"the grammar of {name} is wrong: {counts}"
+        )
+    assert counts["refused"] >= COUNT // 4
     record_property(
-        "summary", f"notations: {COUNT} random texts, {found['read']} read, {found['refused']} refused in words"
+        "summary", f"notations: {COUNT} random texts, {counts['read']} read, {counts['refused']} refused in words"
     )
 
 
@@ -198,8 +202,8 @@ def test_hostile_texts_take_little_time_and_memory(text: str) -> None:
 
 @pytest.mark.long
 def test_any_text_at_length() -> None:
-    found = check(max(COUNT, 100_000), SEED + 1, traced=False)
-    assert found["read"] >= 10_000
+    counts = check(max(COUNT, 100_000), SEED + 1, traced=False)
+    assert counts["read"] >= 10_000
 
 
 def test_every_notation_has_its_grammar() -> None:

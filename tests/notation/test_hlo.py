@@ -36,8 +36,8 @@ def test_two_rows_of_tiles(mesh: Mesh | None) -> None:
 @pytest.mark.parametrize("mesh", [None, MESH, Mesh(x=8), Mesh(y=2, x=2, z=2)])
 def test_eight_tiles_of_three_by_two_by_one(mesh: Mesh | None) -> None:
     text = "{devices=[1,2,4]0,1,2,3,4,5,6,7}"
-    found = held(text, (3, 4, 4), mesh)
-    assert found == {d: ((0, 3), (d // 4 * 2, d // 4 * 2 + 2), (d % 4, d % 4 + 1)) for d in range(8)}
+    bounds = held(text, (3, 4, 4), mesh)
+    assert bounds == {d: ((0, 3), (d // 4 * 2, d // 4 * 2 + 2), (d % 4, d % 4 + 1)) for d in range(8)}
     assert parse_sharding(text, (3, 4, 4), mesh).local_shape((3, 4, 4)) == (3, 2, 1)
 
 

@@ -66,8 +66,8 @@ def refusal(work: Callable[[], object]) -> ShardingError:
     ],
 )  # fmt: skip
 def test_one_mesh_serves_all_shardings(texts: list[str], mesh: Mesh) -> None:
-    found = derive_mesh(map(parse_hlo, texts))
-    assert (found.axes, found.device_ids) == (mesh.axes, mesh.device_ids)
+    derived = derive_mesh(map(parse_hlo, texts))
+    assert (derived.axes, derived.device_ids) == (mesh.axes, mesh.device_ids)
 
 
 def test_lists_that_are_permuted_alike_share_a_mesh_in_that_order() -> None:
@@ -83,9 +83,9 @@ def test_lists_that_are_permuted_alike_share_a_mesh_in_that_order() -> None:
                 rng.choice([*dims, []]).append(axis)
             shardings.append(TensorSharding.of(mesh, dims))
         texts = [print_sharding(sharding) for sharding in shardings]
-        found = derive_mesh([parse_hlo(text) for text in texts], total)
+        derived = derive_mesh([parse_hlo(text) for text in texts], total)
         for sharding, text in zip(shardings, texts, strict=True):
-            from_text = parse_sharding(text, (12, 12), found)
+            from_text = parse_sharding(text, (12, 12), derived)
             assert modelled(from_text, (12, 12)) == modelled(sharding, (12, 12))
 
 
@@ -95,15 +95,15 @@ def test_shardings_that_no_mesh_serves_are_named_with_their_lines() -> None:
         '  %1 = stablehlo.sine %0 {mhlo.sharding = "{devices=[4,1]0,2,3,1}"} : tensor<8x16xf32>\n'
         "  return %1 : tensor<8x16xf32>"
     )
-    said = str(refusal(lambda: imported(text)))
-    assert "step.mlir:3: error: two shardings have no common mesh" in said
-    assert "stablehlo.sine (step.mlir:3) has {devices=[4,1]0,2,3,1}" in said
-    assert "stablehlo.tanh (step.mlir:2) has {devices=[4,1]<=[4]}" in said
-    assert "change: tile both by the axes of one mesh" in said
+    message = str(refusal(lambda: imported(text)))
+    assert "step.mlir:3: error: two shardings have no common mesh" in message
+    assert "stablehlo.sine (step.mlir:3) has {devices=[4,1]0,2,3,1}" in message
+    assert "stablehlo.tanh (step.mlir:2) has {devices=[4,1]<=[4]}" in message
+    assert "change: tile both by the axes of one mesh" in message
 
 
 @pytest.mark.parametrize(
-    ("said", "message", "cause"),
+    ("sharding", "message", "cause"),
     [
         ("{devices=[2]<=[2]}", "cannot make a sharding of", "tiles of 1 dimension for a tensor of 2"),
         ("{devices=[2,2]<=[4]T(0}", "is no permutation", "column"),
@@ -115,32 +115,32 @@ def test_shardings_that_no_mesh_serves_are_named_with_their_lines() -> None:
         ("\\08\\01", "mhlo.sharding is not a text", "serialized"),
     ],
 )
-def test_a_wrong_sharding_is_refused_at_its_op(said: str, message: str, cause: str) -> None:
-    if "T(0}" in said:
-        said = "{devices=[2,2]<=[2,2]T(0,0)}"
+def test_a_wrong_sharding_is_refused_at_its_op(sharding: str, message: str, cause: str) -> None:
+    if "T(0}" in sharding:
+        sharding = "{devices=[2,2]<=[2,2]T(0,0)}"
     text = wrapped(
-        f'  %0 = stablehlo.tanh %x {{mhlo.sharding = "{said}"}} : tensor<8x16xf32>\n  return %0 : tensor<8x16xf32>'
+        f'  %0 = stablehlo.tanh %x {{mhlo.sharding = "{sharding}"}} : tensor<8x16xf32>\n  return %0 : tensor<8x16xf32>'
     )
-    found = refusal(lambda: imported(text)).diagnostic
-    assert message in found.message
-    assert cause in found.cause
-    assert (found.op, found.location) == ("stablehlo.tanh", "step.mlir:2")
-    assert found.remedy
+    diagnostic = refusal(lambda: imported(text)).diagnostic
+    assert message in diagnostic.message
+    assert cause in diagnostic.cause
+    assert (diagnostic.op, diagnostic.location) == ("stablehlo.tanh", "step.mlir:2")
+    assert diagnostic.remedy
 
 
 def test_a_wrong_sharding_of_an_argument_names_it() -> None:
     text = wrapped("  return %x : tensor<8x16xf32>", '%x: tensor<8x16xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}')
-    found = refusal(lambda: imported(text)).diagnostic
-    assert found.message.startswith("argument 0 of @main: ")
-    assert found.location == "step.mlir:1"
+    diagnostic = refusal(lambda: imported(text)).diagnostic
+    assert diagnostic.message.startswith("argument 0 of @main: ")
+    assert diagnostic.location == "step.mlir:1"
 
 
 def test_the_number_of_devices_is_what_the_module_says() -> None:
     text = "module attributes {mhlo.num_partitions = 4 : i32} {\n" + wrapped(
         "  return %x : tensor<8x16xf32>", '%x: tensor<8x16xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}'
     )
-    found = refusal(lambda: imported(text + "}")).diagnostic
-    assert "it is for 2 devices, the module for 4" in found.cause
+    diagnostic = refusal(lambda: imported(text + "}")).diagnostic
+    assert "it is for 2 devices, the module for 4" in diagnostic.cause
     assert '"a"=4' in imported((text + "}").replace("{devices=[2,1]<=[2]}", "{replicated}"))
 
 
@@ -161,7 +161,7 @@ def test_every_statement_is_imported_and_exported() -> None:
 """
     inner = imported(text)
     assert "mhlo.sharding" not in inner
-    for said in [
+    for statement in [
         'sdy.mesh @mesh = <["a"=2, "b"=4]>',
         "sdy.mesh @maximal_mesh_3 = <[], device_ids=[3]>",
         'jax.buffer_donor = true, sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>',
@@ -172,7 +172,7 @@ def test_every_statement_is_imported_and_exported() -> None:
         "sdy.sharding_group %2#0 group_id=7",
         "sdy.sharding_per_value<[<@maximal_mesh_0, []>]>",
     ]:
-        assert said in inner
+        assert statement in inner
     assert exported(inner) == text
     named = exported(inner, "named")
     assert "{mesh['a'=2,'b'=4], [{'a'}, {'b'}]}" in named
@@ -253,10 +253,10 @@ def test_other_forms_of_manual_computations_are_refused_by_name_and_line(body: s
         ("{MANUAL}", '{mhlo.sharding = "{manual}"}'),
     ]:
         body = body.replace(short, long)
-    found = refusal(lambda: imported(wrapped(body + "\n  return %2 : tensor<8x16xf32>"))).diagnostic
-    assert message in found.message
-    assert re.fullmatch(r"step.mlir:\d+", found.location)
-    assert found.remedy
+    diagnostic = refusal(lambda: imported(wrapped(body + "\n  return %2 : tensor<8x16xf32>"))).diagnostic
+    assert message in diagnostic.message
+    assert re.fullmatch(r"step.mlir:\d+", diagnostic.location)
+    assert diagnostic.remedy
 
 
 MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\n'
@@ -275,10 +275,10 @@ MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\n'
     ],
 )  # fmt: skip
 def test_export_refuses_what_cannot_be_said(body: str, message: str, remedy: str) -> None:
-    found = refusal(lambda: exported(MESH + wrapped(f"  {body}\n  return %0 : tensor<8x16xf32>"))).diagnostic
-    assert message in found.message
-    assert remedy in found.remedy
-    assert found.location == "-:3"
+    diagnostic = refusal(lambda: exported(MESH + wrapped(f"  {body}\n  return %0 : tensor<8x16xf32>"))).diagnostic
+    assert message in diagnostic.message
+    assert remedy in diagnostic.remedy
+    assert diagnostic.location == "-:3"
 
 
 def test_an_unknown_version_is_refused() -> None:
@@ -315,19 +315,20 @@ def test_named_computations_are_written_in_place() -> None:
   } : (tensor<8x16xf32>) -> tensor<8x16xf32>
   return %0 : tensor<8x16xf32>"""
     )
-    found = imported(exported(text))
-    assert re.search(r'constraint %arg0 <@mesh, \[\{"a"\}, \{\?\}\]>.*\n.*tanh.*\n.*<@mesh, \[\{\}, \{"b"\}\]>', found)
+    again = imported(exported(text))
+    assert re.search(r'constraint %arg0 <@mesh, \[\{"a"\}, \{\?\}\]>.*\n.*tanh.*\n.*<@mesh, \[\{\}, \{"b"\}\]>', again)
 
 
 def test_hostile_orders_are_refused_without_being_written_out() -> None:
-    said = ["{devices=[1342177280,3]<=[5,805306368]T(1,0)}", "{devices=[2,2013265920]<=[4026531840]}"]
+    shardings = ["{devices=[1342177280,3]<=[5,805306368]T(1,0)}", "{devices=[2,2013265920]<=[4026531840]}"]
     lines = [
-        f'  %{n} = stablehlo.tanh %x {{mhlo.sharding = "{text}"}} : tensor<8x16xf32>' for n, text in enumerate(said)
+        f'  %{n} = stablehlo.tanh %x {{mhlo.sharding = "{text}"}} : tensor<8x16xf32>'
+        for n, text in enumerate(shardings)
     ]
     start = time.perf_counter()
-    found = refusal(lambda: imported(wrapped("\n".join([*lines, "  return %x : tensor<8x16xf32>"]))))
+    error = refusal(lambda: imported(wrapped("\n".join([*lines, "  return %x : tensor<8x16xf32>"]))))
     assert time.perf_counter() - start < 2
-    assert "written out" in str(found)
+    assert "written out" in str(error)
 
 
 def test_negative_groups_get_numbers_that_hlo_has() -> None:

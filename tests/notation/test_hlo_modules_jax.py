@@ -172,11 +172,13 @@ def test_what_jax_lowers_for_xla_is_what_it_lowers_for_shardy(record_property: C
 def test_export_writes_what_jax_writes() -> None:
     partitioner, shardy = lowered()
     for name, text in shardy.items():
-        assert (said_in(exported(text)) == said_in(partitioner[name])) != (name == "nested" and applies("nested")), name
+        assert (shardings_in(exported(text)) == shardings_in(partitioner[name])) != (
+            name == "nested" and applies("nested")
+        ), name
         assert exported(imported(partitioner[name])).strip() == partitioner[name].strip(), name
 
 
-def said_in(text: str) -> list[str]:
+def shardings_in(text: str) -> list[str]:
     return sorted(re.findall(r'(?:custom_call @\S+?\(|backend_config = "[^"]*", )?mhlo.sharding = "[^"]*"', text))
 
 
@@ -212,9 +214,9 @@ def test_xla_gives_every_device_the_piece_that_the_model_says() -> None:
     jobs = []
     for version in ("V1", "V2", "named"):
         text = exported(SDY, version)
-        said = re.findall(r'%arg\d: \S+ \{mhlo.sharding = "([^"]*)"', text)
-        assert len(said) == 2
-        jobs.append([text, [a.tolist(), b.tolist()], said])
+        shardings = re.findall(r'%arg\d: \S+ \{mhlo.sharding = "([^"]*)"', text)
+        assert len(shardings) == 2
+        jobs.append([text, [a.tolist(), b.tolist()], shardings])
     for results in ask_jax({"what": "run", "jobs": jobs}):
         for whole, pieces, sharding in zip((np.tanh(a @ b), a + a), results, graph.main.result_shardings, strict=True):
             assert sharding is not None

@@ -24,12 +24,12 @@ from tests.propagation.programs import random_program
 
 
 def pairs(left: Block, right: Block) -> list[tuple[Op, Op]]:
-    found: list[tuple[Op, Op]] = []
+    paired: list[tuple[Op, Op]] = []
     for one, other in zip(left.ops, right.ops, strict=True):
-        found.append((one, other))
+        paired.append((one, other))
         for inner, outer in zip(one.regions, other.regions, strict=True):
-            found += pairs(inner, outer)
-    return found
+            paired += pairs(inner, outer)
+    return paired
 
 
 def held(sharding: TensorSharding | None, shape: tuple[int, ...]) -> object:

@@ -21,7 +21,7 @@ from shardwright.sharding import DimSharding, Partial, TensorSharding
 FEW = settings(derandomize=True, deadline=None, database=None, max_examples=600)
 
 
-def said(text: str, shape: tuple[int, ...], devices: int) -> dict[int, tuple[tuple[slice, ...], frozenset[int]]]:
+def pieces_of(text: str, shape: tuple[int, ...], devices: int) -> dict[int, tuple[tuple[slice, ...], frozenset[int]]]:
     """Device → its slice and the devices that hold the same contribution to it, straight from V1 or V2 text."""
     every = frozenset(range(devices))
     if text in ("{replicated}", "{unreduced}"):
@@ -40,7 +40,7 @@ def said(text: str, shape: tuple[int, ...], devices: int) -> dict[int, tuple[tup
         grid = np.array([int(device) for device in match[2].split(",")]).reshape(tile)
     rank = len(tile) - len(groups)
     assert rank == len(shape)
-    found = {}
+    pieces = {}
     for coordinates in itertools.product(*map(range, tile)):
         slices = []
         for size, parts, part in zip(shape, tile, coordinates, strict=False):
@@ -49,8 +49,8 @@ def said(text: str, shape: tuple[int, ...], devices: int) -> dict[int, tuple[tup
         alike = grid[coordinates[:rank]]
         if "unreduced" in groups:
             alike = alike.take(coordinates[rank + groups.index("unreduced")], axis=groups.index("unreduced"))
-        found[int(grid[coordinates])] = (tuple(slices), frozenset(int(device) for device in np.ravel(alike)))
-    return found
+        pieces[int(grid[coordinates])] = (tuple(slices), frozenset(int(device) for device in np.ravel(alike)))
+    return pieces
 
 
 def modelled(sharding: TensorSharding, shape: tuple[int, ...]) -> dict[int, tuple[tuple[slice, ...], frozenset[int]]]:
@@ -123,7 +123,7 @@ def random_sharding(rng: random.Random, most: int) -> tuple[TensorSharding, tupl
 def test_model_to_text_to_model_on_every_device(seed: int) -> None:
     sharding, shape = random_sharding(random.Random(seed), 64)
     text = print_sharding(sharding, shape)
-    assert said(text, shape, sharding.mesh.size) == modelled(sharding, shape)
+    assert pieces_of(text, shape, sharding.mesh.size) == modelled(sharding, shape)
     assert parse_sharding(text, shape, sharding.mesh) == sharding
     assert from_hlo(parse_hlo(str(named_hlo(sharding)))) == TensorSharding(
         Mesh(sharding.mesh.axes, device_ids=sharding.mesh.device_ids), sharding.dims, partial=sharding.partial
@@ -160,7 +160,7 @@ def test_any_text_is_expressed_exactly_or_refused(seed: int) -> None:
     listed = ",".join(map(str, np.arange(total).reshape(reshape).transpose(perm).ravel()))
     dims = f"{{devices=[{','.join(map(str, tile))}]"
     shape = tuple(rng.randint(0, 9) for _ in range(len(tile) - len(groups)))
-    want = said(dims + counted + tail + "}", shape, total)
+    expected = pieces_of(dims + counted + tail + "}", shape, total)
     orders = [counted, listed] if total > 1 else [counted]
     meshes = [
         Mesh(x=total),
@@ -179,7 +179,7 @@ def test_any_text_is_expressed_exactly_or_refused(seed: int) -> None:
             except ShardingError:
                 results.append({})
         assert mesh is not None or {} not in results, "a mesh can be made for any text"
-        assert all(result in ({}, want) for result in results)
+        assert all(result in ({}, expected) for result in results)
         assert len({bool(result) for result in results}) <= 1, "V1 and V2 of one order differ"
 
 

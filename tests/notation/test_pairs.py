@@ -52,12 +52,12 @@ def held(sharding: TensorSharding, shape: Shape) -> list[Any]:
         cuts = sharding.offsets[dim] if sharding.offsets else None
         ends = np.array(cuts) if cuts else np.minimum(np.arange(count + 1) * math.ceil(size / count), size)
         columns += [ends[tile][order].tolist(), ends[tile + 1][order].tolist()]
-    found: list[Any] = [columns, [halo or (0, 0) for halo in sharding.halos or [None] * len(shape)]]
+    facts: list[Any] = [columns, [halo or (0, 0) for halo in sharding.halos or [None] * len(shape)]]
     for kind in sorted({p.kind for p in sharding.partial}):
         along = tuple(p.axis for p in sharding.partial if p.kind == kind)
         if math.prod(axis.size for axis in along) > 1:
-            found.append((kind, labels([*tiles, part(along)], order)))
-    return found
+            facts.append((kind, labels([*tiles, part(along)], order)))
+    return facts
 
 
 def labels(columns: list[Any], order: Any) -> list[int]:
@@ -82,16 +82,16 @@ def random_mesh(rng: random.Random, most: int) -> Mesh:
 
 def parts(rng: random.Random, mesh: Mesh, whole: bool) -> list[AxisRef]:
     """The axes in any order, some of them cut where they need not stay `whole`."""
-    found: list[AxisRef] = []
+    refs: list[AxisRef] = []
     for name, size in mesh.axes:
         pre, rest = 1, size
         while not whole and rest > 1 and rng.random() < 0.5:
             piece = rng.choice([n for n in range(2, rest + 1) if rest % n == 0])
-            found.append(AxisRef(name, pre, piece))
+            refs.append(AxisRef(name, pre, piece))
             pre, rest = pre * piece, rest // piece
         if rest > 1 or size == 1:
-            found.append(AxisRef(name, pre, rest))
-    return rng.sample(found, len(found))
+            refs.append(AxisRef(name, pre, rest))
+    return rng.sample(refs, len(refs))
 
 
 def random_case(rng: random.Random, most: int) -> Case:
@@ -158,7 +158,7 @@ def check_pairs(seed: int, count: int, most: int) -> Counter[tuple[str, str]]:
     gone: Counter[tuple[str, str]] = Counter()
     for sharding, shape in cases(seed, count, most):
         sharding.check(shape)
-        want = held(sharding, shape)
+        expected = held(sharding, shape)
         texts = {name: printed(sharding, name, shape) for name in NAMES}
         for first, text in texts.items():
             if text is None:
@@ -166,14 +166,14 @@ def check_pairs(seed: int, count: int, most: int) -> Counter[tuple[str, str]]:
             told = f"{sharding!r} of {shape} on {sharding.mesh!r}: {first} {text[:300]}"
             back = notation(first).parse(text, shape, sharding.mesh)
             back.check(shape)
-            assert held(back, shape) == want, told
+            assert held(back, shape) == expected, told
             assert notation(first).print(back, shape) == text, told
             assert parse_text(text, shape=shape, mesh=sharding.mesh) == back, told
             for second in NAMES:
                 if texts[second] is None:
                     continue
                 again = notation(second).parse(notation(second).print(back, shape), shape, sharding.mesh)
-                assert held(again, shape) == want, f"{told}, then {second} {texts[second]}"
+                assert held(again, shape) == expected, f"{told}, then {second} {texts[second]}"
                 gone[first, second] += 1
     return gone
 
@@ -200,16 +200,16 @@ def test_every_pair_of_notations_at_length() -> None:
 
 def test_the_cases_have_all_that_the_model_knows() -> None:
     drawn = cases(SEED, 500, 4096)
-    said = [sharding for sharding, _ in drawn]
-    assert max(len(sharding.mesh.axes) for sharding in said) == 6
-    assert max(sharding.mesh.size for sharding in said) > 2048
+    shardings = [sharding for sharding, _ in drawn]
+    assert max(len(sharding.mesh.axes) for sharding in shardings) == 6
+    assert max(sharding.mesh.size for sharding in shardings) > 2048
     has: dict[str, int] = {
-        "offsets": sum(sharding.offsets is not None for sharding in said),
-        "halos": sum(sharding.halos is not None for sharding in said),
-        "kinds": len({p.kind for sharding in said for p in sharding.partial}),
-        "parts of axes": sum(any(not s.mesh.is_full(axis) for axis in s.used_axes) for s in said),
+        "offsets": sum(sharding.offsets is not None for sharding in shardings),
+        "halos": sum(sharding.halos is not None for sharding in shardings),
+        "kinds": len({p.kind for sharding in shardings for p in sharding.partial}),
+        "parts of axes": sum(any(not s.mesh.is_full(axis) for axis in s.used_axes) for s in shardings),
         "uneven shards": sum(not sharding.divides(shape) for sharding, shape in drawn),
-        "hints": sum(any(dim.open for dim in sharding.dims) for sharding in said),
+        "hints": sum(any(dim.open for dim in sharding.dims) for sharding in shardings),
     }
     assert has["kinds"] == len(REDUCTION_KINDS)
     assert all(count >= 20 for what, count in has.items() if what != "kinds"), has

@@ -50,8 +50,8 @@ def sharded(lists: str, shape: str = "4x8") -> str:
 
 
 def diagnostic(error: pytest.ExceptionInfo[ShardingError]) -> tuple[str, str, str]:
-    said = error.value.diagnostic
-    return said.message, said.location, said.op
+    refused = error.value.diagnostic
+    return refused.message, refused.location, refused.op
 
 
 ACCEPTED = [snippet for snippet in (*SLIDES, *FORUM) if not snippet.refused]
@@ -140,7 +140,7 @@ def test_it_is_told_from_upstream_by_what_only_it_has(text: str, rfc: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("body", "line", "said"),
+    ("body", "line", "words"),
     [
         ("%1 = mesh.annotate %0 {sharding = [[0], [], [], []]} : tensor<4x8xf32>", 3, "4 lists of axes"),
         ("%1 = mesh.annotate %0 {sharding = [[0], [0]]} : tensor<4x8xf32>", 3, "mesh axis 0 is given twice"),
@@ -213,11 +213,11 @@ def test_it_is_told_from_upstream_by_what_only_it_has(text: str, rfc: bool) -> N
         ("%1 = mesh.idx : index", 3, "'mesh.idx' op names no axis"),
     ],
 )
-def test_what_breaks_a_rule_is_refused_at_its_op(body: str, line: int, said: str) -> None:
+def test_what_breaks_a_rule_is_refused_at_its_op(body: str, line: int, words: str) -> None:
     with pytest.raises(ShardingError) as error:
         to_generic(function(body), [RFC], "a.mlir")
     message, location, op = diagnostic(error)
-    assert said in message
+    assert words in message
     assert location.startswith(f"a.mlir:{line}:")
     assert op.startswith("mesh.")
 

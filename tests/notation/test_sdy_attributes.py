@@ -166,8 +166,8 @@ steps = st.builds(PropagationStep, st.integers(0, 99), st.lists(flows(), min_siz
 
 
 @given(st.lists(steps, min_size=1, max_size=3, unique_by=lambda step: step.number).map(tuple))
-def test_propagation_edges(found: tuple[PropagationStep, ...]) -> None:
-    assert parse_edges(same(print_edges(found))) == found
+def test_propagation_edges(edges: tuple[PropagationStep, ...]) -> None:
+    assert parse_edges(same(print_edges(edges))) == edges
 
 
 @pytest.mark.parametrize(

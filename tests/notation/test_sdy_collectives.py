@@ -62,10 +62,10 @@ COLLECTIVES = [
 
 @pytest.mark.parametrize(("before", "op"), COLLECTIVES, ids=[op[9:] for _, op in COLLECTIVES])
 def test_a_collective_does_what_its_result_states(before: str, op: str) -> None:
-    said = refused(program(op, before))
-    assert line(said) == LINE
-    assert said.cause
-    assert said.remedy
+    diagnostic = refused(program(op, before))
+    assert line(diagnostic) == LINE
+    assert diagnostic.cause
+    assert diagnostic.remedy
 
 
 def test_the_operand_of_a_collective_has_a_sharding() -> None:
@@ -104,10 +104,10 @@ KINDS = '[{"a"}, {}, {}], unreduced=max{"b", "d"}'
 )
 @pytest.mark.usefixtures("sums_only")  # what has kinds itself checks them itself
 def test_collectives_with_kinds_of_reduction_are_checked_too(op: str, words: str) -> None:
-    said = refused(program(f"%r = {op}", KINDS))
-    assert line(said) == LINE
-    assert words in said.message
-    assert said.op == op.split()[0]
+    diagnostic = refused(program(f"%r = {op}", KINDS))
+    assert line(diagnostic) == LINE
+    assert words in diagnostic.message
+    assert diagnostic.op == op.split()[0]
 
 
 ACCEPTED = [
@@ -153,8 +153,8 @@ def test_the_user_sees_line_cause_and_remedy_of_all_that_jaxlib_refuses() -> Non
             seen += 1
             with pytest.raises(ShardingError) as error:
                 parse_source(text, "f.mlir")
-            said = error.value.diagnostic
-            assert line(said) in (LINE - 1, LINE)
-            assert said.cause
-            assert said.remedy
+            diagnostic = error.value.diagnostic
+            assert line(diagnostic) in (LINE - 1, LINE)
+            assert diagnostic.cause
+            assert diagnostic.remedy
     assert seen > 40

@@ -84,8 +84,8 @@ def compare(text: str) -> bool:
 @pytest.mark.parametrize("text", WHOLE)
 def test_whole_texts_are_read_and_printed_as_jaxlib_prints_them(text: str) -> None:
     assert compare(text)
-    found = sdy.parse_shardings(text, MESHES)
-    printed = sdy.print_shardings(found) if "per_value" in text else sdy.print_sharding(found[0])
+    shardings = sdy.parse_shardings(text, MESHES)
+    printed = sdy.print_shardings(shardings) if "per_value" in text else sdy.print_sharding(shardings[0])
     assert printed == str(parse_attribute(text))
 
 
@@ -182,17 +182,17 @@ def test_malformed_parameters_of_collectives(read: Callable[[str, Mesh], object]
 
 def test_kinds_that_newer_versions_have_are_read() -> None:
     text = '#sdy.sharding<@m, [{}], unreduced=max{"x"}, unreduced={"y"}>'
-    (found,) = sdy.parse_shardings(text, MESHES)
-    assert [(p.axis.name, p.kind) for p in found.partial] == [("x", "max"), ("y", "sum")]
+    (sharding,) = sdy.parse_shardings(text, MESHES)
+    assert [(p.axis.name, p.kind) for p in sharding.partial] == [("x", "max"), ("y", "sum")]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name])
 def test_a_mesh_of_any_name_is_printed_so_that_it_is_read_again(name: str) -> None:
-    (found,) = sdy.parse_shardings("#sdy.sharding<" + str(ir_symbol(name)) + ', [{"x"}]>', MESHES)
-    printed = sdy.print_sharding(found)
-    assert found.mesh.name == name
+    (sharding,) = sdy.parse_shardings("#sdy.sharding<" + str(ir_symbol(name)) + ', [{"x"}]>', MESHES)
+    printed = sdy.print_sharding(sharding)
+    assert sharding.mesh.name == name
     assert str(parse_attribute(printed)) == printed
-    assert parse_text(printed, mesh=MESH) == found
+    assert parse_text(printed, mesh=MESH) == sharding
 
 
 def ir_symbol(name: str) -> object:
@@ -202,9 +202,9 @@ def ir_symbol(name: str) -> object:
 
 
 def test_a_name_that_is_not_text_is_refused_in_words() -> None:
-    found = parse_text('<@"a\ud800", [{"x"}]>', mesh=MESH)
+    sharding = parse_text('<@"a\ud800", [{"x"}]>', mesh=MESH)
     with pytest.raises(ShardingError, match="surrogates"):
-        sdy.print_sharding(found)
+        sdy.print_sharding(sharding)
 
 
 def test_long_texts_cost_little() -> None:

@@ -51,8 +51,8 @@ def refused(text: str) -> Diagnostic:
     return explain(error.value.diagnostic, text, "f.mlir")
 
 
-def line(said: Diagnostic) -> int:
-    name, number = said.location.split(":")[:2]
+def line(diagnostic: Diagnostic) -> int:
+    name, number = diagnostic.location.split(":")[:2]
     assert name == "f.mlir"
     return int(number)
 
@@ -94,11 +94,11 @@ SHARDINGS = {
 )
 def test_every_sharding_is_valid_wherever_it_stands(where: str, sharding: str) -> None:
     text = program("%r = stablehlo.tanh %x", sharding) if where == "argument" else program(where.format(sharding))
-    said = refused(text)
-    assert line(said) == LINE - (where == "argument") + where.count("\n")
-    assert said.message
-    assert said.cause
-    assert said.remedy
+    diagnostic = refused(text)
+    assert line(diagnostic) == LINE - (where == "argument") + where.count("\n")
+    assert diagnostic.message
+    assert diagnostic.cause
+    assert diagnostic.remedy
 
 
 MANUAL = '<@m, [{"a"}, {}, {}]>'
@@ -222,9 +222,9 @@ def test_a_sharding_rule_fits_its_op(rule: str) -> None:
 )
 def test_shardings_fit_their_types(type: str, sharding: str, words: str) -> None:
     text = f"{MESHES}func.func @main(%x: {type} {{sdy.sharding = #sdy.sharding<@m, {sharding}>}}) {{\n  return\n}}\n"
-    said = refused(text)
-    assert words in said.message
-    assert line(said) == LINE - 1
+    diagnostic = refused(text)
+    assert words in diagnostic.message
+    assert line(diagnostic) == LINE - 1
 
 
 @pytest.mark.parametrize(
@@ -242,14 +242,14 @@ def test_shardings_fit_their_types(type: str, sharding: str, words: str) -> None
     ],
 )
 def test_meshes_are_valid(meshes: str, number: int) -> None:
-    said = refused(f"{meshes}\nfunc.func @main() {{\n  return\n}}\n")
-    assert line(said) == number
+    diagnostic = refused(f"{meshes}\nfunc.func @main() {{\n  return\n}}\n")
+    assert line(diagnostic) == number
 
 
 def test_meshes_that_shardings_spell_out_have_as_many_devices() -> None:
-    said = refused(program('%r = sdy.sharding_constraint %x <mesh<["q"=16]>, [{"q"}, {}, {}]>'))
-    assert said.message == "the module has meshes of different size"
-    assert line(said) == LINE
+    diagnostic = refused(program('%r = sdy.sharding_constraint %x <mesh<["q"=16]>, [{"q"}, {}, {}]>'))
+    assert diagnostic.message == "the module has meshes of different size"
+    assert line(diagnostic) == LINE
     check(program('%r = sdy.sharding_constraint %x <mesh<["q"=32]>, [{"q"}, {}, {}]>'))
     check(program("%r = sdy.sharding_constraint %x <mesh<[], device_ids=[5]>, []>"))
 
@@ -257,9 +257,9 @@ def test_meshes_that_shardings_spell_out_have_as_many_devices() -> None:
 @pytest.mark.usefixtures("sums_only")
 def test_the_sharding_of_an_op_is_not_that_of_an_argument() -> None:
     text = program('%r = stablehlo.tanh %x {sdy.sharding = #sdy.sharding<@m, [{}, {}, {}], unreduced=max{"a"}>}')
-    said = refused(text)
-    assert "argument" in said.message
-    assert line(said) == LINE
+    diagnostic = refused(text)
+    assert "argument" in diagnostic.message
+    assert line(diagnostic) == LINE
 
 
 def test_a_collective_in_the_body_of_a_manual_computation_knows_its_free_axes() -> None:

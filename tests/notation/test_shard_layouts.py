@@ -129,7 +129,7 @@ def test_every_device_holds_the_same_slices_in_both_and_it_comes_back(
 # --- whole programs
 
 
-def said_of(graph: Graph) -> list[tuple[Any, ...]]:
+def statements_of(graph: Graph) -> list[tuple[Any, ...]]:
     """For every op: its name, what is said of its results, and through which layouts it reads which values."""
     chains: dict[int, tuple[int, tuple[Any, ...]]] = {}
     rows: list[tuple[Any, ...]] = [("arguments", [plain(graph.shardings[v]) for v in graph.main.block.arguments])]
@@ -158,8 +158,8 @@ def said_of(graph: Graph) -> list[tuple[Any, ...]]:
     block(graph.main.block)
     name, results, operands = rows.pop()
     returned = zip(operands, graph.main.result_shardings, strict=True)
-    said = [(root, chain if result is None else (*chain, plain(result))) for (root, chain), result in returned]
-    return [*rows, (name, results, said)]
+    returned_rows = [(root, chain if result is None else (*chain, plain(result))) for (root, chain), result in returned]
+    return [*rows, (name, results, returned_rows)]
 
 
 def plain(sharding: TensorSharding | None) -> TensorSharding | None:
@@ -181,17 +181,17 @@ def test_random_annotated_programs_come_back_with_every_statement(
         try:
             export_module(module, "program.mlir")
         except ShardingError as error:
-            said = error.diagnostic
+            diagnostic = error.diagnostic
             refused += 1
-            assert said.op, text
-            assert said.location.startswith("program.mlir:"), text
-            assert said.cause, text
-            assert said.remedy, text
+            assert diagnostic.op, text
+            assert diagnostic.location.startswith("program.mlir:"), text
+            assert diagnostic.cause, text
+            assert diagnostic.remedy, text
             continue
         kept += 1
         spelled = to_custom(module_text(module), [SHARD])
         back = imported(spelled)
-        assert said_of(modules.read(load_module(back))) == said_of(modules.read(load_module(text))), text
+        assert statements_of(modules.read(load_module(back))) == statements_of(modules.read(load_module(text))), text
         assert exported(back) == spelled, text
         assert imported(exported(back)) == back, text
     record_property("summary", f"sdy → shard → sdy: {kept} random programs equal, {refused} refused by name")

@@ -274,11 +274,11 @@ TO = ": tensor<8x12xf32>"
 def test_import_refuses_with_op_and_line(text: str, message: str, cause: str, op: str, line: int) -> None:
     with pytest.raises(ShardingError) as caught:
         imported(text)
-    said = caught.value.diagnostic
-    assert message in said.message
-    assert cause in said.cause
-    assert (said.op, said.location) == (op, f"program.mlir:{line}")
-    assert said.remedy
+    diagnostic = caught.value.diagnostic
+    assert message in diagnostic.message
+    assert cause in diagnostic.cause
+    assert (diagnostic.op, diagnostic.location) == (op, f"program.mlir:{line}")
+    assert diagnostic.remedy
 
 
 def of_sdy(body: str = "", argument: str = "", mesh: str = '<["x"=4, "y"=2]>') -> str:
@@ -338,11 +338,11 @@ def test_export_refuses_with_op_and_line_and_changes_nothing(text: str, message:
     before = module_text(module)
     with pytest.raises(ShardingError) as caught:
         export_module(module, "program.mlir")
-    said = caught.value.diagnostic
-    assert message in said.message
-    assert (said.op, said.location) == (op, f"program.mlir:{line}")
-    assert said.cause
-    assert said.remedy
+    diagnostic = caught.value.diagnostic
+    assert message in diagnostic.message
+    assert (diagnostic.op, diagnostic.location) == (op, f"program.mlir:{line}")
+    assert diagnostic.cause
+    assert diagnostic.remedy
     assert module_text(module) == before
 
 

@@ -113,11 +113,11 @@ def test_what_the_dialect_forbids_is_refused_at_its_line_with_a_remedy(op: str, 
     for end in ("", "\n"):
         with pytest.raises(ShardingError) as caught:
             to_generic(f"{GRIDS}func.func @f() {{\n    {op}{end}", [SHARD], "program.mlir")
-        found = caught.value.diagnostic
-        assert message in found.message
-        assert found.op.startswith(("shard.", "mesh."))
-        assert found.location.startswith("program.mlir:5:")
-        assert found.cause or found.remedy
+        diagnostic = caught.value.diagnostic
+        assert message in diagnostic.message
+        assert diagnostic.op.startswith(("shard.", "mesh."))
+        assert diagnostic.location.startswith("program.mlir:5:")
+        assert diagnostic.cause or diagnostic.remedy
 
 
 def test_an_unknown_op_is_answered_with_those_of_a_like_name() -> None:

@@ -12,15 +12,15 @@ from tests.opt.tool import Tool
 
 
 def ops(module: ir.Module, name: str) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
+    walked: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == name:
-            found.append(op)
+            walked.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return walked
 
 
 def _complain(module: ir.Module, options: Options) -> None:

@@ -30,9 +30,9 @@ from tests.opt.tool import Tool
     ],
 )
 def test_arguments_are_read_as_llvm_reads_them(arguments: list[str], changed: dict[str, object]) -> None:
-    found = parse_arguments(arguments)
+    read = parse_arguments(arguments)
     expected = {name: getattr(Settings(), name) for name in Settings.__slots__} | changed
-    assert {name: getattr(found, name) for name in Settings.__slots__} == expected
+    assert {name: getattr(read, name) for name in Settings.__slots__} == expected
 
 
 @pytest.mark.parametrize(

@@ -121,11 +121,11 @@ def test_any_damage_ends_in_a_module_or_in_diagnostics(text: str, cut: tuple[int
 @given(st.lists(st.text("-o=cse hlp,'{}", max_size=12), max_size=4))
 def test_any_arguments_are_read_or_refused(arguments: list[str]) -> None:
     try:
-        found = parse_arguments(arguments)
+        read = parse_arguments(arguments)
     except ShardingError as error:
         assert error.diagnostic.message
     else:
-        assert {name for name, _ in found.passes} <= {entry.name for entry in passes()}
+        assert {name for name, _ in read.passes} <= {entry.name for entry in passes()}
 
 
 def test_an_unreadable_file_and_a_place_that_cannot_be_written_are_diagnostics(tool: Tool) -> None:

@@ -162,9 +162,9 @@ def test_only_what_is_expected_can_be_asked_for(tool: Tool) -> None:
     assert "was not produced" in tool.bad("-verify-diagnostics=only-expected", stdin=text)
 
 
-def check(text: str, *said: Emitted) -> list[str]:
+def check(text: str, *emitted: Emitted) -> list[str]:
     expectations = Expectations(Text("f", text))
-    for one in said:
+    for one in emitted:
         expectations.take(one)
     return [complaint.partition("\n")[0] for complaint in expectations.finish()]
 

@@ -237,9 +237,9 @@ def _compile(source: Path, devices: int, dump: Path, local: bool) -> None:
 
 def _buffers(program: Any) -> int:
     """Bytes of the buffers that XLA assigned on one device."""
-    said = program.get_compiled_memory_stats()
-    own = said.argument_size_in_bytes + said.output_size_in_bytes + said.temp_size_in_bytes
-    return int(own - said.alias_size_in_bytes)
+    stats = program.get_compiled_memory_stats()
+    own = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
+    return int(own - stats.alias_size_in_bytes)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -254,15 +254,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.dump is not None:
         _compile(chosen.file, chosen.devices, chosen.dump, chosen.local)
         return
-    found = partition(chosen.file.read_text(), chosen.devices, finish=chosen.finish)
+    partitioned = partition(chosen.file.read_text(), chosen.devices, finish=chosen.finish)
     report = {
-        "sent_bytes_per_device": found.sent,
-        "kinds": found.summary(),
-        "partition_seconds": found.partition_seconds,
-        "shardy_seconds": found.shardy_seconds,
-        "compile_seconds": found.compile_seconds,
-        "peak_bytes": found.peak_bytes,
-        "collectives": [{**asdict(use), "total": use.total} for use in found.uses],
+        "sent_bytes_per_device": partitioned.sent,
+        "kinds": partitioned.summary(),
+        "partition_seconds": partitioned.partition_seconds,
+        "shardy_seconds": partitioned.shardy_seconds,
+        "compile_seconds": partitioned.compile_seconds,
+        "peak_bytes": partitioned.peak_bytes,
+        "collectives": [{**asdict(use), "total": use.total} for use in partitioned.uses],
     }
     print(json.dumps(report, indent=1))
 

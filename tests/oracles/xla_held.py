@@ -82,13 +82,13 @@ def run(questions: Sequence[Question]) -> list[list[Any]]:
     options.device_assignment = xc.DeviceAssignment.create(np.arange(DEVICES, dtype=np.int32)[None])
     devices = tuple(jax.devices())
     program = devices[0].client.compile_and_load(module(questions), _jax.DeviceList(devices), options)
-    found = program.execute_sharded([]).disassemble_into_single_device_arrays()
+    arrays = program.execute_sharded([]).disassemble_into_single_device_arrays()
     return [
         [
             np.asarray(piece)[0].tolist()
             for piece in sorted(pieces, key=lambda piece: min(d.id for d in piece.devices()))
         ]
-        for pieces in found
+        for pieces in arrays
     ]
 
 

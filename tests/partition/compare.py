@@ -75,12 +75,12 @@ def assert_equal(name: str, case: Case, unsharded: Execution | ShardingError, lo
     assert isinstance(unsharded, Execution), f"{unsharded}\n{case.text}"
     assert isinstance(local, Execution), f"{local}\n{case.text}\n{case.local.module}"
     assert not local.differences, f"{local.differences}\n{case.text}\n{case.local.module}"
-    for number, (wanted, found) in enumerate(zip(unsharded.outputs, local.outputs, strict=True)):
-        wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
-        exact = wanted.dtype.kind in "iub"
-        expected = wanted.astype(wide)
+    for number, (reference, actual) in enumerate(zip(unsharded.outputs, local.outputs, strict=True)):
+        wide = np.complex128 if reference.dtype.kind == "c" else np.float64
+        exact = reference.dtype.kind in "iub"
+        expected = reference.astype(wide)
         finite = np.abs(expected[np.isfinite(expected)])
         scale = float(finite.max()) if finite.size else 1.0
         tolerance = 0.0 if exact else 2e-5 * max(scale, 1.0)
-        close = np.allclose(expected, found.astype(wide), rtol=0 if exact else 2e-5, atol=tolerance, equal_nan=True)
-        assert close, f"{name}: result {number}\n{wanted}\n{found}\n{case.text}\n{case.local.module}"
+        close = np.allclose(expected, actual.astype(wide), rtol=0 if exact else 2e-5, atol=tolerance, equal_nan=True)
+        assert close, f"{name}: result {number}\n{reference}\n{actual}\n{case.text}\n{case.local.module}"

@@ -91,12 +91,12 @@ def decided() -> Iterator[tuple[Graph, Decisions]]:
 
 def of_name(graph: Graph, decisions: Decisions, name: str) -> list[tuple[int, Op, Computed]]:
     """The ops of a name, each with its number and what was decided of it."""
-    found: list[tuple[int, Op, Computed]] = []
+    numbered: list[tuple[int, Op, Computed]] = []
     for number, (op, decision) in enumerate(zip(graph.walk(), decisions.ops, strict=True)):
         if op.name == f"stablehlo.{name}":
             assert isinstance(decision, Computed)
-            found.append((number, op, decision))
-    return found
+            numbered.append((number, op, decision))
+    return numbered
 
 
 def gathered(value: int, layout: TensorSharding) -> Reshard:

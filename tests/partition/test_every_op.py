@@ -58,8 +58,8 @@ def annotated(several: list[Instance], mesh: Mesh, rng: random.Random) -> str:
         lines.append(instance.text(names, f"r{number}"))
         for index, text in enumerate(instance.results):
             values.append((f"%r{number}#{index}", text))
-            said = print_sharding(random_sharding(rng, mesh, TensorType.parse(text)))
-            results.append(text + (f" {{sdy.sharding = {said}}}" if rng.random() < 0.6 else ""))
+            stated = print_sharding(random_sharding(rng, mesh, TensorType.parse(text)))
+            results.append(text + (f" {{sdy.sharding = {stated}}}" if rng.random() < 0.6 else ""))
     body = "\n  ".join(lines)
     returned = ", ".join(value for value, _ in values)
     types = ", ".join(type for _, type in values)

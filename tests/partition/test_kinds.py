@@ -38,13 +38,13 @@ func.func @main(%a: tensor<8x16xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x
 }}"""
 
 
-def _dot_said(kind: str) -> str:
+def _stated_dot(kind: str) -> str:
     return f"{_DOT} {{sdy.sharding = #sdy.sharding_per_value<[{_layout(2, kind)}]>}} {_TYPE}"
 
 
 def _reduced(op: str, kind: str) -> str:
-    said = f"{{sdy.sharding = #sdy.sharding_per_value<[{_layout(1, kind)}]>}}"
-    body = f"%c = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = {op} {said}"
+    annotation = f"{{sdy.sharding = #sdy.sharding_per_value<[{_layout(1, kind)}]>}}"
+    body = f"%c = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = {op} {annotation}"
     return _program(
         f"{body} : (tensor<8x16xf32>, tensor<f32>) -> tensor<8xf32>\n  return %0 : tensor<8xf32>", "tensor<8xf32>"
     )
@@ -65,10 +65,10 @@ func.func @main(%a: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
 }"""
 
 _CASES = {
-    "on the op": (_program(_dot_said("max") + _RETURN), 4, "max", "sum"),
+    "on the op": (_program(_stated_dot("max") + _RETURN), 4, "max", "sum"),
     "and reduced so": (
         _program(
-            f'{_dot_said("max")}\n  %1 = sdy.all_reduce max {{"y"}} %0 out_sharding=<@mesh, [{{"x"}}, {{}}]>'
+            f'{_stated_dot("max")}\n  %1 = sdy.all_reduce max {{"y"}} %0 out_sharding=<@mesh, [{{"x"}}, {{}}]>'
             " : tensor<8x8xf32>\n  return %1 : tensor<8x8xf32>"
         ),
         4,
@@ -77,7 +77,7 @@ _CASES = {
     ),
     "and scattered so": (
         _program(
-            f'{_dot_said("min")}\n  %1 = sdy.reduce_scatter min [{{}}, {{"y"}}] %0 out_sharding=<@mesh, [{{"x"}}, {{"y"}}]>'
+            f'{_stated_dot("min")}\n  %1 = sdy.reduce_scatter min [{{}}, {{"y"}}] %0 out_sharding=<@mesh, [{{"x"}}, {{"y"}}]>'
             " : tensor<8x8xf32>\n  return %1 : tensor<8x8xf32>"
         ),
         4,
@@ -102,9 +102,9 @@ _CASES = {
 
 @pytest.mark.parametrize("name", _CASES)
 def test_another_kind_than_the_op_combines_by_is_refused_at_its_line(name: str) -> None:
-    text, line, said, made = _CASES[name]
+    text, line, stated, made = _CASES[name]
     with pytest.raises(
-        ShardingError, match=f"declared partial by {said}, and its contributions combine by {made}"
+        ShardingError, match=f"declared partial by {stated}, and its contributions combine by {made}"
     ) as e:
         sw.load(text).shard().partition()
     assert e.value.diagnostic.location.startswith(f"-:{line}")
@@ -112,7 +112,7 @@ def test_another_kind_than_the_op_combines_by_is_refused_at_its_line(name: str) 
 
 
 @pytest.mark.parametrize(
-    "text", [_program(_dot_said("") + _RETURN), _reduced(_SUM, ""), _reduced(_MAX, "max")], ids=["dot", "sum", "max"]
+    "text", [_program(_stated_dot("") + _RETURN), _reduced(_SUM, ""), _reduced(_MAX, "max")], ids=["dot", "sum", "max"]
 )
 def test_the_kind_that_the_op_combines_by_is_taken(text: str) -> None:
     sw.load(text).shard().partition()

@@ -32,7 +32,7 @@ COUNT = 24
 
 def shardings_of(rank: int) -> list[tuple[Any, ...]]:
     """All ways to give the axes to dimensions: each to one or none, in both orders where they meet."""
-    found: list[tuple[Any, ...]] = []
+    specs: list[tuple[Any, ...]] = []
     places: list[int | None] = [None, *range(rank)]
     for data, model in itertools.product(places, places):
         for names in (("data", "model"), ("model", "data")):
@@ -42,9 +42,9 @@ def shardings_of(rank: int) -> list[tuple[Any, ...]]:
                 if place is not None:
                     dims[place].append(name)
             spec = tuple(tuple(dim) or None for dim in dims)
-            if spec not in found:
-                found.append(spec)
-    return found
+            if spec not in specs:
+                specs.append(spec)
+    return specs
 
 
 @dataclass
@@ -103,10 +103,12 @@ def problem(one: Tried, unsharded: Execution | ShardingError, local: Execution |
         return f"copies differ: {local.differences}"
     if silent := unnoted(one.spmd):
         return f"computed whole without a note: {silent}"
-    for number, (expected, found) in enumerate(zip(unsharded.outputs, local.outputs, strict=True)):
+    for number, (expected, actual) in enumerate(zip(unsharded.outputs, local.outputs, strict=True)):
         scale = float(np.abs(expected).max(initial=0)) if expected.dtype.kind in "fc" else 0.0
-        if expected.shape != found.shape or not np.allclose(expected, found, rtol=0, atol=2e-5 * scale, equal_nan=True):
-            return f"result {number} differs by {np.abs(expected - found).max()} of {scale}"
+        if expected.shape != actual.shape or not np.allclose(
+            expected, actual, rtol=0, atol=2e-5 * scale, equal_nan=True
+        ):
+            return f"result {number} differs by {np.abs(expected - actual).max()} of {scale}"
     return ""
 
 

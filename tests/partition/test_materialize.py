@@ -151,12 +151,12 @@ def test_an_integer_sum_of_parts_does_not_pass_through_a_product() -> None:
     assert names.index("sdy.all_reduce") < names.index("stablehlo.negate")
 
 
-@pytest.mark.parametrize(("wanted", "collective"), [("{}", "all_reduce"), ('{"y"}', "reduce_scatter")])
-def test_a_maximum_is_reduced_by_a_step_of_its_kind(wanted: str, collective: str) -> None:
+@pytest.mark.parametrize(("target", "collective"), [("{}", "all_reduce"), ('{"y"}', "reduce_scatter")])
+def test_a_maximum_is_reduced_by_a_step_of_its_kind(target: str, collective: str) -> None:
     graph = explicit(f"""
-    func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}) -> (tensor<512xf32> {sharded(wanted)}) {{
+    func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}) -> (tensor<512xf32> {sharded(target)}) {{
       %c = stablehlo.constant dense<0xFF800000> : tensor<f32>
-      %0 = stablehlo.reduce(%a init: %c) applies stablehlo.maximum across dimensions = [1] {value(wanted)}
+      %0 = stablehlo.reduce(%a init: %c) applies stablehlo.maximum across dimensions = [1] {value(target)}
         : (tensor<512x1024xf32>, tensor<f32>) -> tensor<512xf32>
       return %0 : tensor<512xf32>
     }}""").graph
@@ -270,7 +270,7 @@ def test_a_loop_carries_its_values_in_one_layout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("%0 = stablehlo.partition_id : tensor<ui32>", "stablehlo.partition_id"),
         (
@@ -280,8 +280,8 @@ def test_a_loop_carries_its_values_in_one_layout() -> None:
         ),
     ],
 )
-def test_ops_without_meaning_on_one_device_are_refused_with_their_place(line: str, said: str) -> None:
-    with pytest.raises(ShardingError, match=said) as error:
+def test_ops_without_meaning_on_one_device_are_refused_with_their_place(line: str, message: str) -> None:
+    with pytest.raises(ShardingError, match=message) as error:
         explicit(f"func.func @main(%a: tensor<512xf32>) {{\n{line}\nreturn }}")
     assert error.value.diagnostic.location == "test.mlir:3"
     assert error.value.diagnostic.remedy

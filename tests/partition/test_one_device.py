@@ -17,18 +17,22 @@ ONE, SPLIT = "#sdy.sharding<@one, []>", '#sdy.sharding<@mesh, [{"a"}, {}]>'
 
 
 def program(argument: str, inside: str, result: str) -> str:
-    said = f"{{sdy.sharding = #sdy.sharding_per_value<[{inside.removeprefix('#sdy.sharding')}]>}}" if inside else ""
+    annotation = (
+        f"{{sdy.sharding = #sdy.sharding_per_value<[{inside.removeprefix('#sdy.sharding')}]>}}" if inside else ""
+    )
     return (
         f"{MESHES}func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = {argument}}}, %b: tensor<8x8xf32>"
         f" {{sdy.sharding = {SPLIT}}}) -> (tensor<8x8xf32> {{sdy.sharding = {result}}}) {{\n"
-        f"  %0 = stablehlo.add %a, %b {said} : tensor<8x8xf32>\n"
+        f"  %0 = stablehlo.add %a, %b {annotation} : tensor<8x8xf32>\n"
         "  %1 = stablehlo.dot %0, %b : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>\n"
         "  return %1 : tensor<8x8xf32>\n}\n"
     )
 
 
 def test_what_one_device_is_to_hold_every_device_holds() -> None:
-    texts = [program(*said) for said in ((ONE, "", SPLIT), (SPLIT, "", ONE), (SPLIT, ONE, SPLIT), (ONE, ONE, ONE))]
+    texts = [
+        program(*shardings) for shardings in ((ONE, "", SPLIT), (SPLIT, "", ONE), (SPLIT, ONE, SPLIT), (ONE, ONE, ONE))
+    ]
     cases = [make_case(text, seed) for seed, text in enumerate(texts)]
     done = try_jobs([job for case in cases for job in (case.unsharded, case.local)])
     for number, case in enumerate(cases):
@@ -37,10 +41,10 @@ def test_what_one_device_is_to_hold_every_device_holds() -> None:
 
 @pytest.mark.parametrize("results", ["()", "tensor<4xf32>"])
 def test_effects_on_one_device_are_refused(results: str) -> None:
-    said = "{has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>}"
+    attributes = "{has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>}"
     text = (
         f"{MESHES}func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n"
-        f"  {'' if results == '()' else '%0 = '}stablehlo.custom_call @log(%a) {said} : (tensor<4xf32>) -> {results}\n"
+        f"  {'' if results == '()' else '%0 = '}stablehlo.custom_call @log(%a) {attributes} : (tensor<4xf32>) -> {results}\n"
         "  return %a : tensor<4xf32>\n}\n"
     )
     with pytest.raises(ShardingError, match="is to run on one device alone, and has effects"):

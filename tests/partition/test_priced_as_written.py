@@ -25,9 +25,9 @@ def check(shape: tuple[int, ...], source: TensorSharding, target: TensorSharding
     """Assert that a program which only redistributes a tensor communicates what the plan for that costs."""
     type = f"tensor<{'x'.join([*map(str, shape), 'f32'])}>"
     axes = ", ".join(f'"{name}"={size}' for name, size in source.mesh.axes)
-    given, wanted = (f"{{sdy.sharding = {sharding.to('sdy')}}}" for sharding in (source, target))
+    before, after = (f"{{sdy.sharding = {sharding.to('sdy')}}}" for sharding in (source, target))
     text = f"""sdy.mesh @mesh = <[{axes}]>
-        func.func @main(%a: {type} {given}) -> ({type} {wanted}) {{ return %a : {type} }}"""
+        func.func @main(%a: {type} {before}) -> ({type} {after}) {{ return %a : {type} }}"""
     with Session(hardware=BYTES):
         cost = plan(shape, 4, source, target).cost
         local = localize(materialize(read(load_module(text))).graph)

@@ -112,19 +112,21 @@ def is_dealt(splits: Splits, mesh: Mesh, factors: FactorAxes) -> bool:
 @PROPERTY
 @given(some_splits(), st.sampled_from(MESHES))
 def test_every_legal_split_is_there_once(splits: Splits, mesh: Mesh) -> None:
-    found = list(legal_splits(splits, mesh, {}))
+    offered = list(legal_splits(splits, mesh, {}))
     legal = set(every_split(splits, mesh))
-    assert len(set(found)) == len(found)
-    assert set(found) == {factors for factors in legal if is_dealt(splits, mesh, factors)}
-    assert {factors for factors in legal if all(mesh.is_full(axis) for axes in factors for axis in axes)} <= set(found)
+    assert len(set(offered)) == len(offered)
+    assert set(offered) == {factors for factors in legal if is_dealt(splits, mesh, factors)}
+    assert {factors for factors in legal if all(mesh.is_full(axis) for axes in factors for axis in axes)} <= set(
+        offered
+    )
 
 
 @PROPERTY
 @given(some_splits(), st.sampled_from(MESHES))
 def test_with_all_cuts_all_is_legal(splits: Splits, mesh: Mesh) -> None:
-    found = list(legal_splits(splits, mesh, {name: divisors(size) for name, size in mesh.axes}))
-    assert len(set(found)) == len(found)
-    assert set(found) <= set(every_split(splits, mesh))
+    offered = list(legal_splits(splits, mesh, {name: divisors(size) for name, size in mesh.axes}))
+    assert len(set(offered)) == len(offered)
+    assert set(offered) <= set(every_split(splits, mesh))
 
 
 def test_axes_are_cut_where_a_factor_can_take_a_part() -> None:
@@ -132,8 +134,8 @@ def test_axes_are_cut_where_a_factor_can_take_a_part() -> None:
     mesh = Mesh(x=8)
     splits = Splits(ShardingRule((4, 64), (((0,), (1,)),), (((0,), (1,)),)), frozenset({0, 1}), "sum", ())
     heads, rows = mesh.axis("x", 1, 4), mesh.axis("x", 4, 2)
-    found = list(legal_splits(splits, mesh, {}))
-    assert found == [((), ()), ((heads,), ()), ((), (mesh.axis("x"),)), ((heads,), (rows,))]
+    offered = list(legal_splits(splits, mesh, {}))
+    assert offered == [((), ()), ((heads,), ()), ((), (mesh.axis("x"),)), ((heads,), (rows,))]
 
 
 def test_axes_are_cut_where_a_tensor_cuts_them() -> None:

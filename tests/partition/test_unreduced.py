@@ -83,11 +83,11 @@ def test_a_result_that_is_stated_to_be_unreduced_is_given_as_contributions(
     assert 'unreduced={"q"}' in spmd.module("explicit").split("{\n")[1]
     again = sw.load(spmd.module("explicit")).plan().partition()
     for one in (spmd, again):
-        found = one.compile()(*inputs)
-        assert found[0].sharding.spec == jax.sharding.PartitionSpec("p", None, unreduced={"q"})
-        np.testing.assert_allclose(contributions(found[0]), expected[0], rtol=1e-4, atol=1e-5)
-        for array, wanted in zip(found[1:], expected[1:], strict=True):
-            np.testing.assert_allclose(array, wanted, rtol=1e-4, atol=1e-5)
+        results = one.compile()(*inputs)
+        assert results[0].sharding.spec == jax.sharding.PartitionSpec("p", None, unreduced={"q"})
+        np.testing.assert_allclose(contributions(results[0]), expected[0], rtol=1e-4, atol=1e-5)
+        for array, reference in zip(results[1:], expected[1:], strict=True):
+            np.testing.assert_allclose(array, reference, rtol=1e-4, atol=1e-5)
 
 
 def test_contributions_that_an_op_makes_cost_nothing_to_give() -> None:
@@ -132,9 +132,9 @@ def test_contributions_of_every_kind_are_given_where_they_are_stated() -> None:
     again = sw.load(spmd.module("explicit")).plan().partition()
     assert again.out_shardings == spmd.out_shardings
     for one in (spmd, again):
-        for found in one.compile()(x):
-            np.testing.assert_array_equal(found, ~x)
-            assert found.sharding.spec == jax.sharding.PartitionSpec("p", None)
+        for result in one.compile()(x):
+            np.testing.assert_array_equal(result, ~x)
+            assert result.sharding.spec == jax.sharding.PartitionSpec("p", None)
     assert spmd.verify([x]).ok
 
 
@@ -179,8 +179,8 @@ def test_along_a_manual_axis_a_body_takes_and_makes_contributions() -> None:
         ("", AWAITING, 4 * np.abs(X @ W)),
         ("", "", np.abs(X @ W)),
     ):
-        found = partition(manual(before, after, '"p", "q"')).compile()(X, W)[0]
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        result = partition(manual(before, after, '"p", "q"')).compile()(X, W)[0]
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_contributions_are_made_where_a_manual_computation_takes_them_and_nobody_did() -> None:
@@ -222,6 +222,6 @@ def test_a_program_of_jax_that_returns_contributions() -> None:
         placed = jax.device_put(X, sw.P("p", "q")), jax.device_put(W, sw.P("q", None))
         spmd = sw.from_jax(jax.jit(product), *placed).plan().partition()
         assert spmd.plan.out_shardings.spec == spec
-        found = spmd.compile()(X, W)
-        assert found.sharding.spec == spec
-        np.testing.assert_allclose(jax.sharding.reshard(found, sw.P("p", None)), X @ W, rtol=1e-4, atol=1e-5)
+        result = spmd.compile()(X, W)
+        assert result.sharding.spec == spec
+        np.testing.assert_allclose(jax.sharding.reshard(result, sw.P("p", None)), X @ W, rtol=1e-4, atol=1e-5)

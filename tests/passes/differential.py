@@ -32,8 +32,8 @@ class Job:
     @property
     def pipeline(self) -> str:
         """The job as a textual pipeline: `builtin.module(func.func(name{option=value}))`."""
-        said = " ".join(f"{name}={_spelt(value)}" for name, value in self.options.items())
-        text = f"{self.name}{{{said}}}" if said else self.name
+        options = " ".join(f"{name}={_spelt(value)}" for name, value in self.options.items())
+        text = f"{self.name}{{{options}}}" if options else self.name
         declared = pass_named(self.name)
         if isinstance(declared, Pass) and declared.on != "builtin.module":
             text = f"{declared.on}({text})"

@@ -345,7 +345,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding=#sdy.sharding<@mesh,[{"x"},{}]
 
 def call_module(call: str, *results: str) -> str:
     """A call that says `call` of its results, of a function that says `results` of them, in a loop and outside."""
-    said = f"{{sdy.sharding=#sdy.sharding_per_value<[{call}]>}}" if call else ""
+    annotation = f"{{sdy.sharding=#sdy.sharding_per_value<[{call}]>}}" if call else ""
     types = ", ".join([_T] * len(results))
     rows = ", ".join(f"{_T} {{sdy.sharding=#sdy.sharding{text}}}" if text else _T for text in results)
     name, first = ("%0", "%0") if len(results) == 1 else (f"%0:{len(results)}", "%0#0")
@@ -353,13 +353,13 @@ def call_module(call: str, *results: str) -> str:
 sdy.mesh @same = <["x"=2, "y"=4]>
 sdy.mesh @one = <[], device_ids=[3]>
 func.func @main(%a: {_T}) -> {_T} {{
-  {name} = call @f(%a) {said} : ({_T}) -> ({types})
+  {name} = call @f(%a) {annotation} : ({_T}) -> ({types})
   %1 = stablehlo.add {first}, {first} : {_T}
   %2 = stablehlo.while(%i = %1) : {_T} cond {{
     %c = stablehlo.constant dense<true> : tensor<i1>
     stablehlo.return %c : tensor<i1>
   }} do {{
-    {name.replace("0", "k", 1)} = func.call @f(%i) {said} : ({_T}) -> ({types})
+    {name.replace("0", "k", 1)} = func.call @f(%i) {annotation} : ({_T}) -> ({types})
     stablehlo.return {first.replace("0", "k", 1)} : {_T}
   }}
   return %2 : {_T}
@@ -433,7 +433,7 @@ def random_calls(seed: int) -> str:
 
 
 def _function(chance: random.Random, number: int, count: int) -> str:
-    rows = [f" {{sdy.sharding=#sdy.sharding{said}}}" if said else "" for said in chance.choices(_SAID, k=4)]
+    rows = [f" {{sdy.sharding=#sdy.sharding{sharding}}}" if sharding else "" for sharding in chance.choices(_SAID, k=4)]
     origin = chance.choice(("", 'sdy.original_func_name="f1"', 'sdy.original_func_name="g"'))
     manual = chance.choice(("", "", 'sdy.func_manual_axes=#sdy<manual_axes{"y"}>'))
     noted = ", ".join(filter(None, (origin, manual)))
@@ -452,8 +452,8 @@ def _calls(chance: random.Random, number: int, count: int) -> Iterator[str]:
     values = ["%a", "%b"]
     for index in range(chance.randint(0, 3) if number + 1 < count else 0):
         callee = chance.randrange(number + 1, count)
-        said = [chance.choice(_SAID[2:]) for _ in range(2)]
-        note = f" {{sdy.sharding=#sdy.sharding_per_value<[{', '.join(said)}]>}}" if chance.random() < 0.6 else ""
+        shardings = [chance.choice(_SAID[2:]) for _ in range(2)]
+        note = f" {{sdy.sharding=#sdy.sharding_per_value<[{', '.join(shardings)}]>}}" if chance.random() < 0.6 else ""
         given = ", ".join(chance.choices(values, k=2))
         yield f"  %c{index}:2 = call @f{callee}({given}){note} : ({_T}, {_T}) -> ({_T}, {_T})"
         values += [f"%c{index}#0", f"%c{index}#1"]
@@ -476,10 +476,10 @@ _FREE = ("[{?}, {?}]", "[{}, {?}p2]", '[{?}, {"y", ?}]', '[{"y":(1)2}, {}]', '[{
 def _computation(chance: random.Random, index: int, operands: list[str]) -> Iterator[str]:
     is_manual = chance.random() < 0.6
     outside = ['[{"x"}, {?}]', '[{"x", ?}, {}]', '[{"x"}, {"y", ?}]']
-    said = [f"<@mesh, {chance.choice(outside)}>" for _ in range(4)]
+    shardings = [f"<@mesh, {chance.choice(outside)}>" for _ in range(4)]
     local = "tensor<4x8xf32>" if is_manual else _T
     op = "sdy.manual_computation" if is_manual else 'sdy.named_computation<"g">'
-    boundary = f"in_shardings=[{', '.join(said[:2])}] out_shardings=[{', '.join(said[2:])}]"
+    boundary = f"in_shardings=[{', '.join(shardings[:2])}] out_shardings=[{', '.join(shardings[2:])}]"
     if not is_manual and chance.random() < 0.5:
         boundary = ""
     manual = ' manual_axes={"x"}' if is_manual else ""

@@ -123,17 +123,17 @@ def random_meshes(seed: int) -> str:
         [f"@{name}" for name in names] + [f"mesh<{kind}>" for kind in kinds] + ["mesh<[], device_ids=[3]>", "mesh<[]>"]
     )
 
-    def said() -> str:
+    def sharding() -> str:
         place = chance.choice(places)
         axes = chance.sample(('"a"', '"b"'), 2) if place.startswith("@") or '["' in place else ["", ""]
         dims = "[]" if "device_ids=[3]" in place else f"[{{{axes[0]}}}, {{{axes[1]}}}]"
         return f"<{place}, {dims}>"
 
     lines = [
-        f"  %v{number} = stablehlo.abs %a {{sdy.sharding = #sdy.sharding_per_value<[{said()}]>}} : {_T}"
+        f"  %v{number} = stablehlo.abs %a {{sdy.sharding = #sdy.sharding_per_value<[{sharding()}]>}} : {_T}"
         if chance.random() < 0.6
-        else f"  %v{number} = sdy.sharding_constraint %a {said()} : {_T}"
+        else f"  %v{number} = sdy.sharding_constraint %a {sharding()} : {_T}"
         for number in range(chance.randint(1, 6))
     ]
-    head = f"func.func @main(%a: {_T} {{sdy.sharding = #sdy.sharding{said()}}}) -> ({_T}) {{"
+    head = f"func.func @main(%a: {_T} {{sdy.sharding = #sdy.sharding{sharding()}}}) -> ({_T}) {{"
     return "\n".join([*declared, head, *lines, f"  return %a : {_T}", "}"])

@@ -40,7 +40,7 @@ class _Writer:
         self.random = source
         self.mesh = source.choice(_MESHES)
         self.axes = [axis.strip() for axis in self.mesh.strip("[]").split(",")]
-        self.said = source.choice((0.4, 0.8))
+        self.density = source.choice((0.4, 0.8))
         self.sums = source.choice((0.0, 0.15, 0.5))
         self.loose = source.random() < 0.3
         self.turned = source.random() < 0.15
@@ -86,13 +86,13 @@ class _Writer:
         return ["?"] if self.loose and self.random.random() < 0.3 else []
 
     def _note(self, shapes: Sequence[_Shape], brackets: bool = True) -> str:
-        if self.random.random() > self.said:
+        if self.random.random() > self.density:
             return ""
         text = f"sdy.sharding = #sdy.sharding_per_value<[{', '.join(self._sharding(shape) for shape in shapes)}]>"
         return f" {{{text}}}" if brackets else text
 
     def _boundary(self, shape: _Shape) -> str:
-        return f"{{sdy.sharding = #sdy.sharding{self._sharding(shape)}}}" if self.random.random() < self.said else ""
+        return f"{{sdy.sharding = #sdy.sharding{self._sharding(shape)}}}" if self.random.random() < self.density else ""
 
     # Values
 
@@ -221,9 +221,9 @@ class _Writer:
         axis = self.axes[0].split("=")[0]
         size, type = 8 // int(self.axes[0].split("=")[1]), _type((8, 8))
         local = _type((size, 8))
-        said = [self._free(axis) for _ in range(2)]
+        shardings = [self._free(axis) for _ in range(2)]
         text = (
-            f"sdy.manual_computation({self._take((8, 8))}) in_shardings=[{said[0]}] out_shardings=[{said[1]}] "
+            f"sdy.manual_computation({self._take((8, 8))}) in_shardings=[{shardings[0]}] out_shardings=[{shardings[1]}] "
             f"manual_axes={{{axis}}} ({argument}: {local}) {{\n"
             f"    {inner} = stablehlo.negate {argument}{self._inside(axis)} : {local}\n"
             f"    sdy.return {inner} : {local}\n  }}"
@@ -239,7 +239,7 @@ class _Writer:
         return f"<@mesh, [{{{manual}}}, {{{', '.join(second)}}}]{sums}>"
 
     def _inside(self, manual: str) -> str:
-        if self.random.random() > self.said:
+        if self.random.random() > self.density:
             return ""
-        said = self._free(manual).replace(f"[{{{manual}}}", "[{}")
-        return f" {{sdy.sharding = #sdy.sharding_per_value<[{said}]>}}"
+        sharding = self._free(manual).replace(f"[{{{manual}}}", "[{}")
+        return f" {{sdy.sharding = #sdy.sharding_per_value<[{sharding}]>}}"

@@ -49,9 +49,11 @@ def test_functions_that_only_calls_named_go_and_others_stay(entry: str) -> None:
 
 
 def test_without_main_what_a_custom_call_names_is_no_entry() -> None:
-    said = '{sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2, ?}]>}'
-    named = f"func.func @named(%y: {_T} {said}) -> {_T} {{ return %y : {_T} }}\n"
-    entry = f"func.func @entry(%x: {_T} {said}) -> {_T} {{ %0 = {_custom_call('named', '%x')} return %0 : {_T} }}\n"
+    annotation = '{sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2, ?}]>}'
+    named = f"func.func @named(%y: {_T} {annotation}) -> {_T} {{ return %y : {_T} }}\n"
+    entry = (
+        f"func.func @entry(%x: {_T} {annotation}) -> {_T} {{ %0 = {_custom_call('named', '%x')} return %0 : {_T} }}\n"
+    )
     text = ours(Job('sdy.mesh @mesh = <["x"=4]>\n' + named + entry, "sdy-remove-sub-axes-in-input-output-shardings"))
     assert '{"x":(1)2, ?}' in text.split("@named(")[1]
     assert '{"x":(1)2, ?}' not in text.split("func.func @entry(")[1].split("->")[0]

@@ -31,6 +31,6 @@ def test_without_main_functions_that_nobody_calls_are_entries() -> None:
 
 
 def test_functions_that_are_called_say_what_they_return_and_entries_do_not() -> None:
-    said = ours(Job(_FUNCTIONS, "sdy-propagate-to-func-results"))
-    assert said.count("-> (tensor<8xf32> {sdy.sharding") == 1
-    assert "-> (tensor<8xf32> {sdy.sharding" in said.split("func.func @called(")[1].split("func.func")[0]
+    text = ours(Job(_FUNCTIONS, "sdy-propagate-to-func-results"))
+    assert text.count("-> (tensor<8xf32> {sdy.sharding") == 1
+    assert "-> (tensor<8xf32> {sdy.sharding" in text.split("func.func @called(")[1].split("func.func")[0]

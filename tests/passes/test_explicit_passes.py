@@ -155,8 +155,8 @@ def test_sums_that_are_left_to_be_made_are_layouts_to_the_partitioner() -> None:
 @pytest.mark.oracle
 def test_the_pipeline_is_that_of_shardy(record_property: Callable[[str, object], None]) -> None:
     texts = [random_program(seed) for seed in range(40)]
-    found = run_batch([(text, f"builtin.module({_PROPAGATED})") for text in texts])
-    for text, theirs in zip(texts, found, strict=True):
+    answers = run_batch([(text, f"builtin.module({_PROPAGATED})") for text in texts])
+    for text, theirs in zip(texts, answers, strict=True):
         assert not isinstance(theirs, ShardyFailure)
         assert module_text(_module(text, (_PROPAGATED, {}))) == theirs
     record_property("summary", f"{len(texts)} modules after the propagation pipeline, byte for byte")

@@ -48,7 +48,7 @@ _PASSES: tuple[tuple[str, dict[str, bool]], ...] = (
 )
 
 
-_QUIET = [(name, said) for name, said in _PASSES if not any(said.values())] + [("sdy-drop-sharding-and-mesh", {})]
+_QUIET = [(name, given) for name, given in _PASSES if not any(given.values())] + [("sdy-drop-sharding-and-mesh", {})]
 _ODD = (
     "",
     'func.func private @declared(tensor<8xf32>) -> (tensor<8xf32> {jax.result_info = "r"})',

@@ -39,9 +39,9 @@ _OWN_SUM = re.compile(r"sdy\.(?:all_reduce|reduce_scatter)")
 
 
 def _cpp(options: dict[str, bool]) -> str:
-    said = " ".join(f"{name}={str(value).lower()}" for name, value in options.items())
+    listed = " ".join(f"{name}={str(value).lower()}" for name, value in options.items())
     with context():
-        return str(passmanager.PassManager.parse(f"builtin.module({_NAME}{{{said}}})"))
+        return str(passmanager.PassManager.parse(f"builtin.module({_NAME}{{{listed}}})"))
 
 
 @pytest.mark.oracle

@@ -78,8 +78,8 @@ _RETURNED = (
 def test_what_a_function_returns_awaits_the_sums_that_it_says() -> None:
     texts = [
         f"{_MESHES}func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, {given}>}}) -> "
-        f"(tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, {wanted}>}}) {{ return %a : tensor<8x8xf32> }}"
-        for given, wanted in _RETURNED
+        f"(tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, {returned}>}}) {{ return %a : tensor<8x8xf32> }}"
+        for given, returned in _RETURNED
     ]
     assert _compare(texts) == len(texts)
 
@@ -102,8 +102,8 @@ _JOINED = (
 @pytest.mark.parametrize("turned", [False, True])
 def test_operands_and_result_of_a_concatenation_are_split_alike(turned: bool) -> None:
     texts = []
-    for shape, said in _JOINED:
-        operands, result = said.split(" -> ")
+    for shape, split in _JOINED:
+        operands, result = split.split(" -> ")
         one, two = (f"{{sdy.sharding = #sdy.sharding<@mesh, {dims}>}}" for dims in operands.split("; "))
         if turned:
             two = two.replace("@mesh", "@turned")

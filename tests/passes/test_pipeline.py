@@ -60,9 +60,9 @@ def toy_options(text: str) -> dict[str, Any]:
 
 
 def test_every_module_of_the_package_is_imported() -> None:
-    found = {module.name for module in pkgutil.walk_packages(shardwright.passes.__path__, "shardwright.passes.")}
-    assert {"shardwright.passes.upstream", "shardwright.passes.all"} <= found
-    assert found <= set(sys.modules)
+    modules = {module.name for module in pkgutil.walk_packages(shardwright.passes.__path__, "shardwright.passes.")}
+    assert {"shardwright.passes.upstream", "shardwright.passes.all"} <= modules
+    assert modules <= set(sys.modules)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_by_its_name_alone_a_pass_for_functions_is_nested() -> None:
     ],
 )
 def test_a_malformed_pipeline_is_refused_at_its_column(text: str, message: str, column: int) -> None:
-    said = refusal(text)
-    assert message in said.message
-    assert said.location == f"{PARSER}:1:{column}"
+    diagnostic = refusal(text)
+    assert message in diagnostic.message
+    assert diagnostic.location == f"{PARSER}:1:{column}"
 
 
 def test_positions_count_the_lines_of_a_pipeline() -> None:
@@ -235,7 +235,7 @@ def test_what_is_printed_is_read_again(data: st.DataObject) -> None:
     assert parse_pipeline(pipeline_text(steps)) == steps
 
 
-def _said(pipeline: str) -> str:
+def _unwrapped(pipeline: str) -> str:
     """A pipeline with one blank between options: where MLIR leaves out an empty list it keeps the blanks around it."""
     return re.sub(r"(?<=\{) +| +(?=\})", "", re.sub(" +", " ", pipeline)).replace("{}", "")
 
@@ -245,13 +245,13 @@ def test_mlir_prints_a_pipeline_of_its_passes_as_we_do(entry: Pass) -> None:
     (step,) = steps_of(entry.name)
     ours = pipeline_text([step])
     theirs = str(passmanager.PassManager.parse(ours, context=context()))
-    assert _said(theirs) == ours
+    assert _unwrapped(theirs) == ours
 
 
 def test_lists_are_printed_as_mlir_prints_them() -> None:
     given = "builtin.module(inline{op-pipelines=func.func(cse),any(cse)},canonicalize{enable-patterns=a,b})"
     theirs = str(passmanager.PassManager.parse(given, context=context()))
-    assert pipeline_text(parse_pipeline(given)) == _said(theirs)
+    assert pipeline_text(parse_pipeline(given)) == _unwrapped(theirs)
 
 
 MODULE = """

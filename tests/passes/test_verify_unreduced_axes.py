@@ -56,8 +56,8 @@ def test_an_op_that_drops_an_axis_is_refused() -> None:
 
 def test_an_op_that_passes_an_axis_on_is_accepted_up_to_the_result() -> None:
     body = f"{_DOT} %r = stablehlo.add %p, %p {{sdy.sharding = {_SUM}}} : tensor<8x8xf32> return %r : tensor<8x8xf32>"
-    said = 'tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}'
-    assert _refusals(body.replace("%p, %p", "%p, %a"), said) == []
+    result = 'tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}'
+    assert _refusals(body.replace("%p, %p", "%p, %a"), result) == []
     assert "'func.return' op has unreduced axes mismatch for 'x'" in _error(body.replace("%p, %p", "%p, %a"))
 
 
@@ -112,8 +112,8 @@ def test_calls_agree_with_functions_on_arguments_and_results() -> None:
     assert _error(f"{_DOT} %r = {call.format('%p')}", more=function) == (
         "'func.call' op has unreduced axes mismatch for 'x' at call argument 0."
     )
-    said = call.format("%a").replace(" : (", f" {{sdy.sharding = {_SUM}}} : (", 1)
-    assert _error(f"%r = {said}", more=function) == (
+    annotated = call.format("%a").replace(" : (", f" {{sdy.sharding = {_SUM}}} : (", 1)
+    assert _error(f"%r = {annotated}", more=function) == (
         "'func.call' op has unreduced axes mismatch for 'x' at call result 0."
     )
 

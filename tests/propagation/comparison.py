@@ -36,31 +36,31 @@ def differences(ours: Graph, theirs: str) -> list[str]:
 
 def differences_of(ours: Graph, graph: Graph) -> list[str]:
     """What differs between a propagated graph and the one that the C++ put out."""
-    found: list[str] = []
-    _compare_blocks(ours, ours.main.block, graph, graph.main.block, found)
+    unlike: list[str] = []
+    _compare_blocks(ours, ours.main.block, graph, graph.main.block, unlike)
     for number, (one, other) in enumerate(zip(ours.main.result_shardings, graph.main.result_shardings, strict=True)):
         if not _equal(one, other):
-            found.append(f"result {number}: {one}, C++ {other}")
-    return found
+            unlike.append(f"result {number}: {one}, C++ {other}")
+    return unlike
 
 
-def _compare_blocks(ours: Graph, one: Block, theirs: Graph, other: Block, found: list[str]) -> None:
+def _compare_blocks(ours: Graph, one: Block, theirs: Graph, other: Block, unlike: list[str]) -> None:
     if one is ours.main.block:
         for number, (left, right) in enumerate(zip(one.arguments, other.arguments, strict=True)):
             if not _equal(ours.shardings[left], theirs.shardings[right]):
-                found.append(f"argument {number}: {ours.shardings[left]}, C++ {theirs.shardings[right]}")
+                unlike.append(f"argument {number}: {ours.shardings[left]}, C++ {theirs.shardings[right]}")
     ops, others = one.ops, other.ops
     if [_name(op) for op in ops] != [_name(op) for op in others]:
         ops, others = list(_opened(ops)), list(_opened(others))
     names = [_name(op) for op in ops]
     if names != [_name(op) for op in others]:
-        found.append(f"ops: {names}, C++ {[_name(op) for op in others]}")
+        unlike.append(f"ops: {names}, C++ {[_name(op) for op in others]}")
         return
     for left_op, right_op in zip(ops, others, strict=True):
         for left, right in zip(left_op.results, right_op.results, strict=True):
-            said = _exported(right_op, theirs.shardings[right], theirs.types[right])
-            if not _equal(ours.shardings[left], said):
-                found.append(f"{left_op}: {ours.shardings[left]}, C++ {said}")
+            exported = _exported(right_op, theirs.shardings[right], theirs.types[right])
+            if not _equal(ours.shardings[left], exported):
+                unlike.append(f"{left_op}: {ours.shardings[left]}, C++ {exported}")
         stated, its_stated = left_op.signature.boundary, right_op.signature.boundary
         for mine, given, values in (
             (stated.in_shardings, its_stated.in_shardings, right_op.operands),
@@ -69,9 +69,9 @@ def _compare_blocks(ours: Graph, one: Block, theirs: Graph, other: Block, found:
             types = [theirs.types[value] for value in values]
             its = [_exported(right_op, one, type) for one, type in zip(given or (), types, strict=False)]
             if not all(_equal(one, other) for one, other in zip_longest(mine or (), its)):
-                found.append(f"{left_op}: {mine} at its boundary, C++ {its}")
+                unlike.append(f"{left_op}: {mine} at its boundary, C++ {its}")
         for left_block, right_block in zip(left_op.regions, right_op.regions, strict=True):
-            _compare_blocks(ours, left_block, theirs, right_block, found)
+            _compare_blocks(ours, left_block, theirs, right_block, unlike)
 
 
 def _exported(op: Op, sharding: TensorSharding | None, type: TensorType) -> TensorSharding | None:

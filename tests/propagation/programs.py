@@ -46,8 +46,8 @@ class Writer:
         note = ""
         if annotate and self.random.random() < self.density:
             # jaxlib dies of a priority on an op that is dead, so only what stays has one.
-            said = self.sharding(shape, priorities=False)
-            note = f" {{sdy.sharding = #sdy.sharding_per_value<[{said}]>}}"
+            sharding = self.sharding(shape, priorities=False)
+            note = f" {{sdy.sharding = #sdy.sharding_per_value<[{sharding}]>}}"
         self.lines.append(f"{self.indent}{name} = {text}{note} : {types}")
         self.values.append((name, shape))
         return name, shape
@@ -89,11 +89,11 @@ class Writer:
 
     def pieces_in_order(self, pieces: list[str]) -> list[str]:
         """Of each axis one piece at most, in mesh order."""
-        found = []
+        ordered = []
         for axis, _ in self.axes:
             of_axis = [piece for piece in pieces if piece.startswith(f'"{axis}"')]
-            found += of_axis[:1]
-        return found
+            ordered += of_axis[:1]
+        return ordered
 
     # Ops
 
@@ -229,8 +229,8 @@ class Writer:
         name = self.name()
         op = "sdy.reshard" if self.random.random() < 0.15 else "sdy.sharding_constraint"
         closed = 0.8 if self.random.random() < 0.7 else 0.2
-        said = self.sharding(shape, closed, priorities=op == "sdy.sharding_constraint")
-        self.lines.append(f"{self.indent}{name} = {op} {value} {said} : {tensor_of(shape)}")
+        sharding = self.sharding(shape, closed, priorities=op == "sdy.sharding_constraint")
+        self.lines.append(f"{self.indent}{name} = {op} {value} {sharding} : {tensor_of(shape)}")
         self.values.append((name, shape))
 
     def group(self) -> None:

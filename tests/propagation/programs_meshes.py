@@ -63,15 +63,15 @@ class Annotator:
 
     def pieces(self, axes: Sequence[tuple[str, int]]) -> list[str]:
         """Whole axes and parts of axes that do not overlap, in mesh order."""
-        found: list[str] = []
+        texts: list[str] = []
         for name, size in axes:
             cuts = _chain(self.random, size) if self.random.random() < self.cutting else []
             if not cuts:
-                found.append(f'"{name}"')
+                texts.append(f'"{name}"')
                 continue
             bounds = [1, *cuts, size]
-            found += [f'"{name}":({low}){high // low}' for low, high in pairwise(bounds)]
-        return found
+            texts += [f'"{name}":({low}){high // low}' for low, high in pairwise(bounds)]
+        return texts
 
     def sharding(
         self, shape: Sequence[int], closed: float | None = None, priorities: bool = True, mesh: str = ""
@@ -111,8 +111,8 @@ class Annotator:
                 replicated.append(piece)
             elif drawn > 1 - self.unreduced and not any(its.split(":")[0] == axis for its in unreduced):
                 unreduced.append(piece)
-        said = f", replicated={{{', '.join(replicated)}}}" if replicated else ""
-        return said + (f", unreduced={{{', '.join(unreduced)}}}" if unreduced else "")
+        text = f", replicated={{{', '.join(replicated)}}}" if replicated else ""
+        return text + (f", unreduced={{{', '.join(unreduced)}}}" if unreduced else "")
 
 
 def random_annotator(chance: random.Random) -> Annotator:

@@ -77,10 +77,10 @@ def lonely(writer: WideWriter) -> None:
     """A custom call without a rule, perhaps on one device."""
     value, shape = writer.pick()
     one = writer.annotator.maximal()
-    said = f"sdy.sharding = #sdy.sharding_per_value<[{one}]>" if one else writer.note([shape], writer.density)
+    note = f"sdy.sharding = #sdy.sharding_per_value<[{one}]>" if one else writer.note([shape], writer.density)
     types = f"({tensor_of(shape)}) -> {tensor_of(shape)}"
     name = writer.name()
-    attributes = f" {{{said}}}" if said else ""
+    attributes = f" {{{note}}}" if note else ""
     writer.lines.append(f"{writer.indent}{name} = stablehlo.custom_call @unknown({value}){attributes} : {types}")
     writer.values.append((name, shape))
 
@@ -105,16 +105,16 @@ def effect(writer: WideWriter) -> None:
     """An op that nobody uses and that stays."""
     value, shape = writer.pick()
     one = writer.annotator.maximal()
-    said = (
+    attributes = (
         f"has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[{one}]>" if one else "has_side_effect = true"
     )
     type = tensor_of(shape)
     if writer.random.random() < 0.5 or one:
         name = writer.name()
-        made = f"{name} = stablehlo.custom_call @log({value}) {{{said}}} : ({type}) -> tensor<f32>"
+        made = f"{name} = stablehlo.custom_call @log({value}) {{{attributes}}} : ({type}) -> tensor<f32>"
         writer.values.append((name, ()))
     else:
-        made = f"stablehlo.custom_call @log({value}) {{{said}}} : ({type}) -> ()"
+        made = f"stablehlo.custom_call @log({value}) {{{attributes}}} : ({type}) -> ()"
     writer.lines.append(writer.indent + made)
 
 

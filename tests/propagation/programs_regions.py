@@ -86,7 +86,7 @@ def _choose(writer: WideWriter, op: str, index: str, type: str, shapes: Sequence
             returned = [writer.random.choice([n for n, s in writer.values if s == shape]) for shape in shapes]
             writer.lines.append(f"{writer.indent}stablehlo.return {', '.join(returned)} : {types}")
         last = number == count - 1
-        note = f" {{{said}}}" if last and (said := writer.note(shapes, writer.density)) else ""
+        note = f" {{{text}}}" if last and (text := writer.note(shapes, writer.density)) else ""
         writer.lines.append(writer.indent + (f"}}){note} : ({type}) -> ({types})" if last else "}, {"))
     writer.values += [(f"{name}#{number}", shape) for number, shape in enumerate(shapes)]
 
@@ -106,8 +106,8 @@ def manual(writer: WideWriter) -> None:
     annotator.manual = outer | {name for name, _ in axes}
     incoming, locals_ = [], []
     for _, shape in operands:
-        said, local = _boundary(writer, mesh, axes, shape, shrink=True)
-        incoming.append(said)
+        sharding, local = _boundary(writer, mesh, axes, shape, shrink=True)
+        incoming.append(sharding)
         locals_.append(local)
     inner = [(writer.name(), local) for local in locals_]
     head = len(writer.lines)
@@ -124,7 +124,7 @@ def manual(writer: WideWriter) -> None:
     names = ", ".join(f'"{axis}"' for axis, _ in axes)
     writer.lines[head] = (
         f"{writer.indent}{name}:{len(made)} = sdy.manual_computation({', '.join(v for v, _ in operands)}) "
-        f"in_shardings=[{', '.join(incoming)}] out_shardings=[{', '.join(said for said, _ in made)}] "
+        f"in_shardings=[{', '.join(incoming)}] out_shardings=[{', '.join(sharding for sharding, _ in made)}] "
         f"manual_axes={{{names}}} ({arguments}) {{"
     )
     inward = ", ".join(tensor_of(shape) for _, shape in operands)
@@ -170,18 +170,18 @@ def named(writer: WideWriter) -> None:
         returned = [chance.choice(writer.values[-5:]) for _ in range(chance.randint(1, 2))]
         types = ", ".join(tensor_of(shape) for _, shape in returned)
         writer.lines.append(f"{writer.indent}sdy.return {', '.join(n for n, _ in returned)} : {types}")
-    said = ""
+    boundary = ""
     for word, values in (("in_shardings", operands), ("out_shardings", returned)):
         if chance.random() < 0.35:
             mesh = writer.annotator.pick_mesh()
             notes = [
                 writer.annotator.sharding(shape, priorities=chance.random() < 0.5, mesh=mesh) for _, shape in values
             ]
-            said += f" {word}=[{', '.join(notes)}]"
+            boundary += f" {word}=[{', '.join(notes)}]"
     arguments = ", ".join(f"{value}: {tensor_of(shape)}" for value, shape in inner)
     writer.lines[head] = (
         f'{writer.indent}{name}:{len(returned)} = sdy.named_computation<"n{name[1:]}">'
-        f"({', '.join(value for value, _ in operands)}){said} ({arguments}) {{"
+        f"({', '.join(value for value, _ in operands)}){boundary} ({arguments}) {{"
     )
     inward = ", ".join(tensor_of(shape) for _, shape in operands)
     writer.lines.append(f"{writer.indent}}} : ({inward}) -> ({types})")
@@ -198,9 +198,9 @@ def call(writer: WideWriter) -> None:
     symbol, takes, gives = chance.choice(writer.functions)
     operands = [writer.take(tensor_of(shape)) for shape in takes]
     name = writer.name()
-    said = writer.note(gives, 0.15)
+    sharding = writer.note(gives, 0.15)
     types = f"({', '.join(map(tensor_of, takes))}) -> ({', '.join(map(tensor_of, gives))})"
-    note = f" {{{said}}}" if said else ""
+    note = f" {{{sharding}}}" if sharding else ""
     writer.lines.append(
         f"{writer.indent}{name}:{len(gives)} = func.call @{symbol}({', '.join(operands)}){note} : {types}"
     )
@@ -220,8 +220,8 @@ def _define(writer: WideWriter) -> None:
         returned = [chance.choice(writer.values[-5:]) for _ in range(chance.randint(1, 2))]
 
     def typed(shape: tuple[int, ...]) -> str:
-        said = annotated and chance.random() < 0.6
-        return tensor_of(shape) + (f" {{sdy.sharding = #sdy.sharding{writer.sharding(shape)}}}" if said else "")
+        annotates = annotated and chance.random() < 0.6
+        return tensor_of(shape) + (f" {{sdy.sharding = #sdy.sharding{writer.sharding(shape)}}}" if annotates else "")
 
     symbol = f"f{writer.count}"
     head = ", ".join(f"{value}: {typed(shape)}" for value, shape in inner)

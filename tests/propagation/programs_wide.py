@@ -24,10 +24,10 @@ Value = tuple[str, tuple[int, ...]]
 
 def _families() -> dict[str, list[str]]:
     """The makers' names by the function that makes them."""
-    found: dict[str, list[str]] = {}
+    families: dict[str, list[str]] = {}
     for name, made in MAKERS.items():
-        found.setdefault(made.args[0].__name__, []).append(name)  # type: ignore[attr-defined]
-    return found
+        families.setdefault(made.args[0].__name__, []).append(name)  # type: ignore[attr-defined]
+    return families
 
 
 FAMILIES = _families()
@@ -58,8 +58,8 @@ class WideWriter(Writer):
         if self.random.random() >= chance:
             return ""
         mesh = self.annotator.pick_mesh()
-        said = [self.annotator.sharding(shape, priorities=False, mesh=mesh) for shape in shapes]
-        return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join(said)}]>"
+        shardings = [self.annotator.sharding(shape, priorities=False, mesh=mesh) for shape in shapes]
+        return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join(shardings)}]>"
 
     def take(self, type: str) -> str:
         """A value of this type: one there is, one made of another, a new argument, or a constant."""
@@ -118,8 +118,8 @@ class WideWriter(Writer):
     def argument(self, shape: Sequence[int], dtype: str = "f32", chance: float = 0.5) -> str:
         """A new argument of `main`."""
         name = f"%a{len(self.arguments)}"
-        said = f" {{sdy.sharding = #sdy.sharding{self.sharding(shape)}}}" if self.random.random() < chance else ""
-        self.arguments.append(f"{name}: {tensor(shape, dtype)}{said}")
+        annotation = f" {{sdy.sharding = #sdy.sharding{self.sharding(shape)}}}" if self.random.random() < chance else ""
+        self.arguments.append(f"{name}: {tensor(shape, dtype)}{annotation}")
         self.know(name, shape, dtype)
         return name
 
@@ -146,8 +146,8 @@ class WideWriter(Writer):
         instance = max(several, key=self.there)
         operands = [self.take(type) for type in instance.operands]
         shapes = [_shape(type) for type in instance.results]
-        said = self.note([shape for shape, _ in shapes], self.density)
-        attributes = ", ".join(part for part in (instance.attributes, said) if part)
+        note = self.note([shape for shape, _ in shapes], self.density)
+        attributes = ", ".join(part for part in (instance.attributes, note) if part)
         result = self.name()
         self.lines.append(self.indent + replace(instance, attributes=attributes).text(operands, result[1:]))
         for number, (shape, dtype) in enumerate(shapes):
@@ -177,8 +177,8 @@ class WideWriter(Writer):
         """An op with a priority, which stays because `main` returns it."""
         value, shape = self.pick()
         name = self.name()
-        said = f" {{sdy.sharding = #sdy.sharding_per_value<[{self.sharding(shape)}]>}}"
-        self.lines.append(f"{self.indent}{name} = stablehlo.cosine {value}{said} : {tensor_of(shape)}")
+        annotation = f" {{sdy.sharding = #sdy.sharding_per_value<[{self.sharding(shape)}]>}}"
+        self.lines.append(f"{self.indent}{name} = stablehlo.cosine {value}{annotation} : {tensor_of(shape)}")
         self.values.append((name, shape))
         self.kept.append((name, shape))
 
@@ -219,12 +219,12 @@ def wide_program(seed: int) -> str:
     annotator = random_annotator(chance)
     writer = WideWriter(chance, annotator.meshes["mesh"], annotator.priorities, annotator=annotator)
     writer.density = chance.choice((0.03, 0.06, 0.15, 0.3))
-    said = chance.choice((0.2, 0.5, 0.8))
+    density = chance.choice((0.2, 0.5, 0.8))
     for _ in range(chance.randint(1, 4)):
         shape = tuple(chance.choice(_SIZES) for _ in range(chance.randint(1, 3)))
         if writer.values and chance.random() < 0.4:
             shape = writer.values[0][1]
-        writer.argument(shape, chance=said)
+        writer.argument(shape, chance=density)
     writer.some(chance.choice((2, 3, 4, 6, 6, 8, 10, 16)))
     returned = [writer.pick() for _ in range(chance.randint(1, 3))] + writer.kept
     notes = [

@@ -58,7 +58,7 @@ def _smaller(text: str) -> Iterator[str]:
 
 def _spans(lines: Sequence[str]) -> list[tuple[int, int]]:
     """Each op's lines, first and one after last, its regions included."""
-    found = []
+    spans = []
     for start, line in enumerate(lines):
         if line.startswith(("sdy.mesh", "}")) or "@main" in line.split("(")[0] or not line.strip():
             continue
@@ -68,8 +68,8 @@ def _spans(lines: Sequence[str]) -> list[tuple[int, int]]:
             end += 1
             if depth <= 0 and not (end < len(lines) and lines[end].strip().startswith(("cond {", "} do"))):
                 break
-        found.append((start, end))
-    return sorted(found, key=lambda span: span[0] - span[1])
+        spans.append((start, end))
+    return sorted(spans, key=lambda span: span[0] - span[1])
 
 
 def _main(lines: Sequence[str]) -> int:
@@ -175,6 +175,8 @@ if __name__ == "__main__":
     from tests.propagation.wide import compared
 
     for seed in sys.argv[1:]:
-        small = shrunk(wide_program(int(seed)), lambda texts: [bool(outcome.found) for outcome in compared(texts)])
+        small = shrunk(
+            wide_program(int(seed)), lambda texts: [bool(outcome.differences) for outcome in compared(texts)]
+        )
         print(f"// seed {seed}\n{small}")
-        print("\n".join(f"// {line}" for line in compared([small])[0].found))
+        print("\n".join(f"// {line}" for line in compared([small])[0].differences))

@@ -48,13 +48,13 @@ def _program(seed: int) -> Graph:
 
 def _notes(graph: Graph) -> dict[str, str]:
     """Every debug attribute, by where it stands."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for kind, entries in (("argument", graph.main.argument_attributes), ("result", graph.main.result_attributes)):
         for number, attributes in enumerate(entries):
-            found |= {f"{kind} {number} {name}": text for name, text in attributes.items() if _NAME.fullmatch(name)}
+            texts |= {f"{kind} {number} {name}": text for name, text in attributes.items() if _NAME.fullmatch(name)}
     for where, pairs in _of_ops(graph.main.block, ""):
-        found |= {f"{where} {name}": text for name, text in pairs if _NAME.fullmatch(name)}
-    return {where: str(parse_attribute(text)) for where, text in found.items()}
+        texts |= {f"{where} {name}": text for name, text in pairs if _NAME.fullmatch(name)}
+    return {where: str(parse_attribute(text)) for where, text in texts.items()}
 
 
 def _of_ops(block: Block, prefix: str) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
@@ -101,8 +101,8 @@ def _check(first: int, count: int, record_property: Callable[[str, object], None
                 died += 1
                 continue
             compared += 1
-            found = _unlike(graph, output)
-            assert not found, "\n".join([f"seed {seed}:", str(write(graph)), *found])
+            unlike = _unlike(graph, output)
+            assert not unlike, "\n".join([f"seed {seed}:", str(write(graph)), *unlike])
     assert died <= count * 0.03, f"the C++ died of {died} of {count} programs"
     record_property("summary", f"debug attributes: {compared} random programs as in C++, which died of {died} more")
 

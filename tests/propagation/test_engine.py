@@ -33,24 +33,24 @@ def _worklist(shardings: list[TensorSharding | None], ops: list[tuple[int, int]]
     return worklist
 
 
-def _said(axis: str) -> TensorSharding:
+def _split_by(axis: str) -> TensorSharding:
     return TensorSharding.of(_MESH, [[axis]], open=True)
 
 
 def test_a_sharding_flows_forward_and_back() -> None:
-    worklist = _worklist([None, None, _said("x"), None], [(0, 1), (1, 2), (2, 3)])
+    worklist = _worklist([None, None, _split_by("x"), None], [(0, 1), (1, 2), (2, 3)])
     worklist.sweep()
-    assert [worklist.numbers.shardings[n] for n in worklist.state] == [_said("x")] * 4
+    assert [worklist.numbers.shardings[n] for n in worklist.state] == [_split_by("x")] * 4
 
 
 def test_the_first_to_arrive_wins() -> None:
-    worklist = _worklist([_said("x"), None, _said("y")], [(0, 1), (2, 1)])
+    worklist = _worklist([_split_by("x"), None, _split_by("y")], [(0, 1), (2, 1)])
     worklist.sweep()
-    assert worklist.numbers.shardings[worklist.state[1]] == _said("x")
+    assert worklist.numbers.shardings[worklist.state[1]] == _split_by("x")
 
 
 def test_ops_that_are_not_due_are_not_visited() -> None:
-    worklist = _worklist([_said("x"), None], [(0, 1)])
+    worklist = _worklist([_split_by("x"), None], [(0, 1)])
     worklist.due[:] = b"\x00"
     worklist.sweep()
     assert worklist.state[1] == 0
@@ -60,14 +60,14 @@ def test_ops_that_are_not_due_are_not_visited() -> None:
 
 
 def test_a_group_changes_as_one() -> None:
-    worklist = _worklist([_said("x"), None, None, None], [(0, 1), (2, 3)])
+    worklist = _worklist([_split_by("x"), None, None, None], [(0, 1), (2, 3)])
     worklist.groups.update({1: [1, 2], 2: [1, 2]})
     worklist.sweep()
     assert len(set(worklist.state)) == 1
 
 
 def test_steps_are_remembered_by_their_numbers() -> None:
-    worklist = _worklist([_said("x"), None, None], [(0, 1), (0, 2)])
+    worklist = _worklist([_split_by("x"), None, None], [(0, 1), (0, 2)])
     worklist.sweep()
     table = worklist.tables[0]
     assert table is not None
@@ -83,18 +83,18 @@ def _shardings(draw: st.DrawFn, rank: int) -> TensorSharding | None:
         dims[draw(st.integers(0, rank - 1))].append(axis)
     sharding = TensorSharding.of(_MESH, dims, open=draw(st.booleans()))
     kept = [] if axes else draw(st.sampled_from([["x"], []]))
-    found = replace(sharding, replicated=tuple(map(_MESH.axis, kept)))
-    return draw(st.sampled_from([found, None]))
+    annotated = replace(sharding, replicated=tuple(map(_MESH.axis, kept)))
+    return draw(st.sampled_from([annotated, None]))
 
 
 @given(st.data())
 def test_what_is_plain_is_what_a_step_says(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 3))
     rule = identity_rule((8, 3, 16)[:rank], data.draw(st.integers(1, 3)))
-    said = [data.draw(_shardings(rank)) for _ in (*rule.operands, *rule.results)]
+    shardings = [data.draw(_shardings(rank)) for _ in (*rule.operands, *rule.results)]
     ways = (data.draw(st.sampled_from(list(Direction))),) * rank
     elementwise, strategy = data.draw(st.booleans()), data.draw(st.sampled_from(Strategy))
     numbers = Numbers()
-    changes = StepTable(numbers, rule, ways, elementwise, strategy)[tuple(map(numbers.number, said))]
-    updates = step(rule, tuple(said), ways, elementwise, strategy)
+    changes = StepTable(numbers, rule, ways, elementwise, strategy)[tuple(map(numbers.number, shardings))]
+    updates = step(rule, tuple(shardings), ways, elementwise, strategy)
     assert {tensor: numbers.shardings[number] for tensor, number in changes} == dict(updates)

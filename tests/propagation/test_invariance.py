@@ -26,24 +26,24 @@ _seeds = st.integers(0, 1_000_000)
 @given(_seeds, st.booleans())
 def test_propagating_again_changes_nothing(seed: int, in_order_of_use: bool) -> None:
     once = propagate(read(load_module(random_program(seed))), in_order_of_use=in_order_of_use)
-    assert _said(propagate(once, in_order_of_use=in_order_of_use)) == _said(once)
+    assert _described(propagate(once, in_order_of_use=in_order_of_use)) == _described(once)
 
 
-def _said(graph: Graph) -> list[tuple[object, ...]]:
+def _described(graph: Graph) -> list[tuple[object, ...]]:
     """Ops that depend on arguments, with the shardings of their results, and those of the results of main.
 
     Constant expressions are copied for each use and merged where alike, by us and by the C++, which may turn out
     otherwise the second time: there reshards stand where constraints stood.
     """
     depends = set(graph.main.block.arguments)
-    found: list[tuple[object, ...]] = [tuple(graph.main.result_shardings)]
+    described: list[tuple[object, ...]] = [tuple(graph.main.result_shardings)]
     for op in graph.walk():
         depends.update(value for block in op.regions for value in block.arguments)
         if depends.isdisjoint(op.operands) and not op.regions:
             continue
         depends.update(op.results)
-        found.append((op.signature, *(graph.shardings[value] for value in op.results)))
-    return found
+        described.append((op.signature, *(graph.shardings[value] for value in op.results)))
+    return described
 
 
 @settings(max_examples=_EXAMPLES, deadline=None)

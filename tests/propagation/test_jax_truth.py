@@ -85,14 +85,14 @@ def test_random_jitted_functions_are_sharded_as_in_their_executables(
         assert differences(propagate(_read(program.before)), program.after) == [], f"seed {program.name}"
         assert _boundary(_propagated(program.lowered)) == (program.arguments, program.results), f"seed {program.name}"
         otherwise += _boundary(propagate(_read(program.lowered)))[1] != program.results
-    said = f"{len(_SEEDS)} random JAX programs as compiled; {otherwise} are not in the order that JAX writes"
-    record_property("summary", f"propagation: {said}")
+    summary = f"{len(_SEEDS)} random JAX programs as compiled; {otherwise} are not in the order that JAX writes"
+    record_property("summary", f"propagation: {summary}")
     assert otherwise, "the programs do not tell the two orders apart"
 
 
 def _named(name: str, programs: list[Compiled]) -> Compiled:
-    (found,) = (program for program in programs if program.name == name)
-    return found
+    (named,) = (program for program in programs if program.name == name)
+    return named
 
 
 def _propagated(text: str) -> Graph:
@@ -109,7 +109,7 @@ def _boundary(graph: Graph) -> tuple[list[object], list[object]]:
     results = zip(main.result_shardings, main.block.terminator.operands, strict=True)
     return (
         [_axes(graph.shardings[value], types[value].rank) for value in main.block.arguments],
-        [_axes(said, types[value].rank) for said, value in results],
+        [_axes(sharding, types[value].rank) for sharding, value in results],
     )
 
 

@@ -72,8 +72,8 @@ def _layers(count: int) -> str:
 
 
 def test_the_layers_of_a_model_are_counted() -> None:
-    [found] = _explained(_layers(100), "result0")
-    assert str(found).splitlines() == [
+    [explanation] = _explained(_layers(100), "result0")
+    assert str(explanation).splitlines() == [
         "result result0: [{x}, {}]",
         "  x on dimension 0: from argument arg0 [{x}, {?}]",
         "    stablehlo.tanh         operand 0 -> result 0          dimension 0  model.py:10",
@@ -82,8 +82,8 @@ def test_the_layers_of_a_model_are_counted() -> None:
         "    these 3 steps 99 more times",
         "    func.return            operand 0 -> result 0 of main  dimension 0",
     ]
-    assert len(found.chains[0].links) == 301
-    assert len(format_explanation(found, everything=True).splitlines()) == 303
+    assert len(explanation.chains[0].links) == 301
+    assert len(format_explanation(explanation, everything=True).splitlines()) == 303
 
 
 def test_of_many_stops_the_first_are_shown() -> None:
@@ -92,20 +92,20 @@ def test_of_many_stops_the_first_are_shown() -> None:
     types = ", ".join(["tensor<8x8xf32>"] * 30)
     closed = "{sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}"
     arguments = f"%a: tensor<8x8xf32> {_X}, %b: tensor<8x8xf32> {closed}"
-    [found] = _explained(_MESH + _function(arguments, f"{adds}\nreturn {returned} : {types}", types), "arg1")
-    assert len(found.stops) == 60
-    lines = str(found).splitlines()
+    [explanation] = _explained(_MESH + _function(arguments, f"{adds}\nreturn {returned} : {types}", types), "arg1")
+    assert len(explanation.stops) == 60
+    lines = str(explanation).splitlines()
     assert lines[-1] == "    … 48 more; --all lists them"
     assert len(lines) == 3 + 1 + 12 + 1
-    assert len(format_explanation(found, everything=True).splitlines()) == 3 + 1 + 60
+    assert len(format_explanation(explanation, everything=True).splitlines()) == 3 + 1 + 60
 
 
 # Values without axes
 
 
 def _second_line(text: str, name: str) -> str:
-    [found] = _explained(text, name)
-    return str(found).splitlines()[1].strip()
+    [explanation] = _explained(text, name)
+    return str(explanation).splitlines()[1].strip()
 
 
 _TANH = "%0 = stablehlo.tanh %a : tensor<8x8xf32>\nreturn %0 : tensor<8x8xf32>"
@@ -123,8 +123,8 @@ def test_a_value_without_axes_says_why() -> None:
 
 
 def test_an_annotation_that_no_axis_came_from_is_shown() -> None:
-    said = "{sdy.sharding = #sdy.sharding<@mesh, [{?}, {}]>}"
-    text = _MESH + _function(f"%a: tensor<8x8xf32> {said}", _TANH, "tensor<8x8xf32>")
+    annotation = "{sdy.sharding = #sdy.sharding<@mesh, [{?}, {}]>}"
+    text = _MESH + _function(f"%a: tensor<8x8xf32> {annotation}", _TANH, "tensor<8x8xf32>")
     assert _second_line(text, "arg0") == "its annotation is [{?}, {}]"
 
 
@@ -144,7 +144,7 @@ def test_an_axis_that_callers_may_not_see_is_said_to_be_cut() -> None:
 
 def test_values_are_headed_by_the_number_that_mlir_prints() -> None:
     text = _MESH + _function(f"%a: tensor<8x8xf32> {_X}", _TANH, "tensor<8x8xf32>")
-    heads = [str(found).splitlines()[0] for found in _explained(text, "%0", "arg0", "result0")]
+    heads = [str(explanation).splitlines()[0] for explanation in _explained(text, "%0", "arg0", "result0")]
     assert heads == [
         "%0 = stablehlo.tanh: [{x}, {}]  (p.mlir:3)",
         "argument arg0: [{x}, {}]",
@@ -163,13 +163,13 @@ def test_arguments_of_regions_are_named_by_their_op() -> None:
         "return %0#0 : tensor<8x8xf32>"
     )
     text = _MESH + _function(f"%a: tensor<8x8xf32> {_X}", loop, "tensor<8x8xf32>")
-    [found] = _explained(text, "%iterArg")
-    assert (found.name, found.location) == ("argument 0 of its body, stablehlo.while", "p.mlir:4")
+    [explanation] = _explained(text, "%iterArg")
+    assert (explanation.name, explanation.location) == ("argument 0 of its body, stablehlo.while", "p.mlir:4")
 
 
 def test_explanations_print_as_the_command_prints_them() -> None:
     text = _MESH + _function(f"%a: tensor<8x8xf32> {_X}", _TANH, "tensor<8x8xf32>")
-    found = _explained(text, "arg0", "%0")
-    one, other = found
+    explanations = _explained(text, "arg0", "%0")
+    one, other = explanations
     assert isinstance(one, Explanation)
-    assert str(found) == repr(found) == f"{one}\n\n{other}"
+    assert str(explanations) == repr(explanations) == f"{one}\n\n{other}"

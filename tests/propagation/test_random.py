@@ -42,8 +42,8 @@ def test_random_programs_are_sharded_as_shardy_does() -> None:
     for seed, graph, output in zip(seeds, graphs, outputs, strict=True):
         program = f"seed {seed}:\n{random_program(seed)}"
         assert not isinstance(output, ShardyFailure), f"the C++ failed on {program}\n{output}"
-        found = differences(propagate(graph), output)
-        assert not found or explains(program, found), "\n".join([program, *found])
+        unlike = differences(propagate(graph), output)
+        assert not unlike or explains(program, unlike), "\n".join([program, *unlike])
 
 
 @pytest.mark.oracle
@@ -58,15 +58,17 @@ def test_wide_random_programs_are_sharded_as_shardy_does(
         texts = [wide_program(seed) for seed in batch]
         for seed, text, outcome in zip(batch, texts, compared(texts), strict=True):
             deaths += bool(outcome.died)
-            explained = bool(outcome.found) and explains(text, outcome.found)
+            explained = bool(outcome.differences) and explains(text, outcome.differences)
             newer += explained
-            known = bool(outcome.found) and not (explained or outcome.died) and _DELIBERATE.search(text) is not None
+            known = (
+                bool(outcome.differences) and not (explained or outcome.died) and _DELIBERATE.search(text) is not None
+            )
             deliberate += known
-            assert known or explained or not outcome.found, _report(seed)
-    said = f"{len(seeds)} random modules as the C++ has them"
-    said += f", {deliberate} deliberately not" if deliberate else ""
-    said += f", {newer} as those of 0.10 only" if newer else ""
-    record_property("summary", f"propagation, part {chunk}: {said}; it dies of {deaths}")
+            assert known or explained or not outcome.differences, _report(seed)
+    summary = f"{len(seeds)} random modules as the C++ has them"
+    summary += f", {deliberate} deliberately not" if deliberate else ""
+    summary += f", {newer} as those of 0.10 only" if newer else ""
+    record_property("summary", f"propagation, part {chunk}: {summary}; it dies of {deaths}")
     assert deliberate <= max(1, _DELIBERATELY * len(seeds)), "a difference that is common is none of those listed"
     assert newer <= _NEWER * len(seeds), "what newer versions do otherwise is rare"
     assert deaths <= max(2, _DEATHS * len(seeds)), "the C++ dies of too many programs to say much"
@@ -79,15 +81,17 @@ def test_calls_of_which_something_is_said_are_sharded_as_shardy_does(
     programs = ((seed, wide_program(seed)) for seed in range(_COUNT // 2))
     seeds, texts = zip(*((seed, text) for seed, text in programs if is_annotated_at_calls(text)), strict=True)
     for seed, text, outcome in zip(seeds, texts, compared_as_called(texts), strict=True):
-        assert not outcome.found or explains(text, outcome.found), f"seed {seed}:\n{text}\n" + "\n".join(outcome.found)
+        assert not outcome.differences or explains(text, outcome.differences), f"seed {seed}:\n{text}\n" + "\n".join(
+            outcome.differences
+        )
     record_property("summary", f"propagation: {len(seeds)} random modules with annotated calls as the C++ has them")
 
 
 def _report(seed: int) -> str:
     def misbehave(texts: Sequence[str]) -> list[bool]:
         pairs = zip(texts, compared(texts), strict=True)
-        return [bool(outcome.found) and not explains(text, outcome.found) for text, outcome in pairs]
+        return [bool(outcome.differences) and not explains(text, outcome.differences) for text, outcome in pairs]
 
     small = shrunk(wide_program(seed), misbehave)
     (outcome,) = compared([small])
-    return "\n".join([f"seed {seed}, made smaller:", small, *outcome.found])
+    return "\n".join([f"seed {seed}, made smaller:", small, *outcome.differences])

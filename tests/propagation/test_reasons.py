@@ -28,8 +28,8 @@ def _explained(name: str, arguments: str, body: str, result: str = "tensor<8x8xf
     text = f'sdy.mesh @mesh = <["x"=2, "y"=2, "z"=3]>\nfunc.func @main({arguments}) -> ({result}) {{\n{body}\n}}'
     recording = Recording()
     graph = propagate(read(load_module(text, "p.mlir"), "p.mlir"), record=recording)
-    [found] = explain_values(History(recording, graph), find_value(graph, name))
-    return found
+    [explanation] = explain_values(History(recording, graph), find_value(graph, name))
+    return explanation
 
 
 def _argument(name: str, dims: str, type: str = "tensor<8x8xf32>", tail: str = "") -> str:
@@ -44,7 +44,7 @@ _ADD = "%0 = stablehlo.add %a, %b : tensor<8x8xf32>\nreturn %0 : tensor<8x8xf32>
 
 
 def test_a_chain_leads_from_the_annotation_to_the_value() -> None:
-    found = _explained(
+    explanation = _explained(
         "result0",
         _argument("a", '{"x"}, {?}') + ", %b: tensor<8x8xf32>",
         "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] "
@@ -52,7 +52,7 @@ def test_a_chain_leads_from_the_annotation_to_the_value() -> None:
         "%1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>\n"
         "return %1 : tensor<8x8xf32>",
     )
-    (chain,) = found.chains
+    (chain,) = explanation.chains
     assert (chain.axis, chain.dim, chain.annotation.where) == (AxisRef("x", 1, 2), 1, "argument arg0")
     links = [(link.op, link.source, link.target, link.dim) for link in chain.links]
     assert links == [
@@ -73,9 +73,9 @@ func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"c":(
 }"""
     recording = Recording()
     graph = propagate(read(load_module(text)), record=recording)
-    [found] = explain_values(History(recording, graph), graph.main.block.ops[0].results)
-    assert [chain.axis for chain in found.chains] == [AxisRef("c", 1, 4), AxisRef("c", 4, 2)]
-    assert {chain.annotation.where for chain in found.chains} == {"argument arg0"}
+    [explanation] = explain_values(History(recording, graph), graph.main.block.ops[0].results)
+    assert [chain.axis for chain in explanation.chains] == [AxisRef("c", 1, 4), AxisRef("c", 4, 2)]
+    assert {chain.annotation.where for chain in explanation.chains} == {"argument arg0"}
 
 
 def test_a_part_of_an_axis_that_replaced_another_came_from_elsewhere() -> None:
@@ -88,24 +88,24 @@ func.func @main(%a: tensor<12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"w":(1
     graph = propagate(read(load_module(text)), record=recording)
     [value] = find_value(graph, "%0")
     assert repr(graph.shardings[value]) == "[{w:(1)3}]"
-    [found] = explain_values(History(recording, graph), [value])
-    (chain,) = found.chains
+    [explanation] = explain_values(History(recording, graph), [value])
+    (chain,) = explanation.chains
     assert (chain.axis, chain.annotation.where) == (AxisRef("w", 1, 3), "argument arg0")
 
 
 def test_a_closed_constraint_reaches_back_to_its_operand() -> None:
-    found = _explained(
+    explanation = _explained(
         "arg0",
         "%a: tensor<8x8xf32>",
         '%0 = sdy.sharding_constraint %a <@mesh, [{"x"}, {}]> : tensor<8x8xf32>\nreturn %0 : tensor<8x8xf32>',
     )
-    (chain,) = found.chains
+    (chain,) = explanation.chains
     assert chain.annotation.where == "sdy.sharding_constraint"
     assert [link.kind for link in chain.links] == ["constraint"]
 
 
 def test_axes_flow_around_loops() -> None:
-    found = _explained(
+    explanation = _explained(
         "result0",
         _argument("a", '{"x"}, {}'),
         "%i = stablehlo.constant dense<0> : tensor<i32>\n"
@@ -117,24 +117,24 @@ def test_axes_flow_around_loops() -> None:
         "}\n"
         "return %0#0 : tensor<8x8xf32>",
     )
-    first = found.chains[0].links[0]
+    first = explanation.chains[0].links[0]
     assert (first.kind, first.op, first.source, first.target) == ("edge", "stablehlo.while", "operand 0", "result 0")
 
 
 def test_a_group_shares_what_one_member_has() -> None:
-    found = _explained(
+    explanation = _explained(
         "arg1",
         _argument("a", '{"x"}, {}') + ", %b: tensor<8x8xf32>",
         "sdy.sharding_group %a group_id=0 : tensor<8x8xf32>\n"
         "sdy.sharding_group %b group_id=0 : tensor<8x8xf32>\nreturn %b : tensor<8x8xf32>",
     )
-    assert [link.kind for link in found.chains[0].links] == ["group"]
-    assert found.chains[0].annotation.where == "argument arg0"
+    assert [link.kind for link in explanation.chains[0].links] == ["group"]
+    assert explanation.chains[0].annotation.where == "argument arg0"
 
 
 def test_an_axis_of_a_later_priority_names_it() -> None:
-    found = _explained("result0", _argument("a", '{"x"}p1, {?}') + ", %b: tensor<8x8xf32>", _ADD)
-    (chain,) = found.chains
+    explanation = _explained("result0", _argument("a", '{"x"}p1, {?}') + ", %b: tensor<8x8xf32>", _ADD)
+    (chain,) = explanation.chains
     assert chain.annotation.priority == 1
     assert chain.links[0].phase.startswith("priority 1, ")
 
@@ -164,33 +164,33 @@ def test_barriers_and_ops_without_a_rule_stop_axes() -> None:
 def test_what_does_not_divide_stops_at_the_boundary() -> None:
     body = "%0 = stablehlo.tanh %a : tensor<8xf32>\nreturn %0 : tensor<8xf32>"
     note = "tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{?}]>}"
-    found = _explained("result0", _argument("a", '{"z"}', "tensor<8xf32>"), body, note)
-    assert _reasons(found) == {("z", "boundary")}
-    assert "do not divide" in found.stops[0].detail
+    explanation = _explained("result0", _argument("a", '{"z"}', "tensor<8xf32>"), body, note)
+    assert _reasons(explanation) == {("z", "boundary")}
+    assert "do not divide" in explanation.stops[0].detail
 
 
 def test_what_does_not_divide_a_loop_stops_at_a_reshape() -> None:
     body = "%0 = stablehlo.reshape %a : (tensor<8x6xf32>) -> tensor<48xf32>\nreturn %0 : tensor<48xf32>"
-    found = _explained("arg0", _argument("a", '{"z"}, {?}', "tensor<8x6xf32>"), body, "tensor<48xf32>")
-    assert ("z", "divisibility") in _reasons(found)
+    explanation = _explained("arg0", _argument("a", '{"z"}, {?}', "tensor<8x6xf32>"), body, "tensor<48xf32>")
+    assert ("z", "divisibility") in _reasons(explanation)
 
 
 def test_an_overflowing_axis_keeps_others_from_its_dimension() -> None:
     body = "%0 = stablehlo.reshape %a : (tensor<48xf32>) -> tensor<8x6xf32>\nreturn %0 : tensor<8x6xf32>"
     note = 'tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}, {"y"}]>}'
-    found = _explained("arg0", _argument("a", '{"z", ?}', "tensor<48xf32>"), body, note)
-    assert _reasons(found) == {("x", "overflow"), ("y", "overflow")}
+    explanation = _explained("arg0", _argument("a", '{"z", ?}', "tensor<48xf32>"), body, note)
+    assert _reasons(explanation) == {("x", "overflow"), ("y", "overflow")}
 
 
 def test_the_text_is_aligned() -> None:
-    found = _explained("result0", _argument("a", '{"x", "y"}, {?}') + ", %b: tensor<8x8xf32>", _ADD)
-    assert str(found).splitlines() == [
+    explanation = _explained("result0", _argument("a", '{"x", "y"}, {?}') + ", %b: tensor<8x8xf32>", _ADD)
+    assert str(explanation).splitlines() == [
         "result result0: [{x, y}, {}]",
         "  x, y on dimension 0: from argument arg0 [{x, y}, {?}]",
         "    stablehlo.add  operand 0 -> result 0          dimension 0  p.mlir:3",
         "    func.return    operand 0 -> result 0 of main  dimension 0",
     ]
-    assert format_explanation(found, everything=True).splitlines()[2:] == [
+    assert format_explanation(explanation, everything=True).splitlines()[2:] == [
         "    stablehlo.add  operand 0 -> result 0          dimension 0  priority 0, round 1, aggressive  p.mlir:3",
         "    func.return    operand 0 -> result 0 of main  dimension 0  priority 0, round 1, aggressive",
     ]
@@ -204,19 +204,19 @@ def test_every_axis_of_every_value_of_random_programs_comes_from_an_annotation_t
         assert made.shardings == propagate(graph).shardings
         values = [*made.main.block.arguments, *(value for op in made.walk() for value in op.results)]
         values += [~index for index in range(len(made.main.result_names))]
-        for value, found in zip(values, explain_values(History(recording, made), values), strict=True):
+        for value, explanation in zip(values, explain_values(History(recording, made), values), strict=True):
             final = made.shardings[value] if value >= 0 else made.main.result_shardings[~value]
-            for dim, said in enumerate(final.dims if final is not None else ()):
-                for axis in said.axes:
-                    parts = {c.axis for c in found.chains if c.dim == dim and c.axis.overlaps(axis)}
+            for dim, dim_sharding in enumerate(final.dims if final is not None else ()):
+                for axis in dim_sharding.axes:
+                    parts = {c.axis for c in explanation.chains if c.dim == dim and c.axis.overlaps(axis)}
                     ways = 1
                     for part in parts:
                         ways *= part.size
                     assert ways >= axis.size, f"seed {seed}, value {value}: {axis} is not explained"
-            for chain in found.chains:
-                said_there = chain.annotation.sharding
-                assert said_there is not None, f"seed {seed}, value {value}: no annotation"
-                assert any(axis.overlaps(chain.axis) for axis in said_there.used_axes), f"seed {seed}, value {value}"
+            for chain in explanation.chains:
+                annotated = chain.annotation.sharding
+                assert annotated is not None, f"seed {seed}, value {value}: no annotation"
+                assert any(axis.overlaps(chain.axis) for axis in annotated.used_axes), f"seed {seed}, value {value}"
 
 
 def test_a_recording_serves_once() -> None:

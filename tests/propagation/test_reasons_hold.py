@@ -144,10 +144,10 @@ class _Refused:
         """The factors for which a step now splits the target further."""
         table = self.case.table
         way = (table.directions, table.elementwise, table.strategy, table.conservative)
-        found = outcome(table.rule, self.case.shardings, *way)
-        assert found is not None
-        before, after = found.before[self.target].factors, found.after[self.target].factors
-        return {factor for factor, said in before.items() if is_strict_prefix(said.axes, after[factor].axes)}
+        result = outcome(table.rule, self.case.shardings, *way)
+        assert result is not None
+        before, after = result.before[self.target].factors, result.after[self.target].factors
+        return {factor for factor, split in before.items() if is_strict_prefix(split.axes, after[factor].axes)}
 
     def without(self, why: Refusal) -> _Refused | None:
         """The same where the named cause is out of the way; `None` where that takes another program."""
@@ -156,7 +156,7 @@ class _Refused:
         if why.reason == "closed":
             return self._open(self.target)
         if why.reason in ("replicated", "unreduced"):
-            return self._said(self.target, replace(self._sharding(self.target), replicated=(), partial=()))
+            return self._resharded(self.target, replace(self._sharding(self.target), replicated=(), partial=()))
         if why.reason in ("barrier", "blocked"):
             free = replace(rule, blocked=frozenset())
             return self._at(StepTable(table.numbers, free, both, table.elementwise, table.strategy))
@@ -184,40 +184,40 @@ class _Refused:
         return sharding
 
     def _open(self, tensor: int) -> _Refused:
-        said = self._sharding(tensor)
-        dims = tuple(replace(dim, open=True) for dim in said.dims)
-        return self._said(tensor, replace(said, dims=dims))
+        sharding = self._sharding(tensor)
+        dims = tuple(replace(dim, open=True) for dim in sharding.dims)
+        return self._resharded(tensor, replace(sharding, dims=dims))
 
     def _cleared(self, tensor: int, dim: int) -> _Refused:
-        said = self._sharding(tensor)
-        dims = (*said.dims[:dim], replace(said.dims[dim], axes=()), *said.dims[dim + 1 :])
-        return self._said(tensor, replace(said, dims=dims))
+        sharding = self._sharding(tensor)
+        dims = (*sharding.dims[:dim], replace(sharding.dims[dim], axes=()), *sharding.dims[dim + 1 :])
+        return self._resharded(tensor, replace(sharding, dims=dims))
 
     def _without_rivals(self, dim: int) -> _Refused:
         """Without what splits a dimension of the target, on all tensors: they would give it back."""
         mappings = self.case.table.rule.operands + self.case.table.rule.results
         rivals = set(mappings[self.target][dim])
-        found = self
+        changed = self
         for tensor, mapping in enumerate(mappings):
             for other, factors in enumerate(mapping):
-                is_wanted = self.factor in factors and tensor != self.target
-                if rivals & set(factors) and not is_wanted and self.case.shardings[tensor] is not None:
-                    found = found._cleared(tensor, other)
-        return found
+                is_target = self.factor in factors and tensor != self.target
+                if rivals & set(factors) and not is_target and self.case.shardings[tensor] is not None:
+                    changed = changed._cleared(tensor, other)
+        return changed
 
     def _forced(self, tensor: int) -> _Refused:
         """Where a tensor that objects says nothing any more."""
-        return self._said(tensor, None)
+        return self._resharded(tensor, None)
 
-    def _said(self, tensor: int, sharding: TensorSharding | None) -> _Refused:
+    def _resharded(self, tensor: int, sharding: TensorSharding | None) -> _Refused:
         shardings = (*self.case.shardings[:tensor], sharding, *self.case.shardings[tensor + 1 :])
         return self._at(self.case.table, shardings)
 
     def _at(self, table: StepTable, shardings: tuple[TensorSharding | None, ...] | None = None) -> _Refused:
-        said = self.case.shardings if shardings is None else shardings
+        now = self.case.shardings if shardings is None else shardings
         mappings = table.rule.operands + table.rule.results
-        tensors = tuple(project(m, one, table.rule.sizes) for m, one in zip(mappings, said, strict=True))
-        return replace(self, case=Case(table, said, tensors))
+        tensors = tuple(project(m, one, table.rule.sizes) for m, one in zip(mappings, now, strict=True))
+        return replace(self, case=Case(table, now, tensors))
 
 
 def _refused(record: Recording) -> Iterator[_Refused]:

@@ -55,7 +55,7 @@ def _completed(text: str) -> Graph:
 def _layout(graph: Graph) -> list[str]:
     arguments = [repr(graph.shardings[value]) for value in graph.main.block.arguments]
     ops = [f"{op.name.split('.')[1]} {graph.shardings[op.results[0]]!r}" for op in graph.main.block.ops if op.results]
-    return arguments + ops + [repr(said) for said in graph.main.result_shardings]
+    return arguments + ops + [repr(sharding) for sharding in graph.main.result_shardings]
 
 
 @pytest.mark.parametrize("text", [_ONE, _ONE_PRESET])
@@ -156,7 +156,9 @@ def test_random_programs_are_completed_to_what_verifies_and_partitions() -> None
             assert "contradict" in str(error)
             continue
         assert write(graph).operation.verify()
-        assert None not in [said for said, type in zip(graph.shardings, graph.types, strict=True) if type.is_tensor]
+        assert None not in [
+            sharding for sharding, type in zip(graph.shardings, graph.types, strict=True) if type.is_tensor
+        ]
         materialize(graph)
         completed += 1
     assert completed > 30

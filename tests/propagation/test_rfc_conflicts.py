@@ -122,11 +122,11 @@ def test_required_annotations_that_cannot_both_hold_are_both_named_with_their_li
     text, named, lines = _CONTRADICTIONS[case]
     with pytest.raises(ShardingError) as caught:
         _completed(text)
-    said = caught.value.diagnostic
-    assert named in said.message
-    assert said.op
-    assert said.remedy
-    where = re.findall(r"-:(\d+)", f"{said.location} {said.cause}")
+    diagnostic = caught.value.diagnostic
+    assert named in diagnostic.message
+    assert diagnostic.op
+    assert diagnostic.remedy
+    where = re.findall(r"-:(\d+)", f"{diagnostic.location} {diagnostic.cause}")
     assert {str(line) for line in lines} <= set(where)
 
 
@@ -137,7 +137,7 @@ def test_a_hint_in_place_of_either_is_dropped(case: str) -> None:
     *_, last = re.finditer(r"<@\w, \[\{.*?\]>", text)
     open_dims = re.sub(r'\{("\w")?\}', lambda dim: f"{{{dim[1]}, ?}}" if dim[1] else "{?}", last[0])
     graph, dropped = _completed(text[: last.start()] + open_dims + text[last.end() :])
-    assert None not in [said for said, type in zip(graph.shardings, graph.types, strict=True) if type.is_tensor]
+    assert None not in [sharding for sharding, type in zip(graph.shardings, graph.types, strict=True) if type.is_tensor]
     assert [one.hint.line for one in dropped] == ([f"-:{lines[1]}"] if "nobody reads" not in case else [])
 
 

@@ -67,15 +67,15 @@ def test_a_hint_for_a_result_is_told_of_the_op_that_makes_it() -> None:
     [dropped] = recording.dropped
     assert (dropped.op, dropped.hint.line) == ("stablehlo.tanh", "-:4")
     for name in ("%0", "result0"):
-        [found] = explain_values(History(recording, graph), find_value(graph, name))
-        assert found.dropped == (str(dropped),)
-        assert found.annotation is None
+        [explanation] = explain_values(History(recording, graph), find_value(graph, name))
+        assert explanation.dropped == (str(dropped),)
+        assert explanation.annotation is None
 
 
 def test_a_value_s_own_annotation_is_shown_as_it_is_said() -> None:
-    said = '{sdy.sharding = #sdy.sharding<@m, [{"x", ?}, {?}]>}'
+    annotation = '{sdy.sharding = #sdy.sharding<@m, [{"x", ?}, {?}]>}'
     tanh = f"%0 = stablehlo.tanh %a : {_T}\nreturn %0 : {_T}"
-    assert _explained(tanh, "a", f"%a: {_T} {said}") == [
+    assert _explained(tanh, "a", f"%a: {_T} {annotation}") == [
         "argument a: [{x}, {}]",
         "  x on dimension 0: from its own annotation [{x, ?}, {?}]",
     ]
@@ -128,9 +128,9 @@ def test_a_value_that_nothing_reaches_says_so() -> None:
 
 
 def test_what_the_boundary_cuts_was_there_before() -> None:
-    said = '{sdy.sharding = #sdy.sharding<@m, [{"x", "y", ?}]>}'
+    annotation = '{sdy.sharding = #sdy.sharding<@m, [{"x", "y", ?}]>}'
     body = "%0 = stablehlo.tanh %a : tensor<4xf32>\nreturn %0 : tensor<4xf32>"
-    lines = _explained(body, "a", f"%a: tensor<4xf32> {said}", "tensor<4xf32>")
+    lines = _explained(body, "a", f"%a: tensor<4xf32> {annotation}", "tensor<4xf32>")
     assert lines[0] == "argument a: [{x}]"
     assert "  y on dimension 0, until it was cut at the boundary: from its own annotation [{x, y, ?}]" in lines
 
@@ -146,15 +146,15 @@ def test_a_loop_s_argument_is_its_result_and_what_its_body_returns_is_named() ->
   stablehlo.return %t, %v : {_T}, tensor<i32>
 }}
 return %0#0 : {_T}"""
-    said = '{sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>}'
+    annotation = '{sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>}'
     way = [
         "  x on dimension 0: from argument a [{x}, {}]",
         "    stablehlo.sine   operand 0 -> result 0                      dimension 0  -:9",
         "    stablehlo.while  operand 0 of stablehlo.return -> result 0  dimension 0  -:5",
     ]
-    assert _explained(body, "%1#0", f"%a: {_T} {said}") == ["%1#0 = stablehlo.while#0: [{x}, {}]  (-:5)", *way]
-    assert _explained(body, "%iterArg", f"%a: {_T} {said}")[1:] == way
-    assert _explained(body, "%0", f"%a: {_T} {said}")[-1].split("  ")[2:4] == [
+    assert _explained(body, "%1#0", f"%a: {_T} {annotation}") == ["%1#0 = stablehlo.while#0: [{x}, {}]  (-:5)", *way]
+    assert _explained(body, "%iterArg", f"%a: {_T} {annotation}")[1:] == way
+    assert _explained(body, "%0", f"%a: {_T} {annotation}")[-1].split("  ")[2:4] == [
         "stablehlo.while",
         "the result that it becomes -> the reshard",
     ]
@@ -181,17 +181,17 @@ def _programs() -> Iterator[tuple[str, Recording, Graph]]:
             assert "contradict" in str(error)
 
 
-def _split(found: Explanation) -> Iterator[tuple[int, AxisRef]]:
-    assert found.sharding is not None
-    for dim, said in enumerate(found.sharding.dims):
-        for axis in said.axes:
+def _split(explanation: Explanation) -> Iterator[tuple[int, AxisRef]]:
+    assert explanation.sharding is not None
+    for dim, dim_sharding in enumerate(explanation.sharding.dims):
+        for axis in dim_sharding.axes:
             yield dim, axis
 
 
-def _begins_where_it_is_said(chain: Chain) -> bool:
-    said = chain.annotation.sharding
-    assert said is not None
-    axes = [*said.used_axes, *said.partial_axes]
+def _begins_where_it_is_stated(chain: Chain) -> bool:
+    sharding = chain.annotation.sharding
+    assert sharding is not None
+    axes = [*sharding.used_axes, *sharding.partial_axes]
     return any(axis.overlaps(chain.axis) for axis in axes)
 
 
@@ -200,12 +200,12 @@ def test_every_axis_is_followed_to_an_annotation_that_has_it() -> None:
     for text, recording, graph in _programs():
         values = [value for value, type in enumerate(graph.types) if type.is_tensor]
         results = [~index for index in range(len(graph.main.result_names))]
-        for found in explain_values(History(recording, graph), [*values, *results]):
-            for dim, axis in _split(found):
-                parts = [chain.axis for chain in found.chains if chain.dim == dim]
+        for explanation in explain_values(History(recording, graph), [*values, *results]):
+            for dim, axis in _split(explanation):
+                parts = [chain.axis for chain in explanation.chains if chain.dim == dim]
                 assert not subtract_axes((axis,), parts), text
-            for chain in found.chains:
-                assert _begins_where_it_is_said(chain), text
+            for chain in explanation.chains:
+                assert _begins_where_it_is_stated(chain), text
                 assert all(link.axis.overlaps(chain.axis) for link in chain.links), text
                 assert not chain.links or (chain.links[-1].dim, chain.links[-1].axis) == (chain.dim, chain.axis)
                 explained += 1
@@ -216,10 +216,10 @@ def test_values_that_say_nothing_reached_them_are_whole() -> None:
     untouched = 0
     for text, recording, graph in _programs():
         values = [value for value, type in enumerate(graph.types) if type.is_tensor]
-        for found in explain_values(History(recording, graph), values):
-            if "nothing that the program says" in found.whole:
-                assert found.sharding is not None
-                assert not found.sharding.used_axes, text
-                assert found.annotation is None
+        for explanation in explain_values(History(recording, graph), values):
+            if "nothing that the program says" in explanation.whole:
+                assert explanation.sharding is not None
+                assert not explanation.sharding.used_axes, text
+                assert explanation.annotation is None
                 untouched += 1
     assert untouched > 10

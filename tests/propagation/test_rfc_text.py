@@ -31,8 +31,8 @@ def _layout(text: str, arguments: int = 2, *, run: bool = False) -> list[str]:
     graph = propagate(program.graph, strategy="rfc")
     assert not run or Plan(program.source, None, program.graph, graph, program.clock).partition().verify().ok
     ops = [f"{op.name.split('.')[1]} {graph.shardings[op.results[0]]!r}" for op in graph.main.block.ops if op.results]
-    said = [*(repr(graph.shardings[value]) for value in graph.main.block.arguments), *ops]
-    return [line.replace("axis_", "") for line in (*said, *map(repr, graph.main.result_shardings))]
+    stated = [*(repr(graph.shardings[value]) for value in graph.main.block.arguments), *ops]
+    return [line.replace("axis_", "") for line in (*stated, *map(repr, graph.main.result_shardings))]
 
 
 def test_as_result_is_for_the_op_that_defines_the_tensor_and_the_rest_for_specific_users() -> None:
@@ -80,7 +80,7 @@ def test_what_main_returns_may_be_annotated_otherwise_before() -> None:
     )
     graph = propagate(program.graph, strategy="rfc")
     assert [repr(graph.shardings[op.results[0]]) for op in graph.main.block.ops[:-1]] == ["[{x}]", "[{x}]", "[{y}]"]
-    assert [repr(said) for said in graph.main.result_shardings] == ["[{y}]"]
+    assert [repr(sharding) for sharding in graph.main.result_shardings] == ["[{y}]"]
 
 
 def test_a_constraint_that_says_nothing_parts_no_others() -> None:
@@ -157,8 +157,8 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"y", ?},
   return %0 : tensor<8x8xf32>
 }""")
     graph = propagate(program.graph, strategy="rfc")
-    said = {op.name: repr(graph.shardings[op.results[0]]) for op in graph.walk() if op.results}
-    assert said == {"sdy.reshard": "[{}, {}]", "stablehlo.dot_general": "[{}, {x}]"}
+    layouts = {op.name: repr(graph.shardings[op.results[0]]) for op in graph.walk() if op.results}
+    assert layouts == {"sdy.reshard": "[{}, {}]", "stablehlo.dot_general": "[{}, {x}]"}
 
 
 def test_reduction_loops_append_their_axes_to_the_annotations_of_results() -> None:
@@ -248,7 +248,7 @@ def test_what_reads_a_loop_hears_of_what_its_body_returns() -> None:
     """The RFC is silent on regions: forward, a loop is visited once more when its body has been."""
     split = '%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}'
     graph = propagate(load(_ACCUMULATING.replace("%a: tensor<8xf32>", split)).graph, strategy="rfc")
-    assert [repr(said) for said in graph.main.result_shardings] == ["[{x}]"]
+    assert [repr(sharding) for sharding in graph.main.result_shardings] == ["[{x}]"]
 
 
 def test_the_body_of_a_loop_hears_of_what_reads_its_results() -> None:
@@ -267,7 +267,9 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@second, [{"z"}]
   return %0 : tensor<8xf32>
 }""")
     graph = propagate(program.graph, strategy="rfc")
-    assert [(said.mesh.name, repr(said)) for said in graph.shardings if said is not None] == [("second", "[{z}]")] * 2
+    assert [(sharding.mesh.name, repr(sharding)) for sharding in graph.shardings if sharding is not None] == [
+        ("second", "[{z}]")
+    ] * 2
 
 
 def test_parts_of_an_axis_that_meet_in_a_sum_are_one() -> None:

@@ -29,12 +29,12 @@ def part(axis: str, pre: int, size: int) -> AxisRef:
     return MESH.axis(axis, pre, size)
 
 
-def said(*dims: list[str | AxisRef], open: bool = True) -> TensorSharding:
+def split_by(*dims: list[str | AxisRef], open: bool = True) -> TensorSharding:
     return TensorSharding.of(MESH, dims, open=open)
 
 
 def test_axes_are_dealt_over_factors_and_cut_where_they_do_not_fit() -> None:
-    tensor = project(((0, 1),), said(["x", "y"]), (4, 2))
+    tensor = project(((0, 1),), split_by(["x", "y"]), (4, 2))
     assert tensor.factors[0].axes == (X, part("y", 1, 2))
     assert tensor.factors[1].axes == (part("y", 2, 2),)
 
@@ -50,7 +50,7 @@ def test_an_axis_that_does_not_divide_a_factor_overflows_and_closes_the_next() -
 
 @pytest.mark.parametrize("dims", [["x", "y"], ["y", "x"], ["y"], ["x"], [], ["z", "x", "y"]])
 def test_projecting_there_and_back_changes_nothing(dims: list[str | AxisRef]) -> None:
-    sharding = said(dims)
+    sharding = split_by(dims)
     factors = project(((0, 1),), sharding, (4, 2)).factors
     assert unproject(((0, 1),), factors, (4, 2), MESH, (), ()) == sharding
 
@@ -113,54 +113,54 @@ def test_truncation_within_a_factor() -> None:
 
 
 def test_aggressive_lets_the_first_of_two_conflicting_factors_win() -> None:
-    updates = step(MATMUL, (said(["x"], []), said([], ["x"]), None), BOTH * 3, False)
+    updates = step(MATMUL, (split_by(["x"], []), split_by([], ["x"]), None), BOTH * 3, False)
     assert dict(updates)[2].axes == ((X,), ())
 
 
 def test_basic_lets_neither_win() -> None:
-    assert step(MATMUL, (said(["x"], []), said([], ["x"]), None), BOTH * 3, False, Strategy.BASIC) == ()
+    assert step(MATMUL, (split_by(["x"], []), split_by([], ["x"]), None), BOTH * 3, False, Strategy.BASIC) == ()
 
 
 def test_the_larger_tensor_wins() -> None:
     rule = ShardingRule((2, 8, 8), (((0,), (2,)), ((2,), (1,))), (((0,), (1,)),))
-    updates = step(rule, (said(["x"], []), said([], ["x"]), None), BOTH * 3, False)
+    updates = step(rule, (split_by(["x"], []), split_by([], ["x"]), None), BOTH * 3, False)
     assert dict(updates)[2].axes == ((), (X,))
 
 
 def test_among_equals_an_elementwise_op_prefers_what_is_split_more() -> None:
     rule = identity_rule((8, 8), 2)
-    updates = step(rule, (said(["x"], []), said([], ["x", "y"]), None), BOTH * 2, True)
+    updates = step(rule, (split_by(["x"], []), split_by([], ["x", "y"]), None), BOTH * 2, True)
     assert dict(updates)[2].axes == ((), (X, Y))
-    updates = step(rule, (said(["x"], []), said([], ["x", "y"]), None), BOTH * 2, False)
+    updates = step(rule, (split_by(["x"], []), split_by([], ["x", "y"]), None), BOTH * 2, False)
     assert dict(updates)[2].axes == ((X,), ())
 
 
 def test_elementwise_operands_are_split_no_further_than_the_result() -> None:
     rule = identity_rule((8,), 2)
-    shardings = (said(["x"]), said([]), said([], open=False))
+    shardings = (split_by(["x"]), split_by([]), split_by([], open=False))
     assert step(rule, shardings, BOTH, True) == ()
     assert dict(step(rule, shardings, BOTH, False))[1].axes == ((X,),)
 
 
 def test_a_step_keeps_replicated_and_partial_axes() -> None:
     held = TensorSharding(MESH, (DimSharding((), True),), (Z,), (Partial(Y),))
-    ((index, new),) = step(identity_rule((8,)), (said(["x", "z"]), held), BOTH, False)
+    ((index, new),) = step(identity_rule((8,)), (split_by(["x", "z"]), held), BOTH, False)
     assert (index, new.axes, new.replicated, new.partial) == (1, ((X,),), (Z,), (Partial(Y),))
 
 
 def test_a_reshape_passes_parts_of_axes_on() -> None:
-    ((_, new),) = step(SPLIT, (said(["y", "x"]), None), BOTH * 2, False)
+    ((_, new),) = step(SPLIT, (split_by(["y", "x"]), None), BOTH * 2, False)
     assert new.axes == ((Y,), (X,))
-    ((_, new),) = step(SPLIT, (said(["x", "y"]), None), BOTH * 2, False)
+    ((_, new),) = step(SPLIT, (split_by(["x", "y"]), None), BOTH * 2, False)
     assert new.axes == ((X, part("y", 1, 2)), (part("y", 2, 2),))
 
 
 def test_different_meshes_do_not_mix() -> None:
     other = TensorSharding.of(Mesh(x=4, name="other"), [["x"]])
-    assert common_mesh((said(["x"]), other)) is None
-    assert step(identity_rule((8,)), (said(["x"]), other), BOTH, False) == ()
+    assert common_mesh((split_by(["x"]), other)) is None
+    assert step(identity_rule((8,)), (split_by(["x"]), other), BOTH, False) == ()
     empty = TensorSharding(Mesh(name="empty"), (DimSharding(),))
-    assert common_mesh((empty, said(["x"]))) == MESH
+    assert common_mesh((empty, split_by(["x"]))) == MESH
 
 
 def test_a_mesh_of_one_device_does_not_propagate() -> None:

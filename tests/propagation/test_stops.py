@@ -247,8 +247,8 @@ _CASES = [
 def _explained(text: str, value: str, options: _Options) -> Explanation:
     recording = Recording()
     graph = propagate(read(load_module(text, "p.mlir"), "p.mlir"), record=recording, **options)
-    [found] = explain_values(History(recording, graph), find_value(graph, value))
-    return found
+    [explanation] = explain_values(History(recording, graph), find_value(graph, value))
+    return explanation
 
 
 def _comes(explanation: Explanation, axis: str) -> bool:
@@ -261,9 +261,9 @@ def test_an_axis_stops_for_a_reason_and_comes_without_it(case: Case) -> None:
     stopped = _explained(case.text, case.value, case.options)
     assert not _comes(stopped, case.axis)
     stops = [stop for stop in stopped.stops if stop.inward or stop.reason == "boundary"]
-    found = [stop for stop in stops if stop.axis.name == case.axis and stop.reason == case.reason]
-    assert found, stopped
-    assert all(case.detail in stop.detail for stop in found)
+    matches = [stop for stop in stops if stop.axis.name == case.axis and stop.reason == case.reason]
+    assert matches, stopped
+    assert all(case.detail in stop.detail for stop in matches)
 
     text = case.text
     for cause, instead in case.cause.items():
@@ -275,10 +275,10 @@ def test_an_axis_stops_for_a_reason_and_comes_without_it(case: Case) -> None:
 
 
 def test_an_axis_on_both_sides_of_an_op_without_a_rule_is_no_stop() -> None:
-    said = 'sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {"y"}]>]>'
-    case = Case("no rule", _argument("a", '{"x"}, {?}'), _CALL.format(said), "", {})
+    annotation = 'sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {"y"}]>]>'
+    case = Case("no rule", _argument("a", '{"x"}, {?}'), _CALL.format(annotation), "", {})
     stops = {name: _explained(case.text, name, _Options()).stops for name in ("arg0", "%0")}
-    assert {name: [(stop.axis.name, stop.inward) for stop in found] for name, found in stops.items()} == {
+    assert {name: [(stop.axis.name, stop.inward) for stop in its] for name, its in stops.items()} == {
         "arg0": [("y", True)],
         "%0": [("y", False)],
     }

@@ -65,9 +65,9 @@ def _check_pipeline(strategy: str, factors: str, conservative: bool, first: int,
         for seed, graph, output in zip(seeds, graphs, outputs, strict=True):
             assert not isinstance(output, ShardyFailure), f"the C++ failed on seed {seed}: {output}"
             ours = propagate(graph, strategy=strategy, factors=factors, conservative=conservative)
-            found = differences(ours, _PRIORITY.sub("}", output))
+            unlike = differences(ours, _PRIORITY.sub("}", output))
             program = random_program(seed)
-            assert not found or explains(program, found), "\n".join([f"seed {seed}:", program, *found])
+            assert not unlike or explains(program, unlike), "\n".join([f"seed {seed}:", program, *unlike])
 
 
 @pytest.mark.oracle
@@ -91,33 +91,33 @@ def _check_alone(strategy: str, factors: str, conservative: bool, first: int, co
             ours = propagate_only(
                 read(load_module(text)), strategy=strategy, factors=factors, conservative=conservative
             )
-            found = _unlike(ours, read(load_module(output)))
-            assert not found, "\n".join([f"seed {seed}:", text, *found])
+            unlike = _unlike(ours, read(load_module(output)))
+            assert not unlike, "\n".join([f"seed {seed}:", text, *unlike])
 
 
 def _unlike(ours: Graph, theirs: Graph) -> list[str]:
     """What differs, openness, priorities and replicated axes included."""
-    found: list[str] = []
+    unlike: list[str] = []
     for number, (one, other) in enumerate(zip(ours.main.result_shardings, theirs.main.result_shardings, strict=True)):
         if one != other:
-            found.append(f"result {number}: {one}, C++ {other}")
-    _unlike_blocks(ours, ours.main.block, theirs, theirs.main.block, found)
-    return found
+            unlike.append(f"result {number}: {one}, C++ {other}")
+    _unlike_blocks(ours, ours.main.block, theirs, theirs.main.block, unlike)
+    return unlike
 
 
-def _unlike_blocks(ours: Graph, one: Block, theirs: Graph, other: Block, found: list[str]) -> None:
+def _unlike_blocks(ours: Graph, one: Block, theirs: Graph, other: Block, unlike: list[str]) -> None:
     names = [op.name for op in one.ops], [op.name for op in other.ops]
     if names[0] != names[1]:
-        found.append(f"ops: {names[0]}, C++ {names[1]}")
+        unlike.append(f"ops: {names[0]}, C++ {names[1]}")
         return
     pairs = list(zip(one.arguments, other.arguments, strict=True))
     for left, right in zip(one.ops, other.ops, strict=True):
         pairs += zip(left.results, right.results, strict=True)
         for inner, their in zip(left.regions, right.regions, strict=True):
-            _unlike_blocks(ours, inner, theirs, their, found)
+            _unlike_blocks(ours, inner, theirs, their, unlike)
     for mine, its in pairs:
         if ours.shardings[mine] != theirs.shardings[its]:
-            found.append(f"%{mine}: {ours.shardings[mine]}, C++ {theirs.shardings[its]}")
+            unlike.append(f"%{mine}: {ours.shardings[mine]}, C++ {theirs.shardings[its]}")
 
 
 def test_an_unknown_strategy_is_refused() -> None:
@@ -146,4 +146,4 @@ def test_an_edge_into_a_computation_waits_for_the_next_phase() -> None:
     once = propagate_only(read(load_module(_INTO_A_COMPUTATION)), strategy="basic")
     twice = propagate_only(read(load_module(_INTO_A_COMPUTATION)), strategy="op-priority")
     made = [graph.shardings[graph.main.block.ops[0].regions[0].ops[1].results[0]] for graph in (once, twice)]
-    assert [repr(said) for said in made] == ["None", "[{y, ?}]"]
+    assert [repr(sharding) for sharding in made] == ["None", "[{y, ?}]"]

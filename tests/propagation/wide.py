@@ -45,7 +45,7 @@ calls, which it makes of named computations, keep alive what nobody uses."""
 class Outcome:
     """What differs of one program, or is wrong with our output, and how the C++ died of it if it did."""
 
-    found: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
     died: str = ""
 
 
@@ -66,9 +66,9 @@ def is_annotated_at_calls(text: str) -> bool:
     """Whether a program has calls, each with something said of it, no computations beside, and ops of the C++ only."""
     if "named_computation" in text or any(f'"{name}"' in text for name in beyond_shardy()):
         return False
-    said = set(re.findall(r"func\.func private @(\w+)\(.*sdy\.sharding", text))
+    annotated = set(re.findall(r"func\.func private @(\w+)\(.*sdy\.sharding", text))
     calls = re.findall(r"func\.call @(\w+)\((.*)", text)
-    return bool(calls) and all(name in said or "sdy.sharding" in rest for name, rest in calls)
+    return bool(calls) and all(name in annotated or "sdy.sharding" in rest for name, rest in calls)
 
 
 def _outcome(graph: Graph, output: str | ShardyFailure) -> Outcome:

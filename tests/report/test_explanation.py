@@ -24,33 +24,33 @@ func.func @main(
 
 def _explained(*names: str) -> list[Explanation]:
     plan = sw.load(_TEXT).plan()
-    return [found for name in names for found in plan.explain(name)]
+    return [explanation for name in names for explanation in plan.explain(name)]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_an_explanation_fits_and_loses_nothing(width: int) -> None:
-    found = _explained("result0", "x", "w", "%0")
-    folded, plain = (str(explanations_page(found, size)) for size in (width, None))
+    explanations = _explained("result0", "x", "w", "%0")
+    folded, plain = (str(explanations_page(explanations, size)) for size in (width, None))
     assert all(len(line) <= width for line in folded.splitlines())
     assert re.sub(r"\s", "", folded) == re.sub(r"\s", "", plain)
 
 
 def test_columns_are_aligned_where_there_is_room_for_them() -> None:
-    found = _explained("result0")
+    explanations = _explained("result0")
     for width, aligned in ((200, True), (None, True), (60, False)):
-        rows = [line for line in str(explanations_page(found, width)).splitlines() if " -> result 0" in line]
+        rows = [line for line in str(explanations_page(explanations, width)).splitlines() if " -> result 0" in line]
         assert len(rows) >= 6
         assert (len({row.index("->") for row in rows}) == 1) is aligned
 
 
 def test_what_is_piped_is_what_an_explanation_prints() -> None:
-    found = _explained("result0", "w")
-    assert str(explanations_page(found)) == "\n\n".join(map(str, found))
+    explanations = _explained("result0", "w")
+    assert str(explanations_page(explanations)) == "\n\n".join(map(str, explanations))
 
 
 def test_of_many_values_the_first_are_explained() -> None:
-    found = _explained("x") * 30
-    page = str(explanations_page(found))
+    explanations = _explained("x") * 30
+    page = str(explanations_page(explanations))
     assert page.count("argument x: ") == 20
     assert page.endswith("\n\n… and 10 more values; --all lists them")
-    assert str(explanations_page(found, everything=True)).count("argument x: ") == 30
+    assert str(explanations_page(explanations, everything=True)).count("argument x: ") == 30

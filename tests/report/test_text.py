@@ -89,8 +89,8 @@ def test_narrow_terminals_get_one_value_a_line() -> None:
 
 def test_results_that_differ_say_so_and_where() -> None:
     group = {**GROUP, "ok": False, "largest_element_difference": None}
-    found = {**SUMMARY["verification"], "ok": False, "groups": [group], "failures": ["result/1: differs by 0.1"]}
-    text = shown(verification=found)
+    facts = {**SUMMARY["verification"], "ok": False, "groups": [group], "failures": ["result/1: differs by 0.1"]}
+    text = shown(verification=facts)
     assert "Results: NOT equal to the unsharded program" in text
     assert "not finite" in text
     assert "  result/1: differs by 0.1" in text.splitlines()

@@ -30,19 +30,19 @@ def greedy(shape: tuple[int, ...], source: TensorSharding, target: TensorShardin
         ShardingError: sub-axes that cannot co-exist.
     """
     parts = decompose([*source.axes, *target.axes])
-    want = [tuple(part for axis in axes for part in parts[axis]) for axes in target.axes]
+    goal = [tuple(part for axis in axes for part in parts[axis]) for axes in target.axes]
     chain = _Chain(shape, source)
-    _slice(chain, parts, want)
-    if [axes_size(axes) for axes in chain.layout.axes] == [axes_size(axes) for axes in want]:
+    _slice(chain, parts, goal)
+    if [axes_size(axes) for axes in chain.layout.axes] == [axes_size(axes) for axes in goal]:
         if chain.layout != target:
             chain.take(CollectivePermute(target))
         return chain.sent, chain.collectives
-    while _exchange(chain, parts, want):
+    while _exchange(chain, parts, goal):
         pass
     have = _atoms(chain.layout, parts)
-    keep = [_shared(left, right) for left, right in zip(have, want, strict=True)]
+    keep = [_shared(left, right) for left, right in zip(have, goal, strict=True)]
     chain.take(AllGather(tuple(axes[n:] for axes, n in zip(have, keep, strict=True))))
-    _slice(chain, parts, want)
+    _slice(chain, parts, goal)
     if chain.layout != target:
         chain.take(AllGather(chain.layout.axes))
         chain.take(AllSlice(target.axes))
@@ -62,12 +62,12 @@ def _shared(left: Axes, right: Axes) -> int:
     return length
 
 
-def _slice(chain: _Chain, parts: dict, want: list[Axes]) -> None:
+def _slice(chain: _Chain, parts: dict, goal: list[Axes]) -> None:
     """Slice off what comes next in a dimension and is not in use."""
     have = _atoms(chain.layout, parts)
     used = {part for axes in have for part in axes}
     new: list[Axes] = []
-    for left, right in zip(have, want, strict=True):
+    for left, right in zip(have, goal, strict=True):
         grown: Axes = ()
         for part in right[len(left) :] if _shared(left, right) == len(left) else ():
             if part in used:
@@ -77,13 +77,13 @@ def _slice(chain: _Chain, parts: dict, want: list[Axes]) -> None:
     chain.take(AllSlice(tuple(new)))
 
 
-def _exchange(chain: _Chain, parts: dict, want: list[Axes]) -> bool:
+def _exchange(chain: _Chain, parts: dict, goal: list[Axes]) -> bool:
     """Move the last axis of one dimension to where it comes next."""
     have = _atoms(chain.layout, parts)
     for source, axes in enumerate(have):
-        for target, wanted in enumerate(want):
-            ready = _shared(have[target], wanted) == len(have[target]) < len(wanted)
-            if source != target and axes and ready and axes[-1] == wanted[len(have[target])]:
+        for target, goal_axes in enumerate(goal):
+            ready = _shared(have[target], goal_axes) == len(have[target]) < len(goal_axes)
+            if source != target and axes and ready and axes[-1] == goal_axes[len(have[target])]:
                 chain.take(AllToAll((((axes[-1],), source, target),)))
                 return True
     return False

@@ -29,16 +29,16 @@ def meshes(draw: st.DrawFn, devices: int = 32, axes: int = 4) -> Mesh:
 @st.composite
 def parts(draw: st.DrawFn, mesh: Mesh) -> list[AxisRef]:
     """All axes of `mesh`, some of them cut into sub-axes, in any order."""
-    found: list[AxisRef] = []
+    pieces: list[AxisRef] = []
     for name, size in mesh.axes:
         pre, rest = 1, size
         while rest > 1 and draw(st.booleans()):
             piece = draw(st.sampled_from([n for n in range(2, rest + 1) if rest % n == 0]))
-            found.append(AxisRef(name, pre, piece))
+            pieces.append(AxisRef(name, pre, piece))
             pre, rest = pre * piece, rest // piece
         if rest > 1 or size == 1:
-            found.append(AxisRef(name, pre, rest))
-    return draw(st.permutations(found))
+            pieces.append(AxisRef(name, pre, rest))
+    return draw(st.permutations(pieces))
 
 
 @st.composite

@@ -39,12 +39,12 @@ def test_nothing_sends_less_or_takes_fewer_collectives(mesh: Mesh, shape: tuple[
         least = every.least(source)
         for target in targets:
             before, after = sharding(mesh, source), sharding(mesh, target)
-            found = plan(shape, ELEMENT, before, after, BYTES)
+            cheapest = plan(shape, ELEMENT, before, after, BYTES)
             sent, collectives = least[target]
-            assert found.cost.bytes_sent == pytest.approx(float(sent) * ELEMENT), (before, after)
-            assert found.cost.starts == collectives, (before, after)
+            assert cheapest.cost.bytes_sent == pytest.approx(float(sent) * ELEMENT), (before, after)
+            assert cheapest.cost.starts == collectives, (before, after)
             most = max(local_bytes(shape, ELEMENT, layout) for layout in (before, after))
-            assert found.peak_bytes <= most, (before, after)
+            assert cheapest.peak_bytes <= most, (before, after)
 
 
 @pytest.mark.parametrize("share", [16, 4, 1], ids="a start is worth 1/{} of the tensor".format)
@@ -60,11 +60,11 @@ def test_nothing_within_the_memory_is_cheaper(mesh: Mesh, shape: tuple[int, ...]
             before, after = sharding(mesh, source), sharding(mesh, target)
             most = max(local_bytes(shape, 1, layout) for layout in (before, after))
             least = every.least(source, start, most)
-            found = plan(shape, ELEMENT, before, after, hardware, most * ELEMENT)
+            cheapest = plan(shape, ELEMENT, before, after, hardware, most * ELEMENT)
             sent, collectives = least[target]
             expected = Cost(float(sent) * ELEMENT, collectives)
-            assert price(found.cost, hardware) == pytest.approx(price(expected, hardware)), (before, after)
-            assert found.peak_bytes <= most * ELEMENT
+            assert price(cheapest.cost, hardware) == pytest.approx(price(expected, hardware)), (before, after)
+            assert cheapest.peak_bytes <= most * ELEMENT
             with pytest.raises(ShardingError, match="cannot become") as refused:
                 plan(shape, ELEMENT, before, after, hardware, most * ELEMENT - 1)
             assert f"must hold {most * ELEMENT} bytes" in str(refused.value)
@@ -91,13 +91,13 @@ def sharding(mesh: Mesh, state: State) -> TensorSharding:
 
 
 def primes(mesh: Mesh) -> list[AxisRef]:
-    found: list[AxisRef] = []
+    atoms: list[AxisRef] = []
     for name, size in mesh.axes:
         pre, prime = 1, 2
         while pre < size:
             if size // pre % prime == 0:
-                found.append(AxisRef(name, pre, prime))
+                atoms.append(AxisRef(name, pre, prime))
                 pre *= prime
             else:
                 prime += 1
-    return found
+    return atoms

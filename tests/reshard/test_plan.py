@@ -30,15 +30,15 @@ PROPERTY = settings(
 )
 
 
-def names(found: Plan) -> list[str]:
-    return [type(step).__name__ for step in found.steps]
+def names(chain: Plan) -> list[str]:
+    return [type(step).__name__ for step in chain.steps]
 
 
-def simulate(shape: tuple[int, ...], source: TensorSharding, target: TensorSharding, found: Plan) -> None:
+def simulate(shape: tuple[int, ...], source: TensorSharding, target: TensorSharding, chain: Plan) -> None:
     """Assert that every device ends with exactly its part of the target."""
     scene = Scene(shape, source, target)
     shards, layout = scene.shards(source), source
-    for step in found.steps:
+    for step in chain.steps:
         shards = run(step, layout, shards)
         layout = step.apply(layout)
         assert shards[0].shape == layout.local_shape(shape)
@@ -86,19 +86,19 @@ def test_never_above_a_greedy_chain_like_shardys(reshard: Reshard) -> None:
         sent, collectives = greedy(shape, source, target)
     except ShardingError:
         return  # sub-axes that cannot co-exist are too much for it
-    found = plan(shape, 1, source, target, BYTES)
-    assert (found.cost.bytes_sent, found.cost.starts) <= (sent + 1e-9, collectives)
+    chain = plan(shape, 1, source, target, BYTES)
+    assert (chain.cost.bytes_sent, chain.cost.starts) <= (sent + 1e-9, collectives)
 
 
 @PROPERTY
 @given(reshards())
 def test_at_most_one_permute_sends_anything(reshard: Reshard) -> None:
     shape, source, target = reshard
-    found = plan(shape, 1, source, target)
-    layouts = [source, *layouts_after(source.closed(), found.steps)]
+    chain = plan(shape, 1, source, target)
+    layouts = [source, *layouts_after(source.closed(), chain.steps)]
     permutes = [
         step
-        for step, layout in zip(found.steps, layouts, strict=False)
+        for step, layout in zip(chain.steps, layouts, strict=False)
         if isinstance(step, CollectivePermute) and step_cost(step, layout, 1).bytes_sent
     ]
     assert len(permutes) <= 1
@@ -113,16 +113,16 @@ def test_as_much_memory_as_a_plan_takes_changes_nothing_and_less_is_kept_to_or_r
     assert plan(shape, 4, source, target, None, free.peak_bytes).cost == free.cost
     for memory in {ends - 1, ends, free.peak_bytes - 1}:
         try:
-            found = plan(shape, 4, source, target, None, memory)
+            chain = plan(shape, 4, source, target, None, memory)
         except ShardingError as error:
             assert error.diagnostic.cause is not None
             least = int(error.diagnostic.cause.split()[4])
             assert least > memory
             assert plan(shape, 4, source, target, None, least).peak_bytes == least
         else:
-            assert max(ends, found.peak_bytes) <= memory
-            assert price(found.cost, TPU_V5P) >= price(free.cost, TPU_V5P) * (1 - 1e-9)
-            simulate(shape, source, target, found)
+            assert max(ends, chain.peak_bytes) <= memory
+            assert price(chain.cost, TPU_V5P) >= price(free.cost, TPU_V5P) * (1 - 1e-9)
+            simulate(shape, source, target, chain)
 
 
 def test_idle_axes_are_used_where_memory_is_short() -> None:
@@ -130,9 +130,9 @@ def test_idle_axes_are_used_where_memory_is_short() -> None:
     source = TensorSharding.of(mesh, [[AxisRef("x", 1, 2)], []])
     target = TensorSharding.of(mesh, [[], [AxisRef("x", 1, 3)]])
     assert plan((12, 12), 1, source, target).peak_bytes == 144
-    found = plan((12, 12), 1, source, target, None, 72)
-    assert found.peak_bytes == 72
-    simulate((12, 12), source, target, found)
+    chain = plan((12, 12), 1, source, target, None, 72)
+    assert chain.peak_bytes == 72
+    simulate((12, 12), source, target, chain)
     with pytest.raises(ShardingError, match="in 71 bytes per device") as refused:
         plan((12, 12), 1, source, target, None, 71)
     assert "must hold 72 bytes" in str(refused.value)
@@ -142,10 +142,10 @@ def test_a_known_full_rematerialization_of_xla_is_two_exchanges() -> None:
     mesh = Mesh(x=4, y=2)
     source = TensorSharding.of(mesh, [["y"], [], ["x"]])
     target = TensorSharding.of(mesh, [[], ["x", "y"], []])
-    found = plan((16, 16, 16), 4, source, target)
-    assert names(found) == ["AllToAll", "AllToAll"]
-    assert found.cost.bytes_sent == 2048 * 3 / 4 + 2048 / 2
-    assert found.peak_bytes == 2048
+    chain = plan((16, 16, 16), 4, source, target)
+    assert names(chain) == ["AllToAll", "AllToAll"]
+    assert chain.cost.bytes_sent == 2048 * 3 / 4 + 2048 / 2
+    assert chain.peak_bytes == 2048
 
 
 def test_reversing_the_axes_of_three_dimensions_is_one_permute() -> None:
@@ -183,9 +183,9 @@ def dims(text: str) -> list[list[str]]:
 def test_known_best_chains(source: str, partial: str, target: str, steps: list[str], sent: float) -> None:
     before = TensorSharding.of(MESH, dims(source), partial=filter(None, partial.split(",")))
     after = TensorSharding.of(MESH, dims(target))
-    found = plan((16, 16), 1, before, after)
-    assert (names(found), found.cost.bytes_sent) == (steps, sent)
-    simulate((16, 16), before, after, found)
+    chain = plan((16, 16), 1, before, after)
+    assert (names(chain), chain.cost.bytes_sent) == (steps, sent)
+    simulate((16, 16), before, after, chain)
 
 
 def test_a_reduction_is_scattered_over_two_dimensions_where_the_second_start_is_worth_it() -> None:
@@ -207,9 +207,9 @@ def test_idle_devices_share_a_large_reduction_but_not_a_small_one() -> None:
 def test_what_stays_partial_stays() -> None:
     source = TensorSharding.of(MESH, [[], []], partial=["x", "y"])
     target = TensorSharding.of(MESH, [["x"], []], partial=["y"])
-    found = plan((16, 16), 1, source, target)
-    assert names(found) == ["ReduceScatter"]
-    simulate((16, 16), source, target, found)
+    chain = plan((16, 16), 1, source, target)
+    assert names(chain) == ["ReduceScatter"]
+    simulate((16, 16), source, target, chain)
 
 
 def test_equal_layouts_need_no_steps() -> None:
@@ -233,8 +233,8 @@ def test_a_plan_is_made_for_the_hardware_of_the_session_and_never_for_another() 
 
 def test_a_scalar_is_reduced() -> None:
     source = TensorSharding.of(MESH, [], partial=["x"], kind="max")
-    found = plan((), 4, source, replicated(MESH, 0))
-    assert (names(found), found.cost.bytes_sent) == (["AllReduce"], 6)
+    chain = plan((), 4, source, replicated(MESH, 0))
+    assert (names(chain), chain.cost.bytes_sent) == (["AllReduce"], 6)
 
 
 def test_axes_of_one_device_come_and_go_for_nothing() -> None:
@@ -242,21 +242,21 @@ def test_axes_of_one_device_come_and_go_for_nothing() -> None:
     source = TensorSharding.of(mesh, [["one", "x"], []], partial=[])
     for axes in ([[], ["one", "x"]], [["x"], ["one"]], [["x"], []], [["x", "one"], []]):
         target = TensorSharding.of(mesh, axes)
-        found = plan((4, 4), 1, source, target)
-        simulate((4, 4), source, target, found)
-        assert found.cost.bytes_sent == (4 if not axes[0] else 0)
+        chain = plan((4, 4), 1, source, target)
+        simulate((4, 4), source, target, chain)
+        assert chain.cost.bytes_sent == (4 if not axes[0] else 0)
     partial = TensorSharding.of(mesh, [[], []], partial=["one"])
-    found = plan((4, 4), 1, partial, replicated(mesh, 2))
-    assert (names(found), found.cost.bytes_sent, found.cost.starts) == (["AllReduce"], 0, 0)
+    chain = plan((4, 4), 1, partial, replicated(mesh, 2))
+    assert (names(chain), chain.cost.bytes_sent, chain.cost.starts) == (["AllReduce"], 0, 0)
 
 
 def test_sub_axes_that_cannot_co_exist() -> None:
     mesh = Mesh(x=6)
     source = TensorSharding.of(mesh, [[AxisRef("x", 1, 2)], []])
     target = TensorSharding.of(mesh, [[], [AxisRef("x", 1, 3)]])
-    found = plan((6, 6), 1, source, target)
-    assert names(found) == ["AllGather", "AllSlice"]
-    simulate((6, 6), source, target, found)
+    chain = plan((6, 6), 1, source, target)
+    assert names(chain) == ["AllGather", "AllSlice"]
+    simulate((6, 6), source, target, chain)
 
 
 ORDER = (0, 2, 1, 3, 4, 5, 6, 7)
@@ -269,10 +269,10 @@ ORDER = (0, 2, 1, 3, 4, 5, 6, 7)
 def test_another_device_order_is_at_most_one_permute(source: str, target: str, sent: float) -> None:
     other = Mesh(MESH.axes, device_ids=ORDER)
     before, after = TensorSharding.of(MESH, dims(source)), TensorSharding.of(other, dims(target))
-    found = plan((16, 16), 1, before, after)
-    assert found.cost.bytes_sent == sent
-    assert names(found).count("CollectivePermute") == 1
-    simulate((16, 16), before, after, found)
+    chain = plan((16, 16), 1, before, after)
+    assert chain.cost.bytes_sent == sent
+    assert names(chain).count("CollectivePermute") == 1
+    simulate((16, 16), before, after, chain)
 
 
 def test_a_partial_tensor_on_another_device_order() -> None:
@@ -287,9 +287,9 @@ def test_the_minor_most_kind_is_reduced_first() -> None:
     source = TensorSharding(
         mesh, replicated(mesh, 1).dims, partial=(Partial(mesh.axis("x"), "max"), Partial(mesh.axis("y"), "sum"))
     )
-    found = plan((4,), 1, source, replicated(mesh, 1))
-    assert [getattr(step, "kind", "") for step in found.steps if hasattr(step, "kind")] == ["sum", "max"]
-    simulate((4,), source, replicated(mesh, 1), found)
+    chain = plan((4,), 1, source, replicated(mesh, 1))
+    assert [getattr(step, "kind", "") for step in chain.steps if hasattr(step, "kind")] == ["sum", "max"]
+    simulate((4,), source, replicated(mesh, 1), chain)
     staying = TensorSharding(mesh, source.dims, partial=source.partial[1:])
     with pytest.raises(ShardingError, match="reduced before"):
         plan((4,), 1, source, staying)
@@ -329,6 +329,6 @@ def test_large_meshes_do_not_take_forever() -> None:
     source = TensorSharding.of(mesh, [["a", "b"], ["c"], ["d"], ["e"]])
     for order in orders:
         target = TensorSharding.of(mesh, list(order))
-        found = plan((1024, 1024, 1024, 1024), 2, source, target)
-        assert layouts_after(source.closed(), found.steps)[-1:] in ((target,), ())
-        assert found.cost.bytes_sent <= naive_bytes((2048, 1024, 1024, 1024), source, target)
+        chain = plan((1024, 1024, 1024, 1024), 2, source, target)
+        assert layouts_after(source.closed(), chain.steps)[-1:] in ((target,), ())
+        assert chain.cost.bytes_sent <= naive_bytes((2048, 1024, 1024, 1024), source, target)

@@ -81,8 +81,8 @@ def _lookup(rng: random.Random) -> dict[str, list[int]]:
         sizes.append(size)
         if role in ("whole", "part"):
             window.append(size if role == "whole" else rng.randint(1, size))
-    found = {role: [dim for dim, its in enumerate(roles) if its == role] for role in ("batch", "collapsed", "part")}
-    mapped = [*found["collapsed"], *found["part"]]
+    by_role = {role: [dim for dim, its in enumerate(roles) if its == role] for role in ("batch", "collapsed", "part")}
+    mapped = [*by_role["collapsed"], *by_role["part"]]
     rng.shuffle(mapped)
     places = [*positions]
     batch_at = [rng.randint(0, len(places))] if batch else []
@@ -102,8 +102,8 @@ def _lookup(rng: random.Random) -> dict[str, list[int]]:
         "indices": indices,
         "slices": slices,
         "offsets": offsets,
-        "collapsed": found["collapsed"],
-        "batching": found["batch"],
+        "collapsed": by_role["collapsed"],
+        "batching": by_role["batch"],
         "indices_batching": batching,
         "map": mapped,
         "vector": [vector],

@@ -65,14 +65,14 @@ class Missing:
 
 def missing_splits(name: str, count: int, seed: int = 0) -> list[Missing]:
     """What is missing of `count` random instances of an op of the corpus."""
-    found: list[Missing] = []
+    missing: list[Missing] = []
     for instance in instances(name, count, seed):
         signature = ops_of(program([instance]))[0].signature
         if not all(type.elements for type in (*signature.operands, *signature.results)):
             continue
         ways = [way for way in _ways(signature) if not _is_offered(signature, *way)]
-        found += legal_splits(instance, signature, ways)
-    return found
+        missing += legal_splits(instance, signature, ways)
+    return missing
 
 
 def legal_splits(
@@ -169,8 +169,8 @@ def _kinds(split: Split, whole: list[Tensor], parts: Sequence[list[Tensor]]) -> 
     if not whole or any(len(part) != len(whole) for part in parts):
         return frozenset()
     if any(0 in factors for mapping in split.rule.results for factors in mapping):
-        wanted = [split.blocks(whole, split.rule.results, part) for part in range(_PARTS)]
-        same = all(_close(one, other) for one, other in zip(parts, wanted, strict=True))
+        expected = [split.blocks(whole, split.rule.results, part) for part in range(_PARTS)]
+        same = all(_close(one, other) for one, other in zip(parts, expected, strict=True))
         return frozenset({"side by side"} if same else ())
     return frozenset(kind for kind in _COMBINED if _close(_combine(_COMBINED[kind], parts), whole))
 

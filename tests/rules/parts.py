@@ -90,8 +90,8 @@ def _set(text: str, attribute: str, values: Sequence[int]) -> str:
 
 def _resize(text: str, attribute: str, whole: Sequence[int], local: Sequence[int]) -> str:
     """Sizes that are those of the whole dimension become those of the part."""
-    found = re.search(rf"{attribute} = array<i64(?:: ([^>]*))?>", text)
-    values = [int(value) for value in (found[1] or "").split(",") if value] if found else []
+    match = re.search(rf"{attribute} = array<i64(?:: ([^>]*))?>", text)
+    values = [int(value) for value in (match[1] or "").split(",") if value] if match else []
     changed = [part if value == size else value for value, size, part in zip(values, whole, local, strict=True)]
     return _set(text, attribute, changed)
 

@@ -32,5 +32,5 @@ def rule_texts(ops: list[Op]) -> list[str | None]:
 def rule_text(text: str, name: str) -> str | None:
     """The rule of the last op called `name`, without the frame `#sdy.op_sharding_rule<…>`."""
     ops = ops_of(text)
-    (*_, found) = [rule for op, rule in zip(ops, rule_texts(ops), strict=True) if op.name == name]
-    return None if found is None else found.removeprefix("#sdy.op_sharding_rule<").removesuffix(">")
+    (*_, last) = [rule for op, rule in zip(ops, rule_texts(ops), strict=True) if op.name == name]
+    return None if last is None else last.removeprefix("#sdy.op_sharding_rule<").removesuffix(">")

@@ -106,7 +106,7 @@ def test_calls_that_xla_knows_are_computed_from_parts(call: tuple[str, tuple[str
     splits = [Split(instance, rule, factor, 2) for factor in sorted(local)]
     jobs = [(split.local(), split.blocks(inputs, rule.operands, part)) for split in splits for part in range(2)]
     whole, *outputs = run_ops([(instance, inputs), *jobs])
-    wanted = [split.blocks(whole, rule.results, part) for split in splits for part in range(2)]
-    for ours, theirs in zip(outputs, wanted, strict=True):
+    expected = [split.blocks(whole, rule.results, part) for split in splits for part in range(2)]
+    for ours, theirs in zip(outputs, expected, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)

@@ -37,8 +37,8 @@ def _signature(operands: list[tuple[int, ...]], results: list[tuple[int, ...]]) 
 def test_a_line_is_a_rule(
     text: str, operands: list[tuple[int, ...]], results: list[tuple[int, ...]], rule: str
 ) -> None:
-    found = format_rule(parse_einsum(text).rule(_signature(operands, results)))
-    assert found == f"#sdy.op_sharding_rule<{rule}>"
+    printed = format_rule(parse_einsum(text).rule(_signature(operands, results)))
+    assert printed == f"#sdy.op_sharding_rule<{rule}>"
 
 
 def test_factors_that_no_result_has_are_whole_where_they_are_not_summed() -> None:
@@ -128,9 +128,9 @@ def test_an_op_that_the_rule_does_not_fit_is_refused(
 @given(st.text("abij ,->()_", max_size=30))
 def test_any_text_is_a_rule_or_refused(text: str) -> None:
     try:
-        found = parse_einsum(text)
+        einsum = parse_einsum(text)
     except ShardingError as error:
         assert "column" in str(error)
     else:
-        assert "->" in found.text
-        assert all(found.factors.count(name) == 1 for name in found.factors)
+        assert "->" in einsum.text
+        assert all(einsum.factors.count(name) == 1 for name in einsum.factors)

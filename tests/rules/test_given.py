@@ -64,10 +64,10 @@ def test_the_program_comes_before_users_and_these_before_us() -> None:
     given = rule_for(tanh)
     assert given is not None
     assert given.need_replication == {0}
-    said = ("sdy.sharding_rule", "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=4, j=8}, custom>")
-    found = rule_for(replace(tanh, attributes=(said,)))
-    assert found is not None
-    assert found.need_replication == frozenset()
+    attribute = ("sdy.sharding_rule", "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=4, j=8}, custom>")
+    taken = rule_for(replace(tanh, attributes=(attribute,)))
+    assert taken is not None
+    assert taken.need_replication == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ def _rule(maps: list[str], iterators: str, operands: list[str], results: list[st
     returned = ", ".join(f"%r#{number}" for number in range(len(results)))
     text = f"func.func @main({', '.join(arguments)}) -> ({types[1]}) {{\n{op} : ({types[0]}) -> ({types[1]})\n"
     (op_read, _) = read(load_module(f"{text}return {returned} : {types[1]}\n}}")).main.block.ops
-    found = rule_for(op_read.signature)
-    return None if found is None else format_rule(found).removeprefix("#sdy.op_sharding_rule<").removesuffix(">")
+    own_rule = rule_for(op_read.signature)
+    return None if own_rule is None else format_rule(own_rule).removeprefix("#sdy.op_sharding_rule<").removesuffix(">")
 
 
 _MATMUL = ["(i, j, k) -> (i, k)", "(i, j, k) -> (k, j)", "(i, j, k) -> (i, j)"]
@@ -35,28 +35,28 @@ _MATMUL = ["(i, j, k) -> (i, k)", "(i, j, k) -> (k, j)", "(i, j, k) -> (i, j)"]
     ],
 )
 def test_a_matrix_product_has_three_loops(iterators: str) -> None:
-    found = _rule(_MATMUL, iterators, ["4x8xf32", "8x16xf32"], ["4x16xf32"])
+    printed = _rule(_MATMUL, iterators, ["4x8xf32", "8x16xf32"], ["4x16xf32"])
     kind = "need_replication" if '"sum"' in iterators else "reduction"
-    assert found == f"([i, k], [k, j])->([i, j]) {{i=4, j=16, k=8}} {kind}={{k}}"
+    assert printed == f"([i, k], [k, j])->([i, j]) {{i=4, j=16, k=8}} {kind}={{k}}"
 
 
 @pytest.mark.parametrize("kind", ["window", "invalid", "reduction_max"])
 def test_loops_of_other_kinds_are_whole(kind: str) -> None:
     maps = ["(i, j) -> (i, j)", "(i, j) -> (i)"]
-    found = _rule(maps, f'["parallel", "{kind}"]', ["4x8xf32"], ["4xf32"])
-    assert found == "([i, j])->([i]) {i=4, j=8} need_replication={j}"
+    printed = _rule(maps, f'["parallel", "{kind}"]', ["4x8xf32"], ["4xf32"])
+    assert printed == "([i, j])->([i]) {i=4, j=8} need_replication={j}"
 
 
 def test_a_transposed_and_broadcast_operand() -> None:
     maps = ["(i, j, k) -> (j, i)", "(i, j, k) -> ()", "(i, j, k) -> (i, k, j)"]
-    found = _rule(maps, '["parallel", "parallel", "parallel"]', ["8x4xf32", "f32"], ["4x5x8xf32"])
-    assert found == "([j, i], [])->([i, k, j]) {i=4, j=8, k=5}"
+    printed = _rule(maps, '["parallel", "parallel", "parallel"]', ["8x4xf32", "f32"], ["4x5x8xf32"])
+    assert printed == "([j, i], [])->([i, k, j]) {i=4, j=8, k=5}"
 
 
 def test_a_window_needs_neighbours() -> None:
     maps = ["(i, w) -> (i + w)", "(i, w) -> (w)", "(i, w) -> (i)"]
-    found = _rule(maps, '["parallel", "reduction"]', ["10xf32", "3xf32"], ["8xf32"])
-    assert found == "([i], [j])->([i]) {i=8, j=3} need_replication={j} permutation={i}"
+    printed = _rule(maps, '["parallel", "reduction"]', ["10xf32", "3xf32"], ["8xf32"])
+    assert printed == "([i], [j])->([i]) {i=8, j=3} need_replication={j} permutation={i}"
 
 
 def test_a_strided_dimension_is_local_where_it_is_covered() -> None:
@@ -75,8 +75,8 @@ def test_a_loop_at_an_offset_needs_neighbours() -> None:
 
 def test_indices_that_are_no_sums_leave_all_loops_whole() -> None:
     maps = ["(i, j) -> (i floordiv 2)", "(i, j) -> (j, i)"]
-    found = _rule(maps, '["parallel", "parallel"]', ["4xf32"], ["4x8xf32"])
-    assert found == "([k])->([j, i]) {i=8, j=4, k=1} need_replication={i, j}"
+    printed = _rule(maps, '["parallel", "parallel"]', ["4xf32"], ["4x8xf32"])
+    assert printed == "([k])->([j, i]) {i=8, j=4, k=1} need_replication={i, j}"
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_scalars_have_no_loops() -> None:
 
 
 def test_results_have_the_maps_of_what_they_begin_with() -> None:
-    found = _rule(
+    printed = _rule(
         _MATMUL,
         '["parallel", "parallel", "reduction"]',
         ["4x8xf32", "8x16xf32", "4x16xf32"],
         ["4x16xf32"],
         ", operandSegmentSizes = array<i32: 2, 1>",
     )
-    assert found == "([i, k], [k, j], [i, j])->([i, j]) {i=4, j=16, k=8} need_replication={k}"
+    assert printed == "([i, k], [k, j], [i, j])->([i, j]) {i=4, j=16, k=8} need_replication={k}"
 
 
 @pytest.mark.parametrize(

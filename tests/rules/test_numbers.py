@@ -55,11 +55,11 @@ def _some(name: str) -> list[list[Split]]:
     """The splits of instances that have any, `SPLITS` of them or a few more."""
     drawn = list(instances(name, _MOST, seed=2))
     signatures = [op.signature for op in ops_of(program(drawn)) if op.name == name]
-    found: list[list[Split]] = []
+    several: list[list[Split]] = []
     for splits in map(list, map(_splits, drawn, signatures)):
-        if splits and sum(map(len, found)) < SPLITS:
-            found.append(splits)
-    return found
+        if splits and sum(map(len, several)) < SPLITS:
+            several.append(splits)
+    return several
 
 
 def test_every_op_is_computed_or_there_is_a_reason() -> None:
@@ -70,11 +70,11 @@ def test_every_op_is_computed_or_there_is_a_reason() -> None:
 
 @pytest.mark.parametrize("name", TESTED)
 def test_parts_are_computed_from_parts(name: str) -> None:
-    found = _some(name)
-    assert sum(map(len, found)) >= SPLITS
-    several = [splits[0].instance for splits in found]
+    groups = _some(name)
+    assert sum(map(len, groups)) >= SPLITS
+    several = [splits[0].instance for splits in groups]
     inputs = [inputs_of(one, zlib.crc32(name.encode()) + number) for number, one in enumerate(several)]
-    splits = [(number, split) for number, group in enumerate(found) for split in group]
+    splits = [(number, split) for number, group in enumerate(groups) for split in group]
     jobs = list(zip(several, inputs, strict=True))
     jobs += [
         (split.local(), split.blocks(inputs[number], split.rule.operands, part))
@@ -85,6 +85,6 @@ def test_parts_are_computed_from_parts(name: str) -> None:
     parts = iter(outputs[len(several) :])
     for number, split in splits:
         for part in range(split.parts):
-            wanted = split.blocks(outputs[number], split.rule.results, part)
-            for ours, theirs in zip(next(parts), wanted, strict=True):
+            expected = split.blocks(outputs[number], split.rule.results, part)
+            for ours, theirs in zip(next(parts), expected, strict=True):
                 np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5, err_msg=f"{split} part {part}")

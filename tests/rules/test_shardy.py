@@ -26,10 +26,10 @@ def differences(output: str | ShardyFailure) -> list[tuple[str, str | None, str 
     """Op, C++ rule and our rule, where they are not the same."""
     assert isinstance(output, str), output
     ops = ops_of(output)
-    wanted = [op.signature.text(ATTRIBUTE) for op in ops]
+    stated = [op.signature.text(ATTRIBUTE) for op in ops]
     ours = rule_texts([without_rule(op) for op in ops])
-    found = zip(ops, wanted, ours, strict=True)
-    return [(op.name, theirs, our) for op, theirs, our in found if theirs != our and op.name not in beyond_shardy()]
+    compared = zip(ops, stated, ours, strict=True)
+    return [(op.name, theirs, our) for op, theirs, our in compared if theirs != our and op.name not in beyond_shardy()]
 
 
 @pytest.fixture(scope="module")

@@ -49,8 +49,8 @@ def _within_windows(signature: Signature) -> frozenset[int]:
 
 
 def _kind(instance: Instance) -> str:
-    found = re.findall(r'"stablehlo\.(\w+)"\(%x', instance.regions)
-    return found[0] if found else "add"
+    combiners = re.findall(r'"stablehlo\.(\w+)"\(%x', instance.regions)
+    return combiners[0] if combiners else "add"
 
 
 def _unchanging(instance: Instance, inputs: list[Tensor], places: range) -> list[Tensor]:
@@ -68,7 +68,7 @@ def _inputs(instance: Instance, seed: int) -> list[Tensor]:
     return _unchanging(instance, inputs_of(instance, seed), initial)
 
 
-def _found_here(split: Split, signature: Signature, inputs: Sequence[Tensor], part: int) -> tuple[Tensor, Tensor]:
+def _present_rows(split: Split, signature: Signature, inputs: Sequence[Tensor], part: int) -> tuple[Tensor, Tensor]:
     """For a gather: the indices counted from where a part begins, and a table that is 1 where the part is."""
     table, indices = inputs
     numbers = signature.get("dimension_numbers")
@@ -90,7 +90,7 @@ def _jobs(split: Split, signature: Signature, inputs: list[Tensor]) -> Iterator[
             added = range(len(split.instance.results) if split.instance.name == "stablehlo.scatter" and part else 0)
             yield split.local(), _unchanging(split.instance, blocks, added)
             continue
-        shifted, ones = _found_here(split, signature, inputs, part)
+        shifted, ones = _present_rows(split, signature, inputs, part)
         yield split.local(), [blocks[0], shifted]
         yield split.instance, [ones, inputs[1]]
 
@@ -105,12 +105,12 @@ def _contributions(split: Split, outputs: list[list[Tensor]]) -> list[list[Tenso
 def test_contributions_make_the_whole(name: str) -> None:
     drawn = list(instances(f"stablehlo.{name}", 60, seed=3))
     signatures = [op.signature for op in ops_of(program(drawn)) if op.name == f"stablehlo.{name}"]
-    found = [(split, one) for drew, one in zip(drawn, signatures, strict=True) for split in _splits(drew, one)][:24]
-    assert len(found) >= _LEAST
+    pairs = [(split, one) for drew, one in zip(drawn, signatures, strict=True) for split in _splits(drew, one)][:24]
+    assert len(pairs) >= _LEAST
     seed = zlib.crc32(name.encode())
-    groups = [list(_jobs(*pair, _inputs(pair[0].instance, seed + at))) for at, pair in enumerate(found)]
+    groups = [list(_jobs(*pair, _inputs(pair[0].instance, seed + at))) for at, pair in enumerate(pairs)]
     outputs = iter(run_ops([job for group in groups for job in group]))
-    for (split, _), group in zip(found, groups, strict=True):
+    for (split, _), group in zip(pairs, groups, strict=True):
         whole, *parts = [next(outputs) for _ in group]
         combine = _COMBINED[_kind(split.instance)]
         columns = zip(*_contributions(split, parts), strict=True)

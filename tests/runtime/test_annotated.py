@@ -34,9 +34,9 @@ def _spmd() -> Spmd:
 def test_a_manual_computation_is_verified_and_a_broken_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     spmd = _spmd()
     assert needs_devices(spmd.plan.program.graph)
-    found = spmd.verify()
-    assert found.ok
-    assert found.runs == 5
+    verification = spmd.verify()
+    assert verification.ok
+    assert verification.runs == 5
     right = spmd.module("local")
     wrong = right.replace("dense<[[0, 1], [2, 3]]>", "dense<[[0, 2], [1, 3]]>")  # as JAX 0.10 writes the groups
     wrong = wrong.replace('axis_ref<name = "model">', 'axis_ref<name = "data">')

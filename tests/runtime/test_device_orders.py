@@ -106,12 +106,12 @@ func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {
 def test_a_manual_computation_names_devices_by_their_ids(first: str, on: str, name: str) -> None:
     """As XLA's own partitioner has it: compared with by hand, since it takes a process of its own."""
     body, expected = BODIES[name]
-    (found,) = sw.load(module(first, MANUAL.format(on=on, body=body))).plan().partition().compile()(X)
+    (result,) = sw.load(module(first, MANUAL.format(on=on, body=body))).plan().partition().compile()(X)
     shards = {d: X[i // 4 * 4 :][:4, i % 4 * 4 :][:, :4] for i, d in enumerate(IDS[on])}
     after = expected(shards)
     for position, device in enumerate(IDS[on]):
         row, column = position // 4 * 4, position % 4 * 4
-        np.testing.assert_array_equal(np.asarray(found)[row : row + 4, column : column + 4], after[device])
+        np.testing.assert_array_equal(np.asarray(result)[row : row + 4, column : column + 4], after[device])
 
 
 def test_reductions_of_other_kinds_on_a_mesh_of_another_order() -> None:
@@ -155,10 +155,10 @@ def test_what_is_to_be_on_one_device_is_on_all(text: str) -> None:
     assert [sharding.is_replicated for sharding in (plan.arguments["x"], plan.results["result1"])] == [True, True]
     assert plan.in_shardings[0].is_fully_replicated
     spmd = plan.partition()
-    found = spmd.compile()(X, X)
-    np.testing.assert_array_equal(found[0], 2 * X)
-    np.testing.assert_array_equal(found[1], 2 * X)
-    assert found[1].is_fully_replicated
+    results = spmd.compile()(X, X)
+    np.testing.assert_array_equal(results[0], 2 * X)
+    np.testing.assert_array_equal(results[1], 2 * X)
+    assert results[1].is_fully_replicated
     assert [note for note in spmd.notes if "device 1 alone" in note.message], "that it is on all of them is said"
 
 

@@ -17,8 +17,8 @@ from shardwright.runtime import load_inputs, make_inputs
 F32 = TensorType((1000,), "f32")
 
 
-def _one(type: TensorType, said: str | None = None, seed: int = 0) -> np.ndarray:
-    attributes = [{"shardwright.input": f'"{said}"'}] if said else [{}]
+def _one(type: TensorType, description: str | None = None, seed: int = 0) -> np.ndarray:
+    attributes = [{"shardwright.input": f'"{description}"'}] if description else [{}]
     return make_inputs([type], ["a"], attributes, seed=seed)[0]
 
 
@@ -52,10 +52,10 @@ def test_seeded_by_argument() -> None:
     assert both[0].tolist() == _one(F32).tolist() != both[1].tolist()
 
 
-@pytest.mark.parametrize("said", ["normal", "normal x", "gauss 1", "uniform 1", "integers 3 3", ""])
-def test_what_is_not_understood_names_the_argument(said: str) -> None:
+@pytest.mark.parametrize("description", ["normal", "normal x", "gauss 1", "uniform 1", "integers 3 3", ""])
+def test_what_is_not_understood_names_the_argument(description: str) -> None:
     with pytest.raises(ShardingError, match="argument a"):
-        make_inputs([F32], ["a"], [{"shardwright.input": f'"{said}"'}])
+        make_inputs([F32], ["a"], [{"shardwright.input": f'"{description}"'}])
 
 
 @pytest.mark.parametrize("seed", [-1, -(2**70), 1.5, "7", None])

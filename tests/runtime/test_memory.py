@@ -65,10 +65,10 @@ def test_memory_kinds_are_kept() -> None:
         assert text.count("annotate_device_placement(") == 2
     assert not spmd.traffic.total.static, "placing a shard is each device's own affair"
     compiled = spmd.compile()
-    found, kept = compiled(X, X)
-    np.testing.assert_array_equal(found, 3 * X)
+    moved, kept = compiled(X, X)
+    np.testing.assert_array_equal(moved, 3 * X)
     np.testing.assert_array_equal(kept, X)
-    assert [array.sharding.memory_kind for array in (found, kept)] == ["device", "pinned_host"]
+    assert [array.sharding.memory_kind for array in (moved, kept)] == ["device", "pinned_host"]
     assert [s.memory_kind for s in compiled.in_shardings] == ["pinned_host", "device"]
     assert [s.memory_kind for s in plan.in_shardings] == ["pinned_host", "device"]
     assert [s.memory_kind for s in plan.out_shardings] == ["device", "pinned_host"]

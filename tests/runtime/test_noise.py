@@ -117,9 +117,9 @@ def test_an_element_may_differ_by_what_it_moves_itself_and_its_neighbours_may_no
     wrong[7] = 1.2
     assert compare_output(reference, wrong, "out", _noise(*moved)).ok
     wrong[8] = 1.2
-    found = compare_output(reference, wrong, "out", _noise(*moved))
-    assert "1 of 100 elements" in found.problem
-    assert "[8]" in found.problem
+    difference = compare_output(reference, wrong, "out", _noise(*moved))
+    assert "1 of 100 elements" in difference.problem
+    assert "[8]" in difference.problem
 
 
 def test_a_difference_is_held_against_the_factor_of_what_was_seen() -> None:
@@ -130,9 +130,9 @@ def test_a_difference_is_held_against_the_factor_of_what_was_seen() -> None:
     other = (reference + 1e-4 * generator.standard_normal(1000)).astype(np.float32)
     assert compare_output(reference, other, "out", noise).fraction < 0.5
     other[3] += 1e-4 * 10 * FACTOR
-    found = compare_output(reference, other, "out", noise)
-    assert not found.ok
-    assert found.fraction == pytest.approx(found.element / found.allowed)
+    difference = compare_output(reference, other, "out", noise)
+    assert not difference.ok
+    assert difference.fraction == pytest.approx(difference.element / difference.allowed)
 
 
 def test_integers_may_change_where_rounding_changes_them_only() -> None:
@@ -172,9 +172,9 @@ def test_a_tolerance_that_is_given_decides() -> None:
     other = np.array([1.05, 101.0], np.float32)
     assert compare_output(reference, other, "out", tolerance=Tolerance(rtol=0.06)).ok
     assert compare_output(reference, other, "out", tolerance=Tolerance(atol=1.1)).ok
-    found = compare_output(reference, other, "out", tolerance=Tolerance(rtol=0.02))
-    assert found.allowed == pytest.approx(0.02)
-    assert found.fraction == pytest.approx(2.5, rel=1e-3)
+    difference = compare_output(reference, other, "out", tolerance=Tolerance(rtol=0.02))
+    assert difference.allowed == pytest.approx(0.02)
+    assert difference.fraction == pytest.approx(2.5, rel=1e-3)
     assert not compare_output(np.arange(2), np.arange(2) + 1, "out", tolerance=Tolerance(atol=5)).ok
     assert Tolerance.given(None, None) is None
     with pytest.raises(ShardingError, match="rtol"):

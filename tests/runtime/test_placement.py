@@ -21,10 +21,10 @@ MESHES = [Mesh(data=2, model=4), Mesh([("data", 2), ("model", 4)], device_ids=[3
 
 def agree(sharding: TensorSharding, shape: tuple[int, ...]) -> None:
     (named,) = named_shardings([sharding])
-    found = named.devices_indices_map(shape)
+    indices = named.devices_indices_map(shape)
     devices = jax.devices()
     for position in range(sharding.mesh.size):
-        slices = found[devices[sharding.mesh.device_id(position)]]
+        slices = indices[devices[sharding.mesh.device_id(position)]]
         sizes = [range(size)[part] for part, size in zip(slices, shape, strict=True)]
         mine = sharding.device_slice(shape, position)
         assert sizes == [range(size)[part] for part, size in zip(mine, shape, strict=True)]
@@ -59,6 +59,6 @@ def test_all_shardings_of_one_mesh_share_one_jax_mesh() -> None:
 def test_too_few_devices() -> None:
     with pytest.raises(ShardingError) as caught:
         named_shardings([parse_spec("x", Mesh(x=16), 1)])
-    said = caught.value.diagnostic
-    assert said.message == "Mesh(x=16) has 16 devices, this process has 8"
-    assert "jax_num_cpu_devices" in said.remedy
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.message == "Mesh(x=16) has 16 devices, this process has 8"
+    assert "jax_num_cpu_devices" in diagnostic.remedy

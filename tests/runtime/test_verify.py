@@ -86,7 +86,7 @@ def test_a_wrong_program_is_caught(mutate: Callable[[Graph], None], wrong: set[s
     mutate(local)
     reference, job = jobs_of(PROGRAM, local)
     assert job.mesh is not None
-    found = verify(
+    verification = verify(
         reference.module,
         job.module,
         job.mesh,
@@ -96,14 +96,14 @@ def test_a_wrong_program_is_caught(mutate: Callable[[Graph], None], wrong: set[s
         job.out_types,
         ["product", "positions"],
     )
-    copies = {found.outputs[one.output].name for one in found.replicas}
-    assert {output.name for output in found.outputs if not output.ok} | copies == wrong
-    assert found.ok == (not wrong)
+    copies = {verification.outputs[one.output].name for one in verification.replicas}
+    assert {output.name for output in verification.outputs if not output.ok} | copies == wrong
+    assert verification.ok == (not wrong)
     if wrong:
         with pytest.raises(ShardingError, match=r"product|positions"):
-            found.require()
+            verification.require()
     else:
-        found.require()
+        verification.require()
 
 
 def test_a_wrong_program_is_caught_by_the_tests_own_harness() -> None:
@@ -130,13 +130,13 @@ def test_a_copy_that_differs_is_told() -> None:
         return %s""",
     )
     assert job.mesh is not None
-    found = verify(
+    verification = verify(
         reference.module, wrong, job.mesh, job.in_shardings, job.out_shardings, job.inputs, job.out_types, ["out"]
     )
-    assert found.outputs[0].ok
-    assert [(one.output, one.position, one.reference) for one in found.replicas] == [(0, 1, 0)]
+    assert verification.outputs[0].ok
+    assert [(one.output, one.position, one.reference) for one in verification.replicas] == [(0, 1, 0)]
     with pytest.raises(ShardingError, match="positions 0 and 1"):
-        found.require()
+        verification.require()
 
 
 def _one(reference: np.ndarray, actual: np.ndarray) -> OutputDifference:
@@ -155,11 +155,11 @@ def test_one_wrong_element_of_many_is_found() -> None:
     reference = np.ones(10_000_000, np.float32)
     actual = reference.copy()
     actual[1234] = 1.002
-    found = _one(reference, actual)
-    assert found.norm < 2e-6
-    assert "1 of 10000000 elements" in found.problem
-    assert "[1234]" in found.problem
-    assert found.fraction == pytest.approx(found.element / found.allowed)
+    difference = _one(reference, actual)
+    assert difference.norm < 2e-6
+    assert "1 of 10000000 elements" in difference.problem
+    assert "[1234]" in difference.problem
+    assert difference.fraction == pytest.approx(difference.element / difference.allowed)
 
 
 def test_equal_infinities_and_nans_are_equal() -> None:

@@ -132,17 +132,17 @@ def test_a_way_upward_in_the_order_of_a_room_fails(check: Check) -> None:
     files = {"reshard/search.py": "", "reshard/problem.py": "from . import search\n", "reshard/plan.py": ""}
     assert check({**files, "reshard/other.py": "from .plan import plan\n"})[0] == 0
     status, lines = check({"reshard/search.py": "from .other import name\nfrom . import plan\n"})
-    said = "leads upward in the order of 'reshard':"
+    leads = "leads upward in the order of 'reshard':"
     assert (status, lines) == (
         1,
         [
-            f"reshard/search.py:2: {said} reshard/search.py:2 → reshard/plan.py",
+            f"reshard/search.py:2: {leads} reshard/search.py:2 → reshard/plan.py",
         ],
     )
     status, lines = check({"reshard/search.py": "from .other import name\n"})
     assert (status, lines) == (
         1,
-        [f"reshard/search.py:1: {said} reshard/search.py:1 → reshard/other.py:1 → reshard/plan.py"],
+        [f"reshard/search.py:1: {leads} reshard/search.py:1 → reshard/other.py:1 → reshard/plan.py"],
     )
 
 

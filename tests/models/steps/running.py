@@ -92,6 +92,6 @@ class _Judge:
 def _problem(execution: Execution | ShardingError, judge: _Judge) -> str:
     if isinstance(execution, ShardingError):
         return str(execution)
-    found = judge.verification(execution)
-    copies = [f"copies of {judge.names[one.output]} differ by {one.difference:.2g}" for one in found.replicas]
-    return "; ".join([f"{one.name}: {one.problem}" for one in found.outputs if not one.ok] + copies)
+    verification = judge.verification(execution)
+    copies = [f"copies of {judge.names[one.output]} differ by {one.difference:.2g}" for one in verification.replicas]
+    return "; ".join([f"{one.name}: {one.problem}" for one in verification.outputs if not one.ok] + copies)

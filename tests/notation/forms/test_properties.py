@@ -80,17 +80,17 @@ def op_texts(draw: Any) -> OpText:
 @given(op_texts())
 def test_what_is_printed_reads_as_the_same_op(op: OpText) -> None:
     for write in (custom, generic):
-        (found,) = ops(write(op), [SHARD])
-        assert replace(found, position="", form=op.form) == op
-        assert found.form.name == op.form.name
-        assert write(found) == write(op)
+        (again,) = ops(write(op), [SHARD])
+        assert replace(again, position="", form=op.form) == op
+        assert again.form.name == op.form.name
+        assert write(again) == write(op)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(op_texts(), min_size=1, max_size=4))
-def test_custom_syntax_comes_back_from_the_generic_form(found: list[OpText]) -> None:
-    lines = "".join(f"  %{n} = {custom(op)}\n" for n, op in enumerate(found))
-    plain = "".join(f"  %{n} = {generic(op)}\n" for n, op in enumerate(found))
+def test_custom_syntax_comes_back_from_the_generic_form(op_list: list[OpText]) -> None:
+    lines = "".join(f"  %{n} = {custom(op)}\n" for n, op in enumerate(op_list))
+    plain = "".join(f"  %{n} = {generic(op)}\n" for n, op in enumerate(op_list))
     assert to_custom(plain, [SHARD]) == lines
     mesh = to_custom(plain, [SHARD], "mesh")
     assert to_custom("".join(f"  %{n} = {generic(op)}\n" for n, op in enumerate(ops(mesh, [SHARD]))), [SHARD]) == lines

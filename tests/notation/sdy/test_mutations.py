@@ -32,10 +32,10 @@ _OURS_ALONE = re.compile(
 
 @pytest.mark.oracle
 def test_one_token_changed_is_refused_here_as_there(record_property: Callable[[str, object], None]) -> None:
-    said = {"accepted by both": 0, "refused by both": 0, "refused here alone": 0, "the C++ dies of": 0}
+    verdicts = {"accepted by both": 0, "refused by both": 0, "refused here alone": 0, "the C++ dies of": 0}
     for seed, text, answer in _mutants():
         if not isinstance(answer, str) and answer.message.startswith("exit -"):
-            said["the C++ dies of"] += 1
+            verdicts["the C++ dies of"] += 1
             with pytest.raises(ShardingError):
                 refuse_verifier_crashes(text)
             continue
@@ -43,9 +43,9 @@ def test_one_token_changed_is_refused_here_as_there(record_property: Callable[[s
         agreed = bool(ours) == isinstance(answer, ShardyFailure)
         assert agreed or _OURS_ALONE.search(ours), f"seed {seed}:\n{text}\nhere: {ours or 'accepted'}\nthere: {answer}"
         key = "refused here alone" if not agreed else "refused by both" if ours else "accepted by both"
-        said[key] += 1
-    assert min(said["accepted by both"], said["refused by both"]) > _COUNT // 20
-    counted = ", ".join(f"{many} {what}" for what, many in said.items())
+        verdicts[key] += 1
+    assert min(verdicts["accepted by both"], verdicts["refused by both"]) > _COUNT // 20
+    counted = ", ".join(f"{many} {what}" for what, many in verdicts.items())
     record_property("summary", f"one token changed in {_COUNT} annotated modules: {counted}")
 
 

@@ -103,8 +103,8 @@ def test_passes_are_not_run_on_it_and_the_line_is_the_peers(
     assert status == 1
     assert not (folder / "out.mlir").exists()
     answer = answers[name]
-    found = re.search(r'error: "-":(\d+):', answer.message) if isinstance(answer, ShardyFailure) else None
-    line = found[1] if found is not None else WRONG[name].line
+    match = re.search(r'error: "-":(\d+):', answer.message) if isinstance(answer, ShardyFailure) else None
+    line = match[1] if match is not None else WRONG[name].line
     assert re.search(rf"^wrong\.mlir:{line}:\d+: error: ", err.getvalue(), re.MULTILINE), err.getvalue()
 
 

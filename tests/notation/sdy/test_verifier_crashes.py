@@ -45,10 +45,10 @@ def test_it_is_refused_at_its_line(lines: str) -> None:
     text, line = _wrong(lines)
     with pytest.raises(ShardingError) as error:
         refuse_verifier_crashes(text, "f.mlir")
-    said = error.value.diagnostic
-    assert said.location == f"f.mlir:{line}"
-    assert said.cause
-    assert said.remedy
+    diagnostic = error.value.diagnostic
+    assert diagnostic.location == f"f.mlir:{line}"
+    assert diagnostic.cause
+    assert diagnostic.remedy
 
 
 @pytest.mark.oracle

@@ -51,10 +51,12 @@ def argument(sharding: str, words: str, type: str = TYPE, peer: str = "refuses")
 
 def body(lines: str, words: str, peer: str = "refuses", sharding: str = "", type: str = TYPE) -> Wrong:
     """`lines` stand in a function of argument `%x`, which has the sharding given; each op on a line is of its type."""
-    said = f" {{sdy.sharding = #sdy.sharding<{sharding}>}}" if sharding else ""
+    annotation = f" {{sdy.sharding = #sdy.sharding<{sharding}>}}" if sharding else ""
     lines = lines if MARK in lines else f"{lines} {MARK}"
     return Wrong(
-        f"{MESHES}func.func @main(%x: {type}{said}) -> {type} {{\n{lines}\n  return %x : {type}\n}}\n", words, peer
+        f"{MESHES}func.func @main(%x: {type}{annotation}) -> {type} {{\n{lines}\n  return %x : {type}\n}}\n",
+        words,
+        peer,
     )
 
 

@@ -73,9 +73,9 @@ def layouts(graph: Graph) -> tuple[tuple[TensorSharding, ...], tuple[TensorShard
     block = graph.main.block
 
     def of(values: Sequence[int]) -> tuple[TensorSharding, ...]:
-        found = tuple(graph.shardings[value] for value in values)
-        assert all(sharding is not None for sharding in found)
-        return found  # type: ignore[return-value]
+        shardings = tuple(graph.shardings[value] for value in values)
+        assert all(sharding is not None for sharding in shardings)
+        return shardings  # type: ignore[return-value]
 
     return of(block.arguments), of(block.terminator.operands)
 
@@ -99,22 +99,22 @@ def jobs_of(case: Case, local: Graph | None = None) -> tuple[Job, Job]:
 
 def problems(cases: Sequence[Case], locals: Sequence[Graph | None] | None = None) -> dict[str, str]:
     """Case → what differs, or that it did not run; empty where everything is the same. One subprocess for all."""
-    found: dict[str, str] = {}
+    by_case: dict[str, str] = {}
     runs: list[tuple[Case, tuple[Job, Job]]] = []
     for case, local in zip(cases, locals or [None] * len(cases), strict=True):
         try:
             runs.append((case, jobs_of(case, local)))
         except ShardingError as error:
-            found[case.name] = f"failed: {error}"
+            by_case[case.name] = f"failed: {error}"
     results = try_jobs([job for _, pair in runs for job in pair], timeout=300)
     for number, (case, _) in enumerate(runs):
         reference, actual = results[2 * number], results[2 * number + 1]
         if isinstance(reference, ShardingError) or isinstance(actual, ShardingError):
-            found[case.name] = f"failed: {reference if isinstance(reference, ShardingError) else actual}"
+            by_case[case.name] = f"failed: {reference if isinstance(reference, ShardingError) else actual}"
             continue
         names = [f"result{i}" for i in range(len(reference.outputs))]
-        said = [f"{d.name} {d.problem}" for d in compare(reference.outputs, actual.outputs, names) if not d.ok]
-        said += [f"copies differ: {d}" for d in actual.differences]
-        if said:
-            found[case.name] = "; ".join(said)
-    return found
+        wrong = [f"{d.name} {d.problem}" for d in compare(reference.outputs, actual.outputs, names) if not d.ok]
+        wrong += [f"copies differ: {d}" for d in actual.differences]
+        if wrong:
+            by_case[case.name] = "; ".join(wrong)
+    return by_case

@@ -166,13 +166,13 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, str]:
+def by_case() -> dict[str, str]:
     return problems(CASES)
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES])
-def test_collective_gives_what_one_device_computes(found: dict[str, str], name: str) -> None:
-    assert name not in found, found[name]
+def test_collective_gives_what_one_device_computes(by_case: dict[str, str], name: str) -> None:
+    assert name not in by_case, by_case[name]
 
 
 KINDS = {
@@ -278,9 +278,9 @@ def test_permutation_sends_each_shard_once_and_keeps_what_is_there() -> None:
     assert sorted(pairs[:, 0].tolist()) == pairs[:, 1].tolist() == list(range(mesh.size))
     for sender, receiver in pairs.tolist():
         held = [mesh.index(axes, sender) for axes in source.axes]
-        wanted = [mesh.index(axes, receiver) for axes in target.axes]
-        assert held == wanted
-        if [mesh.index(axes, receiver) for axes in source.axes] == wanted:
+        needed = [mesh.index(axes, receiver) for axes in target.axes]
+        assert held == needed
+        if [mesh.index(axes, receiver) for axes in source.axes] == needed:
             assert sender == receiver
 
 

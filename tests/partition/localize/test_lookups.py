@@ -314,7 +314,7 @@ CASES = [*GATHERS, *SCATTERS, *UPDATES]
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, str]:
+def by_case() -> dict[str, str]:
     return problems(CASES)
 
 
@@ -324,6 +324,6 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
-def test_lookup_gives_what_one_device_computes(found: dict[str, str], number: int) -> None:
+def test_lookup_gives_what_one_device_computes(by_case: dict[str, str], number: int) -> None:
     name = CASES[number].name
-    assert name not in found, found[name]
+    assert name not in by_case, by_case[name]

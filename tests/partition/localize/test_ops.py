@@ -336,7 +336,7 @@ CASES = [*MADE, *SHAPED, *REDUCED, *CONVOLVED, *FLOW]
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, str]:
+def by_case() -> dict[str, str]:
     return problems(CASES)
 
 
@@ -345,8 +345,8 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES])
-def test_op_gives_what_one_device_computes(found: dict[str, str], name: str) -> None:
-    assert name not in found, found[name]
+def test_op_gives_what_one_device_computes(by_case: dict[str, str], name: str) -> None:
+    assert name not in by_case, by_case[name]
 
 
 def test_manual_computation_is_inlined_with_fresh_handles() -> None:

@@ -59,8 +59,8 @@ def _all_to_all(m: Maker) -> Instance:
     split, held = _divided(m, axes, m.rng.choice(DTYPES))
     concat = m.rng.randrange(held[0].ndim)
     result = definitions.all_to_all(m.shape, axes, split, concat, held)
-    said = [f"split_axis = {split} : index", f"concat_axis = {concat} : index"]
-    return m.collective("all_to_all", axes, said, held, result)
+    attributes = [f"split_axis = {split} : index", f"concat_axis = {concat} : index"]
+    return m.collective("all_to_all", axes, attributes, held, result)
 
 
 @maker("broadcast")
@@ -83,33 +83,35 @@ def _scatter(m: Maker) -> Instance:
 def _reduction(m: Maker) -> tuple[str, list[str], str, str]:
     """Kind, its attribute (often left out for sums), element types."""
     kind = m.rng.choice(list(KINDS))
-    said = [] if kind == "sum" and m.rng.random() < 0.5 else [f"reduction = {m.rng.choice(SPELLINGS).format(kind)}"]
-    return kind, said, *m.rng.choice(KINDS[kind])
+    attributes = (
+        [] if kind == "sum" and m.rng.random() < 0.5 else [f"reduction = {m.rng.choice(SPELLINGS).format(kind)}"]
+    )
+    return kind, attributes, *m.rng.choice(KINDS[kind])
 
 
 @maker("all_reduce")
 def _all_reduce(m: Maker) -> Instance:
-    kind, said, source, target = _reduction(m)
+    kind, attributes, source, target = _reduction(m)
     axes, held = m.axes(), m.held(m.dims(0), source, small=True)
     result = definitions.all_reduce(m.shape, axes, kind, numpy_dtype(target), held)
-    return m.collective("all_reduce", axes, said, held, result)
+    return m.collective("all_reduce", axes, attributes, held, result)
 
 
 @maker("reduce")
 def _reduce(m: Maker) -> Instance:
-    kind, said, source, target = _reduction(m)
+    kind, attributes, source, target = _reduction(m)
     axes, held = m.axes(), m.held(m.dims(0), source, small=True)
     result = definitions.all_reduce(m.shape, axes, kind, numpy_dtype(target), held)
-    return m.rooted("reduce", axes, "root", m.member(axes), said, held, result)
+    return m.rooted("reduce", axes, "root", m.member(axes), attributes, held, result)
 
 
 @maker("reduce_scatter")
 def _reduce_scatter(m: Maker) -> Instance:
-    kind, said, source, target = _reduction(m)
+    kind, attributes, source, target = _reduction(m)
     axes = m.axes()
     dim, held = _divided(m, axes, source, small=True)
     result = definitions.reduce_scatter(m.shape, axes, dim, kind, numpy_dtype(target), held)
-    return m.collective("reduce_scatter", axes, [f"scatter_dim = {dim} : index", *said], held, result)
+    return m.collective("reduce_scatter", axes, [f"scatter_dim = {dim} : index", *attributes], held, result)
 
 
 @maker("shift")
@@ -117,8 +119,8 @@ def _shift(m: Maker) -> Instance:
     axes, held = m.axes(1), m.held(m.dims(), m.rng.choice(DTYPES))
     axis, offset, rotate = m.rng.choice(axes), m.rng.randint(-5, 5), m.rng.random() < 0.5
     result = definitions.shift(m.shape, axis, offset, rotate, held)
-    said = [f"shift_axis = {axis} : index", f"offset = {offset} : i64", *(["rotate"] if rotate else [])]
-    return m.collective("shift", axes, said, held, result)
+    attributes = [f"shift_axis = {axis} : index", f"offset = {offset} : i64", *(["rotate"] if rotate else [])]
+    return m.collective("shift", axes, attributes, held, result)
 
 
 @maker("send_recv")
@@ -144,11 +146,13 @@ def _update_halo(m: Maker) -> Instance:
     held = m.held(dims, m.rng.choice(DTYPES))
     result = definitions.update_halo(m.shape, split, halos, held)
     widths = [width for axes, pair in zip(split, halos, strict=True) if axes for width in pair]
-    said = split[: max((d + 1 for d, axes in enumerate(split) if axes), default=0)] if m.rng.random() < 0.5 else split
+    written = (
+        split[: max((d + 1 for d, axes in enumerate(split) if axes), default=0)] if m.rng.random() < 0.5 else split
+    )
     text = type_text(held[0])
     static, lines, extra = m.mixed(widths, "i64")
     types = ", ".join([text, *["i64"] * len(extra)])
-    attributes = f"grid = @g, split_axes = {axes_text(said)}, static_halo_sizes = {i64(static)}"
+    attributes = f"grid = @g, split_axes = {axes_text(written)}, static_halo_sizes = {i64(static)}"
     lines.append(
         f'%r{{n}}_0 = "shard.update_halo"({", ".join(["%a{n}_0", *extra])}) {{{attributes}}} : ({types}) -> {text}'
     )

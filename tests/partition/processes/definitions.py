@@ -40,10 +40,10 @@ def groups(shape: Shape, axes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def in_groups(shape: Shape, axes: Sequence[int], rule: Callable[[list[Any]], list[Any]], held: Held) -> Held:
-    found: Held = {}
+    result: Held = {}
     for members in groups(shape, axes):
-        found.update(zip(members, rule([held[device] for device in members]), strict=True))
-    return found
+        result.update(zip(members, rule([held[device] for device in members]), strict=True))
+    return result
 
 
 def number_in_group(shape: Shape, axes: Sequence[int], index: Sequence[int]) -> int:
@@ -112,25 +112,25 @@ def reduce_scatter(shape: Shape, axes: Sequence[int], dim: int, kind: str, dtype
 
 
 def shift(shape: Shape, axis: int, offset: int, rotate: bool, held: Held) -> Held:
-    found: Held = {}
+    result: Held = {}
     for device in devices(shape):
         index = list(multi_index(shape, device))
         index[axis] -= offset
         if rotate:
             index[axis] %= shape[axis]
         there = 0 <= index[axis] < shape[axis]
-        found[device] = held[device_at(shape, index)] if there else np.zeros_like(held[device])
-    return found
+        result[device] = held[device_at(shape, index)] if there else np.zeros_like(held[device])
+    return result
 
 
 def send_receive(
     shape: Shape, axes: Sequence[int], source: Sequence[int], destination: Sequence[int], sent: Held, own: Held
 ) -> Held:
-    found = dict(own)
+    result = dict(own)
     first, last = number_in_group(shape, axes, source), number_in_group(shape, axes, destination)
     for members in groups(shape, axes):
-        found[members[last]] = sent[members[first]]
-    return found
+        result[members[last]] = sent[members[first]]
+    return result
 
 
 def neighbour(shape: Shape, axes: Sequence[int], device: int, step: int) -> int:
@@ -171,17 +171,17 @@ def shard_shape(
 ) -> list[int]:
     """Sizes of the shard of the device at `index`; `offsets` has an entry for each split dimension."""
     sections = iter(offsets or ())
-    found = []
+    shard = []
     for axes, size in zip(split, dims, strict=True):
         if not axes:
-            found.append(size)
+            shard.append(size)
             continue
         count = int(np.prod([shape[axis] for axis in axes]))
         number = number_in_group(shape, axes, [index[axis] for axis in axes])
         if offsets is not None:
             section = next(sections)
-            found.append(section[number + 1] - section[number])
+            shard.append(section[number + 1] - section[number])
             continue
         small = [size // count] * (count - size % count)
-        found.append((small + [size // count + 1] * (size % count))[number])
-    return found
+        shard.append((small + [size // count + 1] * (size % count))[number])
+    return shard

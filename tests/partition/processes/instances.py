@@ -76,8 +76,8 @@ class Maker:
         names = ", ".join(["%a{n}_0", *extra])
         types = ", ".join([operand, *["index"] * len(extra)])
         group = [f"grid_axes = {i16(axes)}"] if axes or self.rng.random() < 0.5 else []
-        said = ", ".join(["grid = @g", *group, *attributes])
-        line = f'%r{{n}}_0 = "shard.{name}"({names}) {{{said}}} : ({types}) -> {out}'
+        entries = ", ".join(["grid = @g", *group, *attributes])
+        line = f'%r{{n}}_0 = "shard.{name}"({names}) {{{entries}}} : ({types}) -> {out}'
         return Instance([line], [("%r{n}_0", out, result)], [(operand, held)])
 
     def rooted(

@@ -29,13 +29,13 @@ def _scalars(line: str, values: Callable[[int], Sequence[int]], shape: Shape, ty
 @maker("process_multi_index")
 def _process_multi_index(m: Maker) -> Instance:
     axes = m.axes()
-    said = f", axes = {i16(axes)}" if axes or m.rng.random() < 0.5 else ""
+    selected = f", axes = {i16(axes)}" if axes or m.rng.random() < 0.5 else ""
     listed = axes or list(range(len(m.shape)))
 
     def values(device: int) -> list[int]:
         return [definitions.multi_index(m.shape, device)[axis] for axis in listed]
 
-    return _scalars(f'"shard.process_multi_index"() {{grid = @g{said}}} : ()', values, m.shape)
+    return _scalars(f'"shard.process_multi_index"() {{grid = @g{selected}}} : ()', values, m.shape)
 
 
 @maker("process_linear_index")
@@ -103,13 +103,13 @@ def _shard_shape(m: Maker) -> Instance:
 
     def values(device: int) -> list[int]:
         own = definitions.multi_index(m.shape, device)
-        index = [mine if dynamic else said for mine, said, dynamic in zip(own, fixed, of_device, strict=True)]
+        index = [mine if dynamic else cuts for mine, cuts, dynamic in zip(own, fixed, of_device, strict=True)]
         return definitions.shard_shape(m.shape, split, dims, offsets, index)
 
-    said = f"static_sharded_dims_offsets = {i64(flat)}, operandSegmentSizes = array<i32: 0, 0>"
+    cuts = f"static_sharded_dims_offsets = {i64(flat)}, operandSegmentSizes = array<i32: 0, 0>"
     lines = [
         _own_index(m),
-        f'%s{{n}} = "shard.sharding"() {{grid = @g, split_axes = {axes_text(split)}, {said}}} : () -> !shard.sharding',
+        f'%s{{n}} = "shard.sharding"() {{grid = @g, split_axes = {axes_text(split)}, {cuts}}} : () -> !shard.sharding',
     ]
     device = [name for name, dynamic in zip(_index_names(m), of_device, strict=True) if dynamic]
     place = [DYNAMIC if dynamic else index for index, dynamic in zip(fixed, of_device, strict=True)]

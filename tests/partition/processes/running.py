@@ -97,15 +97,15 @@ def run_all(runs: Sequence[Run]) -> list[Execution | ShardingError]:
     return try_jobs([run.job for run in runs])
 
 
-def assert_as_defined(run: Run, found: Execution | ShardingError) -> int:
+def assert_as_defined(run: Run, outcome: Execution | ShardingError) -> int:
     """Every result on every device is the one expected, bit by bit; how many there were.
 
     Averages may differ in the last bit: XLA multiplies by the reciprocal of the size of a group.
     """
-    assert isinstance(found, Execution), f"{found}\n{run.text}"
-    assert len(found.outputs) == len(run.expected)
-    for name, wanted, output in zip(run.names, run.expected, found.outputs, strict=True):
-        for device, array in wanted.items():
+    assert isinstance(outcome, Execution), f"{outcome}\n{run.text}"
+    assert len(outcome.outputs) == len(run.expected)
+    for name, expected, output in zip(run.names, run.expected, outcome.outputs, strict=True):
+        for device, array in expected.items():
             got: Any = output[device]
             assert got.dtype == array.dtype
             assert got.shape == array.shape
@@ -113,7 +113,7 @@ def assert_as_defined(run: Run, found: Execution | ShardingError) -> int:
     return len(run.expected)
 
 
-def _same(got: Any, wanted: Any, rounded: bool) -> bool:
-    if rounded and wanted.dtype.kind == "f":
-        return bool(np.allclose(got, wanted, rtol=4 * float(np.finfo(wanted.dtype).eps), atol=0))
-    return bool(got.tobytes() == wanted.tobytes())
+def _same(got: Any, expected: Any, rounded: bool) -> bool:
+    if rounded and expected.dtype.kind == "f":
+        return bool(np.allclose(got, expected, rtol=4 * float(np.finfo(expected.dtype).eps), atol=0))
+    return bool(got.tobytes() == expected.tobytes())

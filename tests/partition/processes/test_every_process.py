@@ -26,10 +26,10 @@ def results_of(seed: int) -> Results:
     for name in MAKERS:
         rng = random.Random(f"{name}/{seed}")
         runs += [(name, random_run(name, shape, EACH, rng)) for shape in rng.sample(SHAPES, GRIDS)]
-    found: Results = {name: [] for name in MAKERS}
+    by_name: Results = {name: [] for name in MAKERS}
     for (name, run), result in zip(runs, run_all([run for _, run in runs]), strict=True):
-        found[name].append((run, result))
-    return found
+        by_name[name].append((run, result))
+    return by_name
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,15 @@ def results() -> Results:
 
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_a_process_does_what_its_definition_says(name: str, results: Results) -> None:
-    assert sum(assert_as_defined(run, found) for run, found in results[name]) >= GRIDS * EACH
+    assert sum(assert_as_defined(run, outcome) for run, outcome in results[name]) >= GRIDS * EACH
 
 
 def test_how_much_was_compared(results: Results, record_property: Callable[[str, object], None]) -> None:
     compared = sum(
-        sum(map(len, run.expected)) for runs in results.values() for run, found in runs if assert_as_defined(run, found)
+        sum(map(len, run.expected))
+        for runs in results.values()
+        for run, outcome in runs
+        if assert_as_defined(run, outcome)
     )
     assert compared >= len(MAKERS) * GRIDS * EACH
     record_property("summary", f"per-device programs: {compared} local values of {len(MAKERS)} ops are as defined")

@@ -88,10 +88,10 @@ DYN = "array<i64: -9223372036854775808>"
 def test_an_op_that_cannot_be_lowered_is_refused_at_its_line(line: str, message: str) -> None:
     with pytest.raises(ShardingError) as raised:
         lower_line(line)
-    said = raised.value.diagnostic
-    assert message in said.message
-    assert said.op == line.split('"')[1]
-    assert said.location == "p.mlir:3"
+    diagnostic = raised.value.diagnostic
+    assert message in diagnostic.message
+    assert diagnostic.op == line.split('"')[1]
+    assert diagnostic.location == "p.mlir:3"
 
 
 SHARDING = '%s = "shard.sharding"() {{grid = @g, split_axes = #shard.axisarray<[[0]]>{}}} : () -> !shard.sharding\n'
@@ -99,7 +99,7 @@ SHAPE = '%r = "shard.shard_shape"(%s) {dims = array<i64: 9>, device = array<i64:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("attributes", "message"),
     [
         (", static_halo_sizes = array<i64: 1, 1>", "shape of a shard with halos"),
         (", static_sharded_dims_offsets = array<i64: 0, 4>", "do not bound 2 shards"),
@@ -107,9 +107,9 @@ SHAPE = '%r = "shard.shard_shape"(%s) {dims = array<i64: 9>, device = array<i64:
         (", static_sharded_dims_offsets = array<i64: 0, 5, 9, 9>", "left over"),
     ],
 )
-def test_a_shard_without_a_shape_is_refused(said: str, message: str) -> None:
+def test_a_shard_without_a_shape_is_refused(attributes: str, message: str) -> None:
     with pytest.raises(ShardingError, match=message) as raised:
-        lower_line(SHARDING.format(said) + SHAPE)
+        lower_line(SHARDING.format(attributes) + SHAPE)
     assert raised.value.diagnostic.op == "shard.shard_shape"
     assert raised.value.diagnostic.location == "p.mlir:4"
 

@@ -138,8 +138,8 @@ def casting_run() -> Run:
 
 def test_arithmetic_is_that_of_arith() -> None:
     runs = [*(arithmetic_run(random.Random(seed)) for seed in range(3)), casting_run()]
-    for run, found in zip(runs, run_all(runs), strict=True):
-        assert assert_as_defined(run, found) >= 8
+    for run, outcome in zip(runs, run_all(runs), strict=True):
+        assert assert_as_defined(run, outcome) >= 8
 
 
 @pytest.mark.parametrize(
