@@ -1,13 +1,71 @@
-"""Random instances of the larger ops: reductions, windows, gather and scatter, linear algebra, collectives."""
+"""Random instances of the larger ops: reductions, windows, gather and scatter, linear algebra, collectives; and why some
+ops have none.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
+from shardwright.ir.context import is_registered
 from tests.rules.corpus import Instance, array, binary_body, comparison_body, maker, matrix, shape_of, tensor
 
-__all__: list[str] = []
+__all__ = ["BROADCASTING", "WITHOUT_INSTANCES"]
+
+_DYNAMIC = "result shapes are known when it runs only; propagation needs static shapes and the C++ has no rule"
+_EDGE = "data flows through it along edges, not by a rule (tests/propagation)"
+_SOURCE = "it has no operands to be split with, and no rule here or in the C++"
+_OUTSIDE = "it talks to the host or orders effects; no rule here or in the C++"
+BROADCASTING = "chlo's implicit broadcasts are made explicit before sharding; no rule here or in the C++"
+_OLD = "no longer produced by any frontend; no rule here or in the C++"
+_TUPLE = "tuples are refused"
+
+WITHOUT_INSTANCES = {
+    "case": _EDGE,
+    "while": _EDGE,
+    "optimization_barrier": _EDGE,
+    "if": "as in the C++ neither a rule nor an edge; its branches are sharded on their own",
+    "return": "it ends a region",
+    "composite": "read as a call of its decomposition",
+    "constant": _SOURCE,
+    "iota": _SOURCE,
+    "create_token": _SOURCE,
+    "partition_id": _SOURCE,
+    "replica_id": _SOURCE,
+    "rng": "its operands are scalars and a shape: nothing to be split with",
+    "after_all": _OUTSIDE,
+    "infeed": _OUTSIDE,
+    "outfeed": _OUTSIDE,
+    "recv": _OUTSIDE,
+    "send": _OUTSIDE,
+    "async_start": _OUTSIDE,
+    "async_done": _OUTSIDE,
+    "tuple": _TUPLE,
+    "get_tuple_element": _TUPLE,
+    "get_dimension_size": "a scalar that says how large a dimension is; no rule here or in the C++",
+    "set_dimension_size": _DYNAMIC,
+    "dynamic_broadcast_in_dim": _DYNAMIC,
+    "dynamic_conv": _DYNAMIC,
+    "dynamic_gather": _DYNAMIC,
+    "dynamic_iota": _DYNAMIC,
+    "dynamic_pad": _DYNAMIC,
+    "dynamic_reshape": _DYNAMIC,
+    "real_dynamic_slice": _DYNAMIC,
+    "einsum": _OLD,
+    "unary_einsum": _OLD,
+    "torch_index_select": _OLD,
+    "uniform_quantize": "a rule like any pointwise op's; jaxlib reads no module with quantized types",
+    "uniform_dequantize": "a rule like any pointwise op's; jaxlib reads no module with quantized types",
+    "ragged_dot": "how long its groups are is data; no rule here or in the C++",
+    "scan": "its body is a region; no rule here or in the C++",
+    "constant_like": "a rule like any pointwise op's; the C++ has none to compare it with",
+    "_asin_acos_kernel": "chlo keeps it to itself; a rule like any pointwise op's",
+    "cross-replica-sum": "all_reduce by its old name, with its rule",
+}
+
+_NEWER = {"collective_reduce": "jaxlib 0.11 has it; as in the C++ no rule"}
+WITHOUT_INSTANCES |= {op: reason for op, reason in _NEWER.items() if is_registered(f"stablehlo.{op}")}
+"""Ops of StableHLO and chlo of which there are no instances, each with the reason."""
 
 
 @maker("stablehlo.reduce")
