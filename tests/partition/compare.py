@@ -11,7 +11,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph
 from shardwright.notation.modules import read, write
-from shardwright.partition import check, localize, materialize
+from shardwright.partition import check, enclose, localize, materialize
+from shardwright.partition.recognize import recognize
 from shardwright.propagation import propagate
 from shardwright.runtime.execute import Execution, Job
 from shardwright.runtime.inputs import make_inputs
@@ -40,9 +41,9 @@ def make_case(text: str, seed: int, explicit: Callable[[Graph], Graph] = make_ex
     graph = read(load_module(text))
     made = explicit(propagate(graph))
     check(made)
-    module = write(made)
+    module = write(enclose(made))
     assert module.operation.verify()
-    again = read(load_module(module_text(module)))
+    again = recognize(read(load_module(module_text(module))))
     check(again)
     local = write(localize(again), shardings=False)
     assert local.operation.verify()

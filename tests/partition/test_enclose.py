@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import shardwright as sw
+from shardwright.errors import ShardingError
 from shardwright.ir.context import reduction_kinds
 from shardwright.ir.graph import Graph
+from shardwright.partition.decide import decide
+from shardwright.partition.decisions import Computed, Decision, Reshard
+from shardwright.partition.write import write
+from shardwright.runtime.execute import try_jobs
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllReduce, ReduceScatter
+from shardwright.steps import AllReduce, ReduceScatter, layouts_after
 from tests.frontends.devices import eight_devices
+from tests.partition.compare import assert_equal, make_case
 
 eight_devices()
 
@@ -22,7 +29,7 @@ STARTS = {"max": -(2**31), "min": 2**31 - 1, "product": 1, "and": -1, "or": 0, "
 CASES = [(kind, "i32") for kind in OPS] + [(kind, "i1") for kind in ("and", "or", "xor")]
 
 
-def reduction(kind: str, dtype: str = "i32", result: str = '{"p"}') -> str:
+def reducing(kind: str, dtype: str = "i32", result: str = '{"p"}') -> str:
     """A reduction along `q` whose result is read by an op."""
     start = {-1: "true", 0: "false"}[STARTS[kind]] if dtype == "i1" else STARTS[kind]
     return f"""{MESH}
@@ -52,7 +59,7 @@ def without_locations(text: str) -> str:
 
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_a_reduction_is_a_step_of_its_kind_behind_its_op(kind: str, dtype: str) -> None:
-    spmd = partition(reduction(kind, dtype))
+    spmd = partition(reducing(kind, dtype))
     reduce, step = (op for op in spmd.explicit.walk() if op.name == "stablehlo.reduce" or op.signature.step)
     assert step.operands == reduce.results
     partial = spmd.explicit.shardings[reduce.results[0]]
@@ -64,7 +71,7 @@ def test_a_reduction_is_a_step_of_its_kind_behind_its_op(kind: str, dtype: str) 
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
 @pytest.mark.parametrize("result", ['{"p"}', '{"p", "q"}'])
 def test_text_has_a_manual_computation_that_is_read_as_the_step(kind: str, dtype: str, result: str) -> None:
-    spmd = partition(reduction(kind, dtype, result))
+    spmd = partition(reducing(kind, dtype, result))
     text = spmd.module("explicit")
     assert ("sdy.manual_computation" in text) == (kind not in reduction_kinds())
     assert "shardwright." not in text
@@ -75,10 +82,72 @@ def test_text_has_a_manual_computation_that_is_read_as_the_step(kind: str, dtype
 
 
 def test_a_manual_computation_that_differs_anywhere_stays_one() -> None:
-    text = partition(reduction("product")).module("explicit")
+    text = partition(reducing("product")).module("explicit")
     assert "applies stablehlo.multiply across dimensions = [1]" in text
     other = text.replace("applies stablehlo.multiply across", "applies stablehlo.add across")
     assert other != text
     graph = partition(other).explicit
     assert kinds(graph) == []
     assert "sdy.manual_computation" in [op.name for op in graph.walk()]
+
+
+JOINED = f"""{MESH}
+func.func @main(%a: tensor<8x16xi32> {{{{sdy.sharding = #sdy.sharding<@m, [{{{{"p"}}}}, {{{{"q"}}}}]>}}}},
+                %b: tensor<8x16xi32> {{{{sdy.sharding = #sdy.sharding<@m, [{{{{"p"}}}}, {{{{"q"}}}}]>}}}})
+    -> (tensor<8xi32> {{{{sdy.sharding = #sdy.sharding<@m, [{{{{"p"}}}}]>}}}}) {{{{
+  %c = stablehlo.constant dense<{{start}}> : tensor<i32>
+  %0 = stablehlo.reduce(%a init: %c) applies stablehlo.{{op}} across dimensions = [1]
+    : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>
+  %1 = stablehlo.reduce(%b init: %c) applies stablehlo.{{op}} across dimensions = [1]
+    : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>
+  %2 = stablehlo.{{joining}} %0, %1 : tensor<8xi32>
+  return %2 : tensor<8xi32>
+}}}}"""
+
+
+def joined(kind: str, joining: str = "") -> str:
+    return JOINED.format(start=STARTS[kind], op=OPS[kind], joining=joining or OPS[kind])
+
+
+def reduced_last(graph: Graph, whole: int = 0) -> Graph:
+    """The explicit program whose contributions are joined first, and reduced then; of `whole` reductions before."""
+    decisions = decide(graph)
+    ops = dict(zip(graph.walk(), decisions.ops, strict=True))
+    first, second, join = (op for op in ops if op.name.startswith("stablehlo.") and op.operands)
+    one, other = reduction(ops[first]), reduction(ops[second])
+    layouts = last(one) if whole else one.source, other.source
+    for op in (first, second)[whole:]:
+        own = ops[op]
+        assert isinstance(own, Computed)
+        ops[op] = replace(own, after=())
+    ops[join] = Computed((), layouts, (other.source,), (replace(other, value=join.results[0]),))
+    return write(graph, replace(decisions, ops=tuple(ops.values())))
+
+
+def reduction(decision: Decision | None) -> Reshard:
+    assert isinstance(decision, Computed)
+    (version,) = decision.after
+    assert isinstance(version, Reshard)
+    return version
+
+
+def last(version: Reshard) -> TensorSharding:
+    return layouts_after(version.source, version.steps)[-1]
+
+
+@pytest.mark.parametrize(("kind", "whole"), [(kind, 0) for kind in OPS] + [(kind, 1) for kind in ("max", "or")])
+def test_contributions_are_joined_before_they_are_reduced(kind: str, whole: int) -> None:
+    """Two to one maximum; and a complete value, which each device may join with its own."""
+    case = make_case(joined(kind), 0, lambda graph: reduced_last(graph, whole))
+    assert case.local.module.count("stablehlo.all_") == 1 + whole
+    assert_equal(kind, case, *try_jobs([case.unsharded, case.local]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "joining", "whole"), [("max", "minimum", 0), ("max", "add", 0), ("product", "add", 0), ("xor", "xor", 1)]
+)
+def test_contributions_do_not_pass_through_what_is_not_linear_in_their_kind(
+    kind: str, joining: str, whole: int
+) -> None:
+    with pytest.raises(ShardingError, match="is not linear in them"):
+        make_case(joined(kind, joining), 0, lambda graph: reduced_last(graph, whole))

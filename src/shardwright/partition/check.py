@@ -146,13 +146,15 @@ class _Checker:
         """Results are partial along the reduction's axes and those of partial operands that the op is linear in."""
         held = {n: set(s.partial) for n, s in enumerate(operands) if s is not None and s.partial}
         passed: set[Partial] = set().union(*held.values()) if held else set()
+        kinds = {partial.kind for partial in passed}
+        if len(kinds) > 1 or (kinds and kinds != {"sum"} and made):
+            raise self.fail(op, f"contributions to {' and '.join(sorted(kinds | {p.kind for p in made}))} meet in it")
         if held and not any(
             set(held) == set(together) and len({frozenset(partial) for partial in held.values()}) == 1
-            for together in linear_operands(op.signature)
+            for together in linear_operands(op.signature, *kinds)
         ):
-            raise self.fail(op, f"operands {sorted(held)} are partial and the op is not linear in them")
-        if any(partial.kind != "sum" for partial in passed):
-            raise self.fail(op, "it is linear, and an operand is partial by another kind than sum")
+            kind = "" if kinds == {"sum"} else f" in contributions to a {kinds.pop()}"
+            raise self.fail(op, f"operands {sorted(held)} are partial and the op is not linear in them{kind}")
         for layout in results:
             if layout is not None and not _same_partial(layout, made | passed):
                 raise self.fail(op, f"its result is partial along {layout.partial}, not along {made | passed}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import called_by
+from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.registry import covered_factors
@@ -92,12 +93,22 @@ def _reduction_kind(signature: Signature) -> str | None:
 _EXACT = ("f32", "f64", "bf16", "f16", "complex<f32>", "complex<f64>")
 
 
-def linear_operands(signature: Signature) -> tuple[tuple[int, ...], ...]:
-    """Sets of operands in which, all others fixed, the op is linear: partial sums may pass through it.
+_IDEMPOTENT = frozenset({"max", "min", "and", "or"})
+"""Kinds by which a value combined with itself is itself: what is complete may be combined with each contribution."""
 
-    Integers and booleans are left out, as are conversions: a sum of rounded parts is not the rounded sum.
+
+def linear_operands(signature: Signature, kind: str = "sum") -> tuple[tuple[int, ...], ...]:
+    """Sets of operands in which, all others fixed, the op is linear: what is partial by `kind` may pass through it.
+
+    Of sums integers and booleans are left out, as are conversions: a sum of rounded parts is not the rounded sum. To
+    another kind ops are linear that move elements, and the one that combines by it: a maximum of two maxima is one of
+    all that these are of.
     """
     facts = facts_of(signature.name)
+    if kind != "sum":
+        if signature.name != REDUCTIONS.get(kind):
+            return facts.linear if facts.moves else ()
+        return ((0, 1), (0,), (1,)) if kind in _IDEMPOTENT else ((0, 1),)
     if facts.converts or not all(type.dtype in _EXACT for type in signature.results):
         return ()
     return tuple([together or tuple(range(len(signature.operands))) for together in facts.linear])
