@@ -9,6 +9,10 @@ bytes. They are also the least that any algorithm can send, except for `all_to_a
     collective_permute           B
     all_slice                    0
 
+XLA has no reductions of integers by `and`, `or` and `xor`, nor of booleans by `xor`. There devices exchange what they
+have, and each combines it (`combined_by_hand`): an all_reduce is an all_gather of all contributions, `V·(n−1)`, and a
+reduce_scatter an all_to_all, which sends what it would.
+
 Source: the volumes of Alpa's cost model and the bus-bandwidth factors of nccl-tests.
 
     >>> all_gather_bytes(800, 8), all_reduce_bytes(800, 8)
@@ -22,9 +26,15 @@ __all__ = [
     "all_reduce_bytes",
     "all_to_all_bytes",
     "collective_permute_bytes",
+    "combined_by_hand",
     "reduce_scatter_bytes",
     "sent_bytes",
 ]
+
+
+def combined_by_hand(dtype: str) -> frozenset[str]:
+    """The kinds of reduction that no collective of XLA does on elements of `dtype`."""
+    return frozenset({"xor"} if dtype == "i1" else {"and", "or", "xor"})
 
 
 def all_gather_bytes(gathered: float, devices: int) -> float:

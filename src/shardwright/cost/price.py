@@ -45,6 +45,13 @@ from shardwright.steps import (
 __all__ = ["Cost", "price", "step_cost", "work_cost"]
 
 
+Kinds = frozenset[str]
+"""Kinds of reduction."""
+
+NATIVE: Kinds = frozenset()
+"""None that devices combine by hand."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What each device does, whatever it takes.
@@ -77,50 +84,54 @@ def work_cost(sizes: Iterable[int], split: Iterable[Axes]) -> Cost:
 
 
 @singledispatch
-def step_cost(step: Step, before: TensorSharding, local_bytes: float) -> Cost:
+def step_cost(step: Step, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     """What each device does in a step.
 
     Arguments:
         step: What is done.
         before: How the tensor lies before it.
         local_bytes: What each device holds of it then.
+        by_hand: The kinds of reduction that no collective of XLA does on its elements: see `cost.collectives`.
     """
     raise TypeError(f"no price of {step!r}")
 
 
 @step_cost.register
-def _(step: AllSlice | ToUnreduced, before: TensorSharding, local_bytes: float) -> Cost:
+def _(step: AllSlice | ToUnreduced, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     """Each device keeps a part of what it holds, or the neutral element instead: nothing is sent."""
     return Cost()
 
 
 @step_cost.register
-def _(step: AllGather, before: TensorSharding, local_bytes: float) -> Cost:
+def _(step: AllGather, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     """One collective for every dimension that is gathered."""
     devices = math.prod(map(axes_size, step.axes))
     return Cost(all_gather_bytes(local_bytes * devices, devices), _split_dims(step.axes))
 
 
 @step_cost.register
-def _(step: AllToAll, before: TensorSharding, local_bytes: float) -> Cost:
+def _(step: AllToAll, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     devices = math.prod(axes_size(axes) for axes, _, _ in step.moves)
     return Cost(all_to_all_bytes(local_bytes, devices), int(devices > 1))
 
 
 @step_cost.register
-def _(step: CollectivePermute, before: TensorSharding, local_bytes: float) -> Cost:
+def _(step: CollectivePermute, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     """All it holds, or nothing where every device already holds what it shall."""
     return Cost() if same_placement(before, step.target) else Cost(collective_permute_bytes(local_bytes), 1)
 
 
 @step_cost.register
-def _(step: AllReduce, before: TensorSharding, local_bytes: float) -> Cost:
+def _(step: AllReduce, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+    """One collective; where devices combine by hand, it gathers all contributions."""
     devices = axes_size(step.axes)
+    if step.kind in by_hand:
+        return Cost(all_gather_bytes(local_bytes * devices, devices), int(devices > 1))
     return Cost(all_reduce_bytes(local_bytes, devices), int(devices > 1))
 
 
 @step_cost.register
-def _(step: ReduceScatter, before: TensorSharding, local_bytes: float) -> Cost:
+def _(step: ReduceScatter, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     """One collective for every dimension that is scattered over."""
     sent = reduce_scatter_bytes(local_bytes, math.prod(map(axes_size, step.axes)))
     return Cost(sent, _split_dims(step.axes))

@@ -246,7 +246,7 @@ def _edge(type: TensorType, source: TensorSharding, target: TensorSharding, hard
         return _NOTHING
     if not _leads(source, target):
         target = target.with_axes(target.axes)  # and contributions are made of it, which sends nothing
-    return plan(type.dims, type.bytes // type.elements, source, target, hardware).cost
+    return plan(type.dims, type.bytes // type.elements, source, target, hardware, dtype=type.dtype).cost
 
 
 _NOTHING = Cost()

@@ -215,7 +215,7 @@ class _Decider:
 
 def _to_last_reduction(type: TensorType, layout: TensorSharding, target: TensorSharding) -> tuple[Step, ...]:
     """The way of a result to its target up to the last reduction: nothing stays partial by another kind than sum."""
-    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target).steps
+    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target, dtype=type.dtype).steps
     last = max((n for n, step in enumerate(steps) if isinstance(step, AllReduce | ReduceScatter)), default=-1)
     return steps[: last + 1]
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from shardwright.axes import axes_size
+from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.price import step_cost
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES
@@ -211,7 +212,7 @@ def _unread(graph: Graph, op: Op) -> Note:
     assert after is not None
     type = op.signature.operands[0]
     held = local_bytes(type.dims, type.bytes // max(1, type.elements), before)
-    cost = step_cost(step_of(op.signature, before, after), before, held)
+    cost = step_cost(step_of(op.signature, before, after), before, held, combined_by_hand(type.dtype))
     message = f"it is left out: nobody reads the value as {after!r}"
     return Note(op.signature.label, str(graph.locations[op.location]), message, round(cost.bytes_sent), "spared")
 

@@ -98,7 +98,8 @@ def _supposed(graph: Graph, op: Op, inner: Op) -> list[Op]:
         return []
     builder = Builder(graph, [], op.location)
     (value,) = builder.append(signature, op.operands, (layout,))
-    emit_steps(builder, value, layout, plan(type.dims, type.bytes // max(1, type.elements), layout, after).steps)
+    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, after, dtype=type.dtype).steps
+    emit_steps(builder, value, layout, steps)
     *ops, last = builder.ops
     return [*ops, Op(last.signature, last.operands, op.results, (), op.location)]
 

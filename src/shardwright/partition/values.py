@@ -14,7 +14,7 @@ from shardwright.partition.assign import usable
 from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
 from shardwright.partition.proposals import Source
 from shardwright.partition.scope import Scope
-from shardwright.reshard.plan import plan
+from shardwright.reshard.plan import Plan, plan
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import Step, ToUnreduced, layouts_after
 
@@ -126,8 +126,11 @@ class Values:
         return here + self._price(value, needed, target) - for_all > for_all - here
 
     def _price(self, value: Value, before: TensorSharding, after: TensorSharding) -> float:
-        steps = plan(value.type.dims, value.element_bytes, before, after, self.hardware)
-        return price(steps.cost, self.hardware)
+        return price(self._plan(value, before, after).cost, self.hardware)
+
+    def _plan(self, value: Value, before: TensorSharding, after: TensorSharding) -> Plan:
+        type = value.type
+        return plan(type.dims, value.element_bytes, before, after, self.hardware, dtype=type.dtype)
 
     def _make(self, value: Value, operands: tuple[Value, ...], needed: TensorSharding) -> TensorSharding:
         outer, self._new = self._new, []
@@ -155,9 +158,8 @@ class Values:
         return self._take(value, before, (ToUnreduced(needed.partial_axes, kind),))
 
     def _reshard(self, value: Value, needed: TensorSharding) -> TensorSharding:
-        shape, size = value.type.dims, value.element_bytes
         sharding = min(usable(value.source, needed), key=lambda version: self._price(value, version, needed))
-        return self._take(value, sharding, plan(shape, size, sharding, needed, self.hardware).steps)
+        return self._take(value, sharding, self._plan(value, sharding, needed).steps)
 
     def _take(self, value: Value, source: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
         """Take steps from a version; the last layout that is passed through."""

@@ -27,6 +27,7 @@ class Problem:
         kinds: For each of them, the number of its reduction; those of the highest number must come first.
         clashes: Per atom, the set (as bits) of atoms that cannot be in use together with it.
         permute: Whether a permute must be among the steps, because the order of devices changes.
+        by_hand: Of the numbers of reductions those that gather all contributions where they do not scatter.
     """
 
     sizes: Atoms
@@ -37,6 +38,7 @@ class Problem:
     kinds: tuple[int, ...]
     clashes: tuple[int, ...]
     permute: bool
+    by_hand: frozenset[int] = frozenset()
 
 
 class Node(NamedTuple):

@@ -267,7 +267,8 @@ class Edges:
         ready = tuple(atom for atom in state.partial if self.kind_of[atom] == turn)
         rest = tuple(atom for atom in state.partial if atom not in ready)
         group = self.count(ready)
-        yield Edge(2 * held // group * (group - 1), 1, REDUCE, State(state.layout, rest, state.permuted, ""))
+        sent = held * (group - 1) if turn in self.problem.by_hand else 2 * held // group * (group - 1)
+        yield Edge(sent, 1, REDUCE, State(state.layout, rest, state.permuted, ""))
         for atom in ready:
             size, left = self.sizes[atom], tuple(other for other in state.partial if other != atom)
             for dim in range(len(state.layout)):

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, current_hardware
-from shardwright.cost.price import Cost, price, step_cost
+from shardwright.cost.price import Cost, Kinds, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.reshard.edges import Edges, steps_along
@@ -61,6 +62,7 @@ def plan(
     target: TensorSharding,
     hardware: Hardware | None = None,
     memory: int | None = None,
+    dtype: str = "f32",
 ) -> Plan:
     """The chain from `source` to `target` that is cheapest by `cost.price`.
 
@@ -72,6 +74,7 @@ def plan(
             priorities and its `replicated` axes do not matter.
         hardware: What the plan is to be cheap on; that of the session where it is not said.
         memory: The bytes that a device may hold of the tensor at most, before, between and after the steps.
+        dtype: The type of an element, which tells the kinds of reduction that XLA has collectives for.
 
     Returns:
         The plan; `step.apply` leads from `source.closed()` to `target.closed()`.
@@ -80,7 +83,8 @@ def plan(
         ShardingError: a dimension does not split evenly, offsets or halos, meshes of different axes, or a target
             that is partial where the source is not; or no chain within `memory`.
     """
-    return _planned(shape, element_bytes, source, target, hardware or current_hardware(), memory)
+    by_hand = combined_by_hand(dtype).intersection(p.kind for p in source.partial)
+    return _planned(shape, element_bytes, source, target, hardware or current_hardware(), memory, by_hand)
 
 
 @memoize
@@ -91,6 +95,7 @@ def _planned(
     target: TensorSharding,
     hardware: Hardware,
     memory: int | None,
+    by_hand: Kinds,
 ) -> Plan:
     source, target = source.closed(), target.closed()
     if source == target:
@@ -100,9 +105,9 @@ def _planned(
         return Plan((), Cost(), held)
     _check(shape, source, target)
     start, end = _on_one_mesh(_wide(source), _wide(target))
-    middle = _cheapest(_Question(shape, element_bytes, start, end, hardware, memory))
+    middle = _cheapest(_Question(shape, element_bytes, start, end, hardware, memory, by_hand))
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
-    return middle if len(steps) == len(middle.steps) else _weigh(shape, element_bytes, source, _joined(steps))
+    return middle if len(steps) == len(middle.steps) else _weigh(shape, element_bytes, source, _joined(steps), by_hand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ class _Question:
     target: TensorSharding
     hardware: Hardware
     memory: int | None
+    by_hand: Kinds
 
     def price(self, candidate: Plan) -> float:
         return price(candidate.cost, self.hardware)
@@ -152,7 +158,7 @@ def _searched(question: _Question, fine: bool = False, idle: bool = False) -> tu
     Collectives are not saved at the cost of memory, of which the price says nothing: such plans hold no more than the
     larger of source and target.
     """
-    frame = pose(question.shape, question.source, question.target, fine, idle)
+    frame = pose(question.shape, question.source, question.target, fine, idle, question.by_hand)
     held = local_bytes(question.shape, question.element_bytes, question.source)
     local = Edges(frame.problem).local
     units, ends = local(frame.problem.source), max(local(frame.problem.source), local(frame.problem.target))
@@ -161,7 +167,7 @@ def _searched(question: _Question, fine: bool = False, idle: bool = False) -> tu
     plans: list[Plan] = []
     while chain is not None:
         steps = steps_along(frame, chain.nodes, question.target)
-        plans.append(_weigh(question.shape, question.element_bytes, question.source, steps))
+        plans.append(_weigh(question.shape, question.element_bytes, question.source, steps, question.by_hand))
         fewer = chain.starts - 1  # is worth it only if that pays for the least that more could be sent
         if price(Cost(starts=fewer), question.hardware) < price(Cost(held / units), question.hardware):
             break
@@ -209,12 +215,14 @@ def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding)
             )
 
 
-def _weigh(shape: Sequence[int], element_bytes: int, source: TensorSharding, steps: Sequence[Step]) -> Plan:
+def _weigh(
+    shape: Sequence[int], element_bytes: int, source: TensorSharding, steps: Sequence[Step], by_hand: Kinds
+) -> Plan:
     """The plan of `steps`, its cost added up step by step."""
     layout, held = source, local_bytes(shape, element_bytes, source)
     cost, peak = Cost(), held
     for step in steps:
-        cost += step_cost(step, layout, held)
+        cost += step_cost(step, layout, held, by_hand)
         layout = step.apply(layout)
         held = local_bytes(shape, element_bytes, layout)
         peak = max(peak, held)

@@ -53,12 +53,17 @@ class Frame:
 
 
 def pose(
-    shape: Sequence[int], source: TensorSharding, target: TensorSharding, fine: bool = False, idle: bool = False
+    shape: Sequence[int],
+    source: TensorSharding,
+    target: TensorSharding,
+    fine: bool = False,
+    idle: bool = False,
+    by_hand: frozenset[str] = frozenset(),
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
     With `fine`, atoms are cut to primes where that does not make too many; with `idle`, axes that neither side uses
-    may be used on the way.
+    may be used on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.
@@ -88,6 +93,7 @@ def pose(
         kinds=tuple(runs[p] for p in entries),
         clashes=_clashes(atoms),
         permute=source.mesh != target.mesh,
+        by_hand=frozenset(runs[p] for p in entries if p.kind in by_hand),
     )
     kinds = {number[axis]: p.kind for axis, p in zip(awaiting, entries, strict=True)}
     return Frame(problem, atoms, dims, fixed, target.partial, kinds)

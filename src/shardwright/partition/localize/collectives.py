@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from shardwright.axes import Axes, axes_size, merge_axes
+from shardwright.cost.collectives import combined_by_hand
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.builder import reduction_body
@@ -41,7 +42,6 @@ __all__ = [
     "replica_groups",
 ]
 
-_NATIVE = ("sum", "max", "min", "product")
 _BOOLEAN = {"sum": "or", "max": "or", "product": "and", "min": "and"}
 
 
@@ -233,8 +233,7 @@ def _reduction(kind: str, dtype: str) -> tuple[str, bool]:
         )
     if dtype == "i1":
         kind = _BOOLEAN.get(kind, kind)
-        return kind, kind != "xor"
-    return kind, kind in _NATIVE
+    return kind, kind not in combined_by_hand(dtype)
 
 
 def _combine(ctx: Local, stacked: int, kind: str) -> int:
