@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from shardwright.errors import ShardingError
 from shardwright.frontends.jax import lower
 from shardwright.frontends.load import Source
-from shardwright.runtime.call import Call
+from shardwright.runtime.call import JaxCall
 from tests.frontends.devices import eight_devices
 
 eight_devices()
@@ -30,7 +30,7 @@ def step(params: Any, batch: Any, scale: Any, unused: Any = 0.0, *, times: int =
     return {"params": jax.tree.map(lambda p: p * scale, params), "loss": (hidden @ params["w2"]).sum() * times}
 
 
-def lowered(fn: Any, *args: Any, **kwargs: Any) -> tuple[Source, Call]:
+def lowered(fn: Any, *args: Any, **kwargs: Any) -> tuple[Source, JaxCall]:
     options = {name: kwargs.pop(name) for name in list(kwargs) if name.startswith(("static_", "donate_"))}
     return lower(fn, args, kwargs, "cpu", **options)
 

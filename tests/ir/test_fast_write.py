@@ -12,7 +12,7 @@ from shardwright import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.fast.write import write_text
 from shardwright.ir.graph import Graph
-from shardwright.ir.names import ARGUMENT, Scope, wished
+from shardwright.ir.names import ARGUMENT, NameScope, wished
 from shardwright.notation import modules
 from shardwright.partition import localize, materialize
 from shardwright.propagation import propagate
@@ -90,7 +90,7 @@ def test_a_sharding_that_cannot_be_written_is_said() -> None:
 
 
 def test_names_are_given_as_mlir_gives_them() -> None:
-    scope = Scope()
+    scope = NameScope()
     wishes = [ARGUMENT, "c", "", "c", "cst", "cst", "", ARGUMENT]
     assert [scope.name(wish) for wish in wishes] == ["%arg0", "%c", "%0", "%c_0", "%cst", "%cst_1", "%1", "%arg1"]
     assert [scope.inner().name(wish) for wish in ("", "cst", ARGUMENT, "x")] == ["%2", "%cst_2", "%arg2", "%x"]

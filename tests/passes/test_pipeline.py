@@ -16,7 +16,7 @@ from shardwright.errors import Diagnostic, ShardingError
 from shardwright.ir.context import context, ir, load_module, module_text, passmanager
 from shardwright.passes import registry
 from shardwright.passes.options import options_text, parse_options
-from shardwright.passes.pipeline import PARSER, Step, parse_pipeline, pipeline_text, run_step, steps_of
+from shardwright.passes.pipeline import PARSER, PipelineStep, parse_pipeline, pipeline_text, run_step, steps_of
 from shardwright.passes.registry import Option, Pass, Pipeline, pass_named, passes
 from shardwright.passes.upstream import is_upstream, run_native
 
@@ -219,14 +219,16 @@ VALUES = {
 
 
 @st.composite
-def _steps(draw: st.DrawFn) -> Step:
+def _steps(draw: st.DrawFn) -> PipelineStep:
     entry = draw(st.sampled_from([entry for entry in passes() if isinstance(entry, Pass)]))
     options = {
         option.name: draw(st.sampled_from(option.choices) if option.choices else VALUES[type(option.default)])
         for option in entry.options
     }
     anchors = ("builtin.module",) if entry.on in ("any", "builtin.module") else ("builtin.module", entry.on)
-    return Step(entry, options, (*anchors, "func.func") if entry.on == "any" and draw(st.booleans()) else anchors)
+    return PipelineStep(
+        entry, options, (*anchors, "func.func") if entry.on == "any" and draw(st.booleans()) else anchors
+    )
 
 
 @given(st.data())

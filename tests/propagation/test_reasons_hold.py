@@ -20,7 +20,7 @@ from shardwright.propagation.explain.history import History
 from shardwright.propagation.explain.refusal import Case, Refusal, refusal
 from shardwright.propagation.explain.trails import tensor_names
 from shardwright.propagation.explain.withheld import objection
-from shardwright.propagation.recording import Step
+from shardwright.propagation.recording import RecordedStep
 from shardwright.sharding import TensorSharding
 from tests.propagation.programs import random_program
 from tests.propagation.programs_wide import wide_program
@@ -51,7 +51,7 @@ class _Walk:
     def __init__(self, record: Recording, graph: Graph) -> None:
         self.history = History(record, graph)
         self.record = record
-        self.steps = {event.number: event for event in record.events if isinstance(event, Step)}
+        self.steps = {event.number: event for event in record.events if isinstance(event, RecordedStep)}
 
     def end(self, chain: Chain) -> int | None:
         """The place where a chain ends; every link begins where the one before ended, and brings its axis."""

@@ -16,7 +16,7 @@ from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
-from shardwright.reshard.plan import Plan, plan
+from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import Partial, TensorSharding, replicated
 from shardwright.steps import CollectivePermute, layouts_after, local_bytes
 from tests.reshard.greedy import greedy
@@ -30,11 +30,11 @@ PROPERTY = settings(
 )
 
 
-def names(chain: Plan) -> list[str]:
+def names(chain: ReshardPlan) -> list[str]:
     return [type(step).__name__ for step in chain.steps]
 
 
-def simulate(shape: tuple[int, ...], source: TensorSharding, target: TensorSharding, chain: Plan) -> None:
+def simulate(shape: tuple[int, ...], source: TensorSharding, target: TensorSharding, chain: ReshardPlan) -> None:
     """Assert that every device ends with exactly its part of the target."""
     scene = Scene(shape, source, target)
     shards, layout = scene.shards(source), source
@@ -215,7 +215,7 @@ def test_what_stays_partial_stays() -> None:
 def test_equal_layouts_need_no_steps() -> None:
     parts = TensorSharding.of(MESH, [[AxisRef("x", 1, 2), AxisRef("x", 2, 2)], []], open=True)
     whole = TensorSharding.of(MESH, [["x"], []])
-    assert plan((16, 16), 4, parts, whole) == Plan((), Cost(), 256)
+    assert plan((16, 16), 4, parts, whole) == ReshardPlan((), Cost(), 256)
     assert plan((16, 16), 4, whole, whole).cost == Cost()
 
 

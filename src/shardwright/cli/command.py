@@ -23,7 +23,7 @@ class _ClosedPipe(Exception):
     """The reader of standard output is gone; under this name click leaves it to us."""
 
 
-class _Entry(NamedTuple):
+class _CommandEntry(NamedTuple):
     """Where a command is defined, and what the list of commands says of it."""
 
     home: str
@@ -31,13 +31,13 @@ class _Entry(NamedTuple):
 
 
 _COMMANDS = {
-    "convert": _Entry("shardwright.cli.notations:convert", "Write a module or a sharding in another notation."),
-    "explain": _Entry("shardwright.cli.explain:explain", "Say why a value is sharded as it is."),
-    "partition": _Entry("shardwright.cli.programs:partition", "Write the program of one device."),
-    "propagate": _Entry("shardwright.cli.programs:propagate", "Complete the sharding of every tensor."),
-    "run": _Entry("shardwright.cli.programs:run", "Shard, run on virtual devices, compare, summarize."),
-    "show": _Entry("shardwright.cli.notations:show", "Draw a sharding: the tiles and the devices."),
-    "verify": _Entry("shardwright.cli.programs:verify", "Run sharded and unsharded, and compare."),
+    "convert": _CommandEntry("shardwright.cli.notations:convert", "Write a module or a sharding in another notation."),
+    "explain": _CommandEntry("shardwright.cli.explain:explain", "Say why a value is sharded as it is."),
+    "partition": _CommandEntry("shardwright.cli.programs:partition", "Write the program of one device."),
+    "propagate": _CommandEntry("shardwright.cli.programs:propagate", "Complete the sharding of every tensor."),
+    "run": _CommandEntry("shardwright.cli.programs:run", "Shard, run on virtual devices, compare, summarize."),
+    "show": _CommandEntry("shardwright.cli.notations:show", "Draw a sharding: the tiles and the devices."),
+    "verify": _CommandEntry("shardwright.cli.programs:verify", "Run sharded and unsharded, and compare."),
 }
 
 

@@ -16,7 +16,7 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
-from shardwright.runtime.call import Call
+from shardwright.runtime.call import JaxCall
 from shardwright.runtime.callbacks import check_callbacks
 from shardwright.words import counted, kind_of
 
@@ -28,7 +28,7 @@ _OWN_LOCATION = re.compile(rf'loc\("{re.escape(str(_PACKAGE))}[^"]*":\d+:\d+(?: 
 
 def lower(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], platform: str, **jit: Any
-) -> tuple[Source, Call]:
+) -> tuple[Source, JaxCall]:
     """Lower `fn(*args, **kwargs)` for `platform`; `jit` are options of `jax.jit`, for a function not jitted yet.
 
     Raises:
@@ -51,7 +51,7 @@ def lower(
     names = source.graph.main.argument_names
     kept = _kept(fn, args, kwargs, lowered.args_info, names, name)
     values = _values(args, kwargs, jit, kept, names, lowered.in_tree)
-    return source, Call(
+    return source, JaxCall(
         lowered.in_tree, lowered.out_tree, in_leaves, out_leaves, kept, tuple(names), name, values, _devices(lowered)
     )
 

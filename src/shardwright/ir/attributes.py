@@ -33,11 +33,11 @@ def decode(text: str) -> Any:
     """
     if text.startswith("#opaque"):
         return text
-    reader = _Reader(text)
+    reader = _AttributeReader(text)
     return reader.value()
 
 
-class _Reader(Scanner):
+class _AttributeReader(Scanner):
     """Reads what MLIR prints; of text that it would not print, it makes what it can."""
 
     TOKEN = re.compile(

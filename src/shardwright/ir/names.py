@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["ARGUMENT", "Scope", "wished"]
+__all__ = ["ARGUMENT", "NameScope", "wished"]
 
 ARGUMENT = "arg"
 """What arguments of blocks are called that have no other name: these are counted by themselves."""
@@ -19,7 +19,7 @@ _CONFLICT = re.compile(r"(.+)_\d+$")
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     """What names are given next.
 
     Attributes:
@@ -51,9 +51,9 @@ class Scope:
         self.used.add(name)
         return f"%{name}"
 
-    def inner(self) -> Scope:
+    def inner(self) -> NameScope:
         """The scope of a region of an op in this block, of which all values are named by now."""
-        return Scope(self.value, self.argument, self.conflict, set(), (*self.outer, self.used))
+        return NameScope(self.value, self.argument, self.conflict, set(), (*self.outer, self.used))
 
 
 def wished(name: str) -> str:

@@ -56,7 +56,7 @@ def write_module(graph: Graph, printers: Printers, *, shardings: bool = True, lo
     Without `locations` none is made for ops, for a module that is printed without them.
     """
     with context(), ir.Location.unknown():
-        return _Writer(graph, printers, shardings, locations).write()
+        return _ModuleWriter(graph, printers, shardings, locations).write()
 
 
 def boundary_texts(signature: Signature, printers: Printers) -> dict[str, str]:
@@ -71,7 +71,7 @@ def boundary_texts(signature: Signature, printers: Printers) -> dict[str, str]:
     return texts
 
 
-class _Writer:
+class _ModuleWriter:
     def __init__(self, graph: Graph, printers: Printers, shardings: bool, locations: bool) -> None:
         self.graph = graph
         self.printers = printers

@@ -50,7 +50,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     """
     if mesh is None:
         raise ShardingError(f"the mesh is not known to {text[:200]!r}", remedy="give the mesh")
-    reader = _Reader(text, mesh)
+    reader = _SpecReader(text, mesh)
     dims = reader.type(shape) if _TYPE.match(text) else reader.spec()
     reader.end()
     dims += missing_entries(len(dims), len(dims) if shape is None else len(shape), repr(text[:200]))
@@ -75,7 +75,7 @@ def missing_entries(count: int, rank: int, spec: str, cause: str = "") -> list[D
     return [DimSharding()] * (rank - count)
 
 
-class _Reader(CallScanner):
+class _SpecReader(CallScanner):
     """Recursive descent over a `PartitionSpec` or a type."""
 
     def __init__(self, text: str, mesh: Mesh) -> None:

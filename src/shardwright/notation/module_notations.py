@@ -15,7 +15,7 @@ from shardwright.notation.notation import ModuleNotation
 __all__ = ["module_notation", "module_notation_names", "notation_of"]
 
 
-class _Entry(NamedTuple):
+class _NotationEntry(NamedTuple):
     """Where a notation of modules is defined, and words: a text that has none of them is of another notation."""
 
     home: str
@@ -34,11 +34,11 @@ class _Entry(NamedTuple):
 
 
 _ENTRIES = {
-    "rfc": _Entry("shardwright.notation.rfc.modules:NOTATION", ("mesh",)),
-    "shard": _Entry("shardwright.notation.shard.modules:NOTATION", ("shard.", "mesh.")),
-    "mesh": _Entry("shardwright.notation.shard.modules:OLDER_NOTATION", ("shard.", "mesh.")),
-    "sdy": _Entry("shardwright.notation.sdy.modules:NOTATION", ("sdy",)),
-    "mhlo": _Entry("shardwright.notation.hlo.modules:NOTATION", ("mhlo.sharding",)),
+    "rfc": _NotationEntry("shardwright.notation.rfc.modules:NOTATION", ("mesh",)),
+    "shard": _NotationEntry("shardwright.notation.shard.modules:NOTATION", ("shard.", "mesh.")),
+    "mesh": _NotationEntry("shardwright.notation.shard.modules:OLDER_NOTATION", ("shard.", "mesh.")),
+    "sdy": _NotationEntry("shardwright.notation.sdy.modules:NOTATION", ("sdy",)),
+    "mhlo": _NotationEntry("shardwright.notation.hlo.modules:NOTATION", ("mhlo.sharding",)),
 }
 """By name, in the order in which texts are tried: first those with ops that MLIR alone cannot parse, which may have
 attributes of sdy as well. All others are written from `sdy` and read into it."""

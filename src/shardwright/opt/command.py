@@ -21,7 +21,7 @@ from shardwright.opt.printing import write_output
 from shardwright.opt.reading import read_input
 from shardwright.opt.split import near_misses, split
 from shardwright.opt.timing import Timer
-from shardwright.passes.pipeline import PARSER, Step, parse_pipeline, pipeline_text, steps_of
+from shardwright.passes.pipeline import PARSER, PipelineStep, parse_pipeline, pipeline_text, steps_of
 from shardwright.process import hold_output
 
 __all__ = ["main", "run"]
@@ -80,13 +80,13 @@ def _asked(settings: Settings) -> str | None:
     return dialects_text() if settings.show_dialects else None
 
 
-def _steps(settings: Settings) -> tuple[Step, ...]:
+def _steps(settings: Settings) -> tuple[PipelineStep, ...]:
     if settings.pass_pipeline is not None:
         return parse_pipeline(settings.pass_pipeline)
     return tuple(step for name, options in settings.passes for step in steps_of(name, options))
 
 
-def _run_passes(settings: Settings, steps: tuple[Step, ...]) -> int:
+def _run_passes(settings: Settings, steps: tuple[PipelineStep, ...]) -> int:
     if settings.dump_pass_pipeline:
         print(f"Pass Manager with {_size(steps)} passes:\n{pipeline_text(steps)}\n", file=sys.stderr)
     content = read_input(settings.input)
@@ -104,7 +104,7 @@ def _run_passes(settings: Settings, steps: tuple[Step, ...]) -> int:
     return 0
 
 
-def _size(steps: Sequence[Step]) -> int:
+def _size(steps: Sequence[PipelineStep]) -> int:
     """How many passes MLIR counts: neighbours nested in the same op are one."""
     nested = groupby(steps, key=lambda step: step.anchors[1:2])
     return sum(1 if anchors else len(list(group)) for anchors, group in nested)

@@ -18,7 +18,7 @@ from shardwright.opt.reading import Generic, decoded, read_module
 from shardwright.opt.roundtrip import verify_roundtrip
 from shardwright.opt.split import FilePart
 from shardwright.opt.timing import Timer
-from shardwright.passes.pipeline import Step, run_step
+from shardwright.passes.pipeline import PipelineStep, run_step
 
 __all__ = ["Driver", "class_name"]
 
@@ -69,7 +69,7 @@ class Driver:
     """
 
     settings: Settings
-    steps: Sequence[Step]
+    steps: Sequence[PipelineStep]
     name: str
     timer: Timer
 
@@ -138,7 +138,9 @@ class Driver:
         finally:
             listener.drops_errors = False
 
-    def _run_step(self, step: Step, module: ir.Module, generic: Generic, listener: _Listener, before: str) -> str:
+    def _run_step(
+        self, step: PipelineStep, module: ir.Module, generic: Generic, listener: _Listener, before: str
+    ) -> str:
         """Run one pass with the prints around it; the module's text after it, where changes are watched."""
         name = step.entry.name
         told = self.settings
@@ -167,7 +169,7 @@ class Driver:
     def _shown(self, module: ir.Module, generic: Generic) -> str:
         return text_of(module.operation, self.settings, generic.spelling, self.name)
 
-    def _dump(self, when: str, step: Step, text: str, outcome: str = "") -> None:
+    def _dump(self, when: str, step: PipelineStep, text: str, outcome: str = "") -> None:
         name = step.entry.name
         scope = " ('builtin.module' operation)" if self.settings.mlir_print_ir_module_scope else ""
         head = f"// -----// IR Dump {when} {class_name(name)}{outcome} ({name}){scope} //----- //"

@@ -14,7 +14,7 @@ from shardwright.partition.assign import usable
 from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
 from shardwright.partition.proposals import Source
 from shardwright.partition.scope import Scope
-from shardwright.reshard.plan import Plan, plan
+from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import Step, ToUnreduced, layouts_after
 
@@ -128,7 +128,7 @@ class Values:
     def _price(self, value: Value, before: TensorSharding, after: TensorSharding) -> float:
         return price(self._plan(value, before, after).cost, self.hardware)
 
-    def _plan(self, value: Value, before: TensorSharding, after: TensorSharding) -> Plan:
+    def _plan(self, value: Value, before: TensorSharding, after: TensorSharding) -> ReshardPlan:
         type = value.type
         return plan(type.dims, value.element_bytes, before, after, self.hardware, dtype=type.dtype)
 

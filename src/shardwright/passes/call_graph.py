@@ -10,7 +10,16 @@ from shardwright.ir.erasing import erase
 from shardwright.notation.names import symbol_text
 from shardwright.passes.module_ops import error_at, functions, operations, symbol_of
 
-__all__ = ["ORIGINAL_NAME", "CallGraph", "Copier", "Symbols", "callee_of", "calls_in", "original_name", "retarget"]
+__all__ = [
+    "ORIGINAL_NAME",
+    "CallGraph",
+    "FunctionCopier",
+    "Symbols",
+    "callee_of",
+    "calls_in",
+    "original_name",
+    "retarget",
+]
 
 ORIGINAL_NAME = "sdy.original_func_name"
 """On a copy of a function: the name of what it was copied from."""
@@ -161,7 +170,7 @@ class CallGraph:
         return (callee for call in self.calls[name] if (callee := callee_of(call)) in self.functions)
 
 
-class Copier:
+class FunctionCopier:
     """Copies functions, each with copies of all that it calls."""
 
     def __init__(self, symbols: Symbols) -> None:

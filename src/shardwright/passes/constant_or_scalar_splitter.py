@@ -19,7 +19,7 @@ from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
-from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of, original_name, retarget
+from shardwright.passes.call_graph import CallGraph, FunctionCopier, Symbols, callee_of, original_name, retarget
 from shardwright.passes.edits import replace_by
 from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Options, register
@@ -44,7 +44,7 @@ def constant_or_scalar_splitter(module: ir.Module, options: Options) -> None:
     for op in operations(module):
         if op.name == "stablehlo.constant":
             replace_by(op, renamed(op, "sdy.constant").results)
-    splitter = _Splitter(module)
+    splitter = _FunctionSplitter(module)
     for function in CallGraph(module).callees_first():
         splitter.split(function)
 
@@ -111,7 +111,7 @@ class _Numbered:
         return tuple(numbers)
 
 
-class _Splitter:
+class _FunctionSplitter:
     """Splits functions, callees first.
 
     Attributes:
@@ -122,7 +122,7 @@ class _Splitter:
 
     def __init__(self, module: ir.Module) -> None:
         self.symbols = Symbols(module)
-        self.copier = Copier(self.symbols)
+        self.copier = FunctionCopier(self.symbols)
         self.computations: set[str] = set()
         self.functions: set[str] = set()
 

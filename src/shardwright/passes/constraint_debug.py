@@ -18,7 +18,7 @@ from shardwright.passes.module_ops import ARGUMENTS, RESULTS, edge_of, functions
 from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Option, Options
 from shardwright.propagation.debug.attributes import axis_name, edges_text, origins_text
-from shardwright.propagation.givers import Node
+from shardwright.propagation.givers import OpTensor
 from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL
 from shardwright.sharding import TensorSharding
 
@@ -46,7 +46,7 @@ class Notes:
         if self._edges and (sharding.rank or sharding.replicated or sharding.partial):  # else it says nothing new
             axes = sharding.used_axes
             if axes:
-                flows = {self._step: {axis: {Node(True, 0): {Node(False, 0)}} for axis in axes}}
+                flows = {self._step: {axis: {OpTensor(True, 0): {OpTensor(False, 0)}} for axis in axes}}
                 text = edges_text(flows, dict.fromkeys((axis.name for axis in axes), sharding.mesh))
                 constraint.attributes["sdy.propagation_edges"] = parse_attribute(text)
             self._step += 1

@@ -25,7 +25,7 @@ _FOLD = "builtin.module(func.func(canonicalize{enable-patterns=none}))"
 """What MLIR's greedy rewriter does beside the rewriting itself."""
 
 
-class _Form(NamedTuple):
+class _DimensionNumbersForm(NamedTuple):
     """How an op words its dimension numbers."""
 
     attribute: str
@@ -38,7 +38,7 @@ class _Form(NamedTuple):
 
 
 _FORMS = {
-    "stablehlo.gather": _Form(
+    "stablehlo.gather": _DimensionNumbersForm(
         "dimension_numbers",
         "gather",
         "offset_dims",
@@ -47,7 +47,7 @@ _FORMS = {
         "start_indices_batching_dims",
         "start_index_map",
     ),
-    "stablehlo.scatter": _Form(
+    "stablehlo.scatter": _DimensionNumbersForm(
         "scatter_dimension_numbers",
         "scatter",
         "update_window_dims",
@@ -72,7 +72,7 @@ def explicit_gather_scatter_batching(module: ir.Module, options: Options) -> Non
     run_native(module, _FOLD)
 
 
-def _rewrite(op: Any, form: _Form) -> None:
+def _rewrite(op: Any, form: _DimensionNumbersForm) -> None:
     numbers = decode(str(op.attributes[form.attribute]))
     at = (len(op.operands) - 1) // 2 if form.kind == "scatter" else 1
     indices, along = op.operands[at], numbers.get("index_vector_dim", 0)
@@ -92,7 +92,7 @@ def _rewrite(op: Any, form: _Form) -> None:
     op.attributes["indices_are_sorted"] = ir.BoolAttr.get(False, op.context)
 
 
-def _batch_component(operand: Any, indices: Any, numbers: Mapping[str, Any], form: _Form) -> int | None:
+def _batch_component(operand: Any, indices: Any, numbers: Mapping[str, Any], form: _DimensionNumbersForm) -> int | None:
     """Which component of the index vectors says dimension 0 of the operand, if that can be a batch dimension."""
     shape, index_shape = static_shape(operand.type), static_shape(indices.type)
     along = numbers.get("index_vector_dim", 0)
@@ -106,7 +106,7 @@ def _batch_component(operand: Any, indices: Any, numbers: Mapping[str, Any], for
     return index_map.index(0)
 
 
-def _text(form: _Form, numbers: Mapping[str, Any]) -> str:
+def _text(form: _DimensionNumbersForm, numbers: Mapping[str, Any]) -> str:
     names = (form.window, form.collapsed, form.batching, form.index_batching, form.index_map)
     listed = ", ".join(f"{name} = {list(numbers[name])}" for name in names if numbers.get(name))
     return f"#stablehlo.{form.kind}<{listed}, index_vector_dim = {numbers.get('index_vector_dim', 0)}>"

@@ -7,7 +7,7 @@ all that it calls. `sdy.original_func_name` on a copy says what it is a copy of.
 from __future__ import annotations
 
 from shardwright.ir.context import ir
-from shardwright.passes.call_graph import CallGraph, Copier, Symbols, callee_of, retarget
+from shardwright.passes.call_graph import CallGraph, FunctionCopier, Symbols, callee_of, retarget
 from shardwright.passes.registry import Options, register
 
 __all__ = ["flatten_call_graph"]
@@ -23,7 +23,7 @@ def flatten_call_graph(module: ir.Module, options: Options) -> None:
     graph = CallGraph(module)
     graph.check_finite()
     symbols = Symbols(module)
-    copier = Copier(symbols)
+    copier = FunctionCopier(symbols)
     called: set[str] = set()
     for call in graph.calls_callees_first():
         callee = callee_of(call)

@@ -37,7 +37,7 @@ def import_func_calls(module: ir.Module, options: Options) -> None:
     Raises:
         ShardingError: a recursive function, or bodies that become too many ops in all.
     """
-    _Importer(module).run()
+    _CallImporter(module).run()
     if options[_EDGES.name]:
         shardings = Shardings(module)
         for op in operations(module, inner_first=True):
@@ -45,7 +45,7 @@ def import_func_calls(module: ir.Module, options: Options) -> None:
                 add_edges(op, shardings)
 
 
-class _Importer:
+class _CallImporter:
     def __init__(self, module: ir.Module) -> None:
         self.graph = CallGraph(module)
         self.graph.check_finite()

@@ -20,11 +20,11 @@ from shardwright.passes.entry import entries
 from shardwright.passes.module_ops import functions
 from shardwright.passes.module_shardings import SHARDING, meshes_of
 
-__all__ = ["Part", "ModuleGraph", "read_module_graph"]
+__all__ = ["FunctionPart", "ModuleGraph", "read_module_graph"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class FunctionPart:
     """One function among the others.
 
     Attributes:
@@ -49,7 +49,7 @@ class ModuleGraph:
     """
 
     graph: Graph
-    parts: tuple[Part, ...]
+    parts: tuple[FunctionPart, ...]
 
 
 @uncollected
@@ -64,7 +64,7 @@ def read_module_graph(module: ir.Module) -> ModuleGraph:
     entered = set(entries(module))
     combined = Function("side by side", Block((), []), [], [], [], [], [])
     returned: tuple[int, ...] = ()
-    parts: list[Part] = []
+    parts: list[FunctionPart] = []
     for handle in functions(module):
         if not handle.regions[0].blocks:
             continue
@@ -83,7 +83,7 @@ def read_module_graph(module: ir.Module) -> ModuleGraph:
             combined.block.ops += block.ops[:-1]
         else:
             combined.block.ops += block.ops
-        parts.append(Part(handle, arguments, results, ops))
+        parts.append(FunctionPart(handle, arguments, results, ops))
     types = tuple(reader.types[value] for value in returned)
     combined.block.ops.append(Op(Signature("func.return", (), types, ()), returned, ()))
     graph = Graph(reader.types, reader.shardings, combined, reader.meshes, reader.locations)

@@ -176,12 +176,12 @@ class Shardings:
 
     def changed_everywhere(self, module: ir.Module, change: Change, *, carriers: bool = True) -> None:
         """Replace every sharding that a module says, those in carriers if wanted, by what `change` makes of it."""
-        rewriting = _Rewriting(self, change, carriers)
+        rewriting = _ShardingRewriting(self, change, carriers)
         for op in operations(module):
             rewriting.visit(op)
 
 
-class _Rewriting:
+class _ShardingRewriting:
     """Puts what `change` makes of shardings in their place."""
 
     def __init__(self, shardings: Shardings, change: Change, carriers: bool) -> None:

@@ -22,7 +22,7 @@ from shardwright.passes.registry import Options, Pass, pass_named, passes
 from shardwright.passes.upstream import is_upstream, run_native
 from shardwright.scanner import Scanner, place_of
 
-__all__ = ["PARSER", "Step", "parse_pipeline", "pipeline_text", "run_step", "steps_of"]
+__all__ = ["PARSER", "PipelineStep", "parse_pipeline", "pipeline_text", "run_step", "steps_of"]
 
 PARSER = "MLIR Textual PassPipeline Parser"
 """What diagnostics call the text of a pipeline, as MLIR's do."""
@@ -33,7 +33,7 @@ _DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PipelineStep:
     """A pass to run, with its options, and the ops it is nested in, the module's first."""
 
     entry: Pass
@@ -45,7 +45,7 @@ class Step:
         return self.entry.name + options_text(self.entry, self.options)
 
 
-def run_step(module: ir.Module, step: Step) -> None:
+def run_step(module: ir.Module, step: PipelineStep) -> None:
     """Run one pass on a module, in place.
 
     Raises:
@@ -58,7 +58,7 @@ def run_step(module: ir.Module, step: Step) -> None:
         step.entry.apply(module, step.options)
 
 
-def steps_of(name: str, options: str | Options = "", anchors: tuple[str, ...] = (_ROOT,)) -> tuple[Step, ...]:
+def steps_of(name: str, options: str | Options = "", anchors: tuple[str, ...] = (_ROOT,)) -> tuple[PipelineStep, ...]:
     """The passes that a pass or pipeline by name stands for.
 
     Arguments:
@@ -75,7 +75,7 @@ def steps_of(name: str, options: str | Options = "", anchors: tuple[str, ...] = 
     else:
         given = {**parse_options(entry, ""), **options}
     if isinstance(entry, Pass):
-        return (Step(entry, given, _implicit(entry, anchors)),)
+        return (PipelineStep(entry, given, _implicit(entry, anchors)),)
     return tuple(step for inner, values in entry.expand(given) for step in steps_of(inner, values, anchors))
 
 
@@ -83,17 +83,17 @@ def _implicit(entry: Pass, anchors: tuple[str, ...]) -> tuple[str, ...]:
     return (*anchors, entry.on) if len(anchors) == 1 and entry.on not in (_ANY, _ROOT) else anchors
 
 
-def parse_pipeline(text: str) -> tuple[Step, ...]:
+def parse_pipeline(text: str) -> tuple[PipelineStep, ...]:
     """The passes of a textual pipeline in order.
 
     Raises:
         ShardingError: malformed text, unknown passes or options, or a pass nested in an op that it does not run on;
             at its line and column.
     """
-    return _Reader(text).read()
+    return _PipelineReader(text).read()
 
 
-def pipeline_text(steps: Iterable[Step]) -> str:
+def pipeline_text(steps: Iterable[PipelineStep]) -> str:
     """A pipeline as MLIR prints it: all options by name, neighbours in the same op together."""
     parts: list[str] = []
     inside: tuple[str, ...] = (_ROOT,)
@@ -107,7 +107,7 @@ def pipeline_text(steps: Iterable[Step]) -> str:
     return f"{_ROOT}({''.join(parts)}{')' * len(inside)}"
 
 
-class _Reader(Scanner):
+class _PipelineReader(Scanner):
     """Reads a pipeline; what is wrong stands at a position of the text."""
 
     TOKEN = re.compile(r"\s*([^\s(){},]+|[(){},])")
@@ -115,9 +115,9 @@ class _Reader(Scanner):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.closed = 0
-        self.steps: list[Step] = []
+        self.steps: list[PipelineStep] = []
 
-    def read(self) -> tuple[Step, ...]:
+    def read(self) -> tuple[PipelineStep, ...]:
         """All of the text."""
         start = self._start()
         root = self._word()

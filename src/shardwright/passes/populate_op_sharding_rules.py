@@ -40,15 +40,15 @@ def populate_op_sharding_rules(module: ir.Module, options: Options) -> None:
 def populate_rules(read: ModuleGraph, *, conservative: bool) -> None:
     """Write the rules of the ops that were read into their module."""
     ops = [pair for part in read.parts for pair in part.ops]
-    _Writing({value: op for _, op in ops for value in op.results}, conservative).ops(ops)
+    _RuleWriting({value: op for _, op in ops for value in op.results}, conservative).ops(ops)
 
 
 def populate_rules_of(ops: Iterable[tuple[Any, Op]]) -> None:
     """Write the rules of ops that depend on nothing but themselves."""
-    _Writing({}, False).ops(ops)
+    _RuleWriting({}, False).ops(ops)
 
 
-class _Writing:
+class _RuleWriting:
     def __init__(self, makers: dict[int, Op], conservative: bool) -> None:
         self.makers = makers
         self.conservative = conservative

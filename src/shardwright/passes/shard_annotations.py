@@ -15,7 +15,7 @@ from shardwright.ir.context import context, ir, parse_attribute, parse_type
 from shardwright.notation.shard.read import read_grid
 from shardwright.passes.module_ops import error_at, operations
 
-__all__ = ["Annotations", "Split", "grid_shapes"]
+__all__ = ["GridSharding", "ShardAnnotations", "grid_shapes"]
 
 _DIALECTS = {"shard": "grid", "mesh": "mesh"}
 """The dialect's names, upstream's of today first, and what each calls a grid in attributes."""
@@ -30,7 +30,7 @@ _FOR_USERS = "annotate_for_users"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class GridSharding:
     """What a sharding says.
 
     Attributes:
@@ -44,14 +44,14 @@ class Split:
     more: str = ""
 
     @classmethod
-    def of(cls, grid: str, axes: Sequence[tuple[int, ...]]) -> Split:
+    def of(cls, grid: str, axes: Sequence[tuple[int, ...]]) -> GridSharding:
         """Of these axes, empty dimensions at the end left out; one stays, unless there are no dimensions."""
         kept = len(axes)
         while kept > 1 and not axes[kept - 1]:
             kept -= 1
         return cls(grid, tuple(axes[:kept]))
 
-    def agrees(self, other: Split) -> bool:
+    def agrees(self, other: GridSharding) -> bool:
         """Whether both say the same, empty dimensions at the end aside."""
         longer = zip_longest(self.axes, other.axes, fillvalue=())
         return (self.grid, self.more) == (other.grid, other.more) and all(one == two for one, two in longer)
@@ -68,23 +68,23 @@ def grid_shapes(module: ir.Module) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-class Annotations:
+class ShardAnnotations:
     """The annotations of one function."""
 
     def __init__(self, function: Any) -> None:
         """Find out which of the dialect's names is in use."""
         names = {op.name.partition(".")[0] for op in operations(function) if op.name in _SHARDINGS}
         self.dialect = "mesh" if names == {"mesh"} else "shard"
-        self._splits: dict[Any, Split] = {}
+        self._splits: dict[Any, GridSharding] = {}
 
     # Reading
 
-    def of_use(self, value: Any) -> tuple[bool, Split] | None:
+    def of_use(self, value: Any) -> tuple[bool, GridSharding] | None:
         """What is said of an operand, and whether it has to be: it is said for users."""
         shard = _shard_of(value)
         return None if shard is None else (_FOR_USERS in shard.attributes, self._split(shard))
 
-    def of_result(self, value: Any) -> tuple[bool, Split] | None:
+    def of_result(self, value: Any) -> tuple[bool, GridSharding] | None:
         """What is said of a result, and whether it has to be: it is said of the value itself.
 
         Of several things said for users, the last one.
@@ -95,7 +95,7 @@ class Annotations:
                 return (True, self._split(shard)) if len(list(value.uses)) == 1 else None
         return (False, self._split(shards[0])) if shards else None
 
-    def reshards(self, handle: Any, needed: Sequence[Split]) -> int:
+    def reshards(self, handle: Any, needed: Sequence[GridSharding]) -> int:
         """What the splits needed change: 0 nothing, 1 what is said elsewhere, 2 what is said for this op."""
         kind = 0
         operands = list(handle.operands)
@@ -110,7 +110,7 @@ class Annotations:
                     kind = max(kind, 1 if _FOR_USERS in shard.attributes else 2)
         return kind
 
-    def _split(self, shard: Any) -> Split:
+    def _split(self, shard: Any) -> GridSharding:
         """What a `shard.shard` says."""
         sharding = _maker(shard, 1)
         while sharding is not None and sharding.name in _GETS:
@@ -130,7 +130,7 @@ class Annotations:
 
     # Writing
 
-    def write(self, handle: Any, needed: Sequence[Split]) -> None:
+    def write(self, handle: Any, needed: Sequence[GridSharding]) -> None:
         """Annotate an op's results, then its operands, wherever this is not said yet."""
         operands = list(handle.operands)
         for value, split in zip(handle.results, needed[len(operands) :], strict=True):
@@ -138,7 +138,7 @@ class Annotations:
         for number, split in enumerate(needed[: len(operands)]):
             self._annotate_operand(handle, number, split)
 
-    def _annotate_result(self, value: Any, split: Split) -> None:
+    def _annotate_result(self, value: Any, split: GridSharding) -> None:
         made: Any = None
         for user in [use.owner.operation for use in value.uses]:
             is_shard = user.name in _SHARDS
@@ -164,7 +164,7 @@ class Annotations:
             if user != again:
                 _replace(user, made.results[0], again.results[0])
 
-    def _annotate_operand(self, handle: Any, number: int, split: Split) -> None:
+    def _annotate_operand(self, handle: Any, number: int, split: GridSharding) -> None:
         value = handle.operands[number]
         source = _shard_of(value)
         if source is not None and _FOR_USERS in source.attributes and self._split(source).agrees(split):
@@ -177,7 +177,7 @@ class Annotations:
         between = self._shard(value, sharding, made, for_users=False)
         _replace(made, value, between.results[0])
 
-    def _sharding(self, split: Split, value: Any, before: Any) -> Any:
+    def _sharding(self, split: GridSharding, value: Any, before: Any) -> Any:
         """The result of a new `shard.sharding`, which stands before an op."""
         axes = [list(axes) for axes in split.axes]
         attributes = {
@@ -225,7 +225,7 @@ def _shard_of(value: Any) -> Any | None:
     return owner if owner.name in _SHARDS else None
 
 
-def _read(sharding: Any) -> Split:
+def _read(sharding: Any) -> GridSharding:
     attributes = sharding.attributes
     grid = attributes.get(_DIALECTS[sharding.name.partition(".")[0]])
     text = str(attributes["split_axes"]) if "split_axes" in attributes else ""
@@ -239,7 +239,7 @@ def _read(sharding: Any) -> Split:
         )
     axes = [tuple(int(axis) for axis in _NUMBER.findall(dim)) for dim in _DIM.findall(listed[1:-1])]
     more = [str(attributes[key]) for key in ("static_halo_sizes", "static_sharded_dims_offsets") if key in attributes]
-    return Split(grid.value, tuple(axes), "; ".join(text for text in more if text != "array<i64>"))
+    return GridSharding(grid.value, tuple(axes), "; ".join(text for text in more if text != "array<i64>"))
 
 
 def _location(value: Any) -> Any:

@@ -22,10 +22,10 @@ from typing import Any
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir
 from shardwright.ir.signature import Signature
-from shardwright.passes.module_graph import Part, read_module_graph
+from shardwright.passes.module_graph import FunctionPart, read_module_graph
 from shardwright.passes.module_ops import error_at
 from shardwright.passes.registry import Option, Options, register
-from shardwright.passes.shard_annotations import Annotations, Split, grid_shapes
+from shardwright.passes.shard_annotations import GridSharding, ShardAnnotations, grid_shapes
 from shardwright.rules.interface import INDEXING_MAPS
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, TensorMapping
@@ -58,14 +58,14 @@ def sharding_propagation(module: ir.Module, options: Options) -> None:
     """
     shapes = grid_shapes(module)
     for part in read_module_graph(module).parts:
-        annotations = Annotations(part.handle)
+        annotations = ShardAnnotations(part.handle)
         top = _ops_of(part)
         for backward in _TRAVERSALS[options["traversal"]]:
             for handle, rule in reversed(top) if backward else top:
                 _visit(handle, rule, annotations, shapes)
 
 
-def _ops_of(part: Part) -> list[tuple[Any, ShardingRule]]:
+def _ops_of(part: FunctionPart) -> list[tuple[Any, ShardingRule]]:
     """The ops of a function itself that have loops."""
     blocks = part.handle.regions[0].blocks
     if len(blocks) > 1:
@@ -104,20 +104,22 @@ def _free(signature: Signature) -> ShardingRule:
     return ShardingRule(shape, (), (tuple((dim,) for dim in range(len(shape))),))
 
 
-def _visit(handle: Any, rule: ShardingRule, annotations: Annotations, shapes: Mapping[str, tuple[int, ...]]) -> None:
+def _visit(
+    handle: Any, rule: ShardingRule, annotations: ShardAnnotations, shapes: Mapping[str, tuple[int, ...]]
+) -> None:
     operands = [annotations.of_use(value) for value in handle.operands]
     results = [annotations.of_result(value) for value in handle.results]
-    chosen: list[Split] = []
+    chosen: list[GridSharding] = []
     least = 3
     for choice in _choices(results, operands):
         grids = {split.grid for split in choice if split is not None}
         if len(grids) > 1:
             continue
         (grid,) = grids
-        loops = _Loops(rule, shapes.get(grid, ()))
+        loops = _LoopAxes(rule, shapes.get(grid, ()))
         if not loops.follow(choice):
             continue
-        needed = [Split.of(grid, loops.axes_of(mapping)) for mapping in rule.operands + rule.results]
+        needed = [GridSharding.of(grid, loops.axes_of(mapping)) for mapping in rule.operands + rule.results]
         kind = annotations.reshards(handle, needed)
         if kind < least:
             chosen, least = needed, kind
@@ -128,8 +130,8 @@ def _visit(handle: Any, rule: ShardingRule, annotations: Annotations, shapes: Ma
 
 
 def _choices(
-    results: Sequence[tuple[bool, Split] | None], operands: Sequence[tuple[bool, Split] | None]
-) -> Iterator[list[Split | None]]:
+    results: Sequence[tuple[bool, GridSharding] | None], operands: Sequence[tuple[bool, GridSharding] | None]
+) -> Iterator[list[GridSharding | None]]:
     """What may be said of an op's operands and results together, in order of preference; never nothing at all."""
     every = [*results, *operands]
     optional = [index for index, entry in enumerate(every) if entry is not None and not entry[0]]
@@ -149,7 +151,7 @@ def _choices(
             yield splits[len(results) :] + splits[: len(results)]
 
 
-class _Loops:
+class _LoopAxes:
     """The grid axes that the loops of one op are split along."""
 
     def __init__(self, rule: ShardingRule, shape: tuple[int, ...]) -> None:
@@ -158,7 +160,7 @@ class _Loops:
         self.shape = shape
         self.axes: dict[int, tuple[int, ...]] = {}
 
-    def follow(self, splits: Sequence[Split | None]) -> bool:
+    def follow(self, splits: Sequence[GridSharding | None]) -> bool:
         """Split the loops as is said of results, then of operands; whether nothing said contradicts itself."""
         count = len(self.rule.operands)
         mappings = self.rule.operands + self.rule.results

@@ -22,7 +22,7 @@ from shardwright.ir.write import boundary_texts
 from shardwright.notation.carriers import carrier_text, needs_carrier
 from shardwright.notation.modules import PRINTERS
 from shardwright.passes.edits import put_behind
-from shardwright.passes.module_graph import ModuleGraph, Part
+from shardwright.passes.module_graph import FunctionPart, ModuleGraph
 from shardwright.passes.module_ops import ARGUMENTS, RESULTS, Row, rows_of, set_rows
 from shardwright.passes.module_shardings import SHARDING, per_value, say_in_row, single
 from shardwright.propagation.working import CONSTRAINT
@@ -45,10 +45,10 @@ def write_back(read: ModuleGraph, made: Graph) -> tuple[tuple[Any, Op], ...]:
     Returns:
         The constraints added, with their handles.
     """
-    return _Writing(read, made).run()
+    return _WriteBack(read, made).run()
 
 
-class _Writing:
+class _WriteBack:
     def __init__(self, read: ModuleGraph, made: Graph) -> None:
         self.read = read
         self.made = made
@@ -95,7 +95,7 @@ class _Writing:
 
     # Functions
 
-    def _boundary(self, part: Part) -> None:
+    def _boundary(self, part: FunctionPart) -> None:
         for which, places in ((ARGUMENTS, part.arguments), (RESULTS, part.results)):
             rows = rows_of(part.handle, which)
             old, new = self.stated[which]
@@ -105,7 +105,7 @@ class _Writing:
 
     # Ops
 
-    def _op(self, part: Part, handle: Any, old: Op, new: Op) -> None:
+    def _op(self, part: FunctionPart, handle: Any, old: Op, new: Op) -> None:
         before = tuple([self.read.graph.shardings[value] for value in old.results])
         after = tuple([self.made.shardings[value] for value in old.results])
         if before != after and handle.name not in COMPUTATIONS:  # which state them at their boundary
@@ -136,7 +136,7 @@ def _stated(graph: Graph, which: str) -> list[_Stated]:
     return list(zip(types, main.result_shardings, main.result_attributes, strict=True))
 
 
-def _row(row: Row, old: _Stated, new: _Stated, part: Part) -> bool:
+def _row(row: Row, old: _Stated, new: _Stated, part: FunctionPart) -> bool:
     """Give the attributes of an argument or result what is new; whether anything is."""
     (type, before, known), (_, after, texts) = old, new
     added = texts.keys() - known.keys()
@@ -148,7 +148,7 @@ def _row(row: Row, old: _Stated, new: _Stated, part: Part) -> bool:
     return True
 
 
-def _block(part: Part) -> Any:
+def _block(part: FunctionPart) -> Any:
     return part.handle.regions[0].blocks[0]
 
 
@@ -170,7 +170,7 @@ def _attributes(name: str, stated: _Shardings, types: Sequence[TensorType]) -> t
     return ((CARRIED_SHARDINGS, ir.ArrayAttr.get(listed, context=context())),)
 
 
-def _renumbered(text: str, part: Part) -> str:
+def _renumbered(text: str, part: FunctionPart) -> str:
     """Debug attributes name arguments and results by number: that in their function."""
     starts = {"input": part.arguments.start, "output": part.results.start}
     if not any(starts.values()):

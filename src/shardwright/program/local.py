@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardwright.ir.graph import Graph
-from shardwright.program.value import Value
+from shardwright.program.value import FrozenValue
 
 if TYPE_CHECKING:
     from shardwright.analysis.memory import MemoryUse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalValue"]
 
 
-class LocalValue(Value):
+class LocalValue(FrozenValue):
     """A value that has the program of one device."""
 
     local: Graph

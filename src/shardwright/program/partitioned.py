@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shardwright.partition import Note
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
-    from shardwright.runtime.call import Call
+    from shardwright.runtime.call import JaxCall
     from shardwright.runtime.compare import Tolerance
     from shardwright.runtime.compiled import Compiled
     from shardwright.runtime.verify import Verification
@@ -47,7 +47,7 @@ class Partitioned(LocalValue):
     """What an `Spmd` program is, but for the way back to its plan; see there for what it holds."""
 
     source: Source
-    call: Call | None
+    call: JaxCall | None
     annotated: Graph
     propagated: Graph
     explicit: Graph

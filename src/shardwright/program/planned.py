@@ -19,7 +19,7 @@ from shardwright.frontends.load import Source
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
-from shardwright.program.value import Value
+from shardwright.program.value import FrozenValue
 from shardwright.propagation import DEFAULT_STRATEGY
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from shardwright.partition import Note
     from shardwright.propagation import Dropped, Explanations, History, Recording
     from shardwright.report.summary import Summary
-    from shardwright.runtime.call import Call
+    from shardwright.runtime.call import JaxCall
 
 __all__ = ["Planned"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Planned(Value):
+class Planned(FrozenValue):
     """What a `Plan` is, but for the ways back to its program and on from it; see there for what it holds."""
 
     source: Source
-    call: Call | None
+    call: JaxCall | None
     annotated: Graph
     graph: Graph
     clock: Clock

@@ -27,7 +27,7 @@ from shardwright.words import counted
 
 if TYPE_CHECKING:
     from shardwright.program.per_device import PerDevice
-    from shardwright.runtime.call import Call
+    from shardwright.runtime.call import JaxCall
 
 __all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Spmd", "from_jax", "load"]
 
@@ -48,7 +48,7 @@ class Program:
     """
 
     source: Source
-    call: Call | None = None
+    call: JaxCall | None = None
     clock: Clock = field(default_factory=Clock)
 
     def __repr__(self) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, cast
 
-__all__ = ["Value"]
+__all__ = ["FrozenValue"]
 
 
-class Value:
+class FrozenValue:
     """A frozen dataclass that keeps what is computed from its fields, once it was asked for.
 
     A `cached_property` writes into the `__dict__` of its object, which being frozen guards against assignments only:

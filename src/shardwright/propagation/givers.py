@@ -9,13 +9,13 @@ from shardwright.axes import Axes, AxisRef, can_coexist, subtract_axes
 from shardwright.propagation.engine.compatible import prefix_status
 from shardwright.propagation.engine.projection import TensorProjection
 from shardwright.propagation.engine.step import Outcome, outcome
-from shardwright.propagation.recording import Step
+from shardwright.propagation.recording import RecordedStep
 
-__all__ = ["Node", "Part", "fresh_axes", "new_axes", "parts", "result_of"]
+__all__ = ["OpTensor", "FactorGain", "fresh_axes", "new_axes", "parts", "result_of"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Node:
+class OpTensor:
     """An operand or a result of an op; operands sort first."""
 
     is_result: bool
@@ -27,7 +27,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FactorGain:
     """What one factor of one tensor gained in a step.
 
     Attributes:
@@ -47,7 +47,7 @@ class Part:
     source: int | None
 
 
-def result_of(step: Step) -> Outcome:
+def result_of(step: RecordedStep) -> Outcome:
     """What a recorded step did, by factor."""
     table = step.table
     result = outcome(
@@ -57,7 +57,7 @@ def result_of(step: Step) -> Outcome:
     return result
 
 
-def parts(step: Step, result: Outcome) -> Iterator[Part]:
+def parts(step: RecordedStep, result: Outcome) -> Iterator[FactorGain]:
     """What every factor of every tensor gained, in order of tensor and dimension."""
     rule = step.table.rule
     for tensor, mapping in enumerate(rule.operands + rule.results):
@@ -67,7 +67,7 @@ def parts(step: Step, result: Outcome) -> Iterator[Part]:
                 if factor not in before or before[factor].axes == after[factor].axes:
                     continue
                 source = _source(result.before, factor, after[factor].axes)
-                yield Part(tensor, dim, factor, before[factor].axes, after[factor].axes, source)
+                yield FactorGain(tensor, dim, factor, before[factor].axes, after[factor].axes, source)
 
 
 def _source(tensors: Sequence[TensorProjection], factor: int, axes: Axes) -> int | None:
@@ -90,14 +90,14 @@ def fresh_axes(after: Axes, before: Axes) -> Axes:
     return tuple(fresh)
 
 
-def new_axes(step: Step) -> list[tuple[AxisRef, Node, Node]]:
+def new_axes(step: RecordedStep) -> list[tuple[AxisRef, OpTensor, OpTensor]]:
     """The `(axis, source, target)` of every axis that the step brought to a tensor, as Shardy counts them.
 
     Parts of one axis that came to neighbouring factors of a dimension count as the axis they make together.
     """
     result = result_of(step)
     count = len(step.table.rule.operands)
-    gained: dict[int, dict[AxisRef, tuple[Node, Node]]] = {}
+    gained: dict[int, dict[AxisRef, tuple[OpTensor, OpTensor]]] = {}
     place: tuple[int, int] | None = None
     previous: AxisRef | None = None
     for part in parts(step, result):
@@ -121,5 +121,5 @@ def new_axes(step: Step) -> list[tuple[AxisRef, Node, Node]]:
     return [(axis, *nodes) for _, mine in sorted(gained.items()) for axis, nodes in mine.items()]
 
 
-def _node(tensor: int, operands: int) -> Node:
-    return Node(tensor >= operands, tensor - operands if tensor >= operands else tensor)
+def _node(tensor: int, operands: int) -> OpTensor:
+    return OpTensor(tensor >= operands, tensor - operands if tensor >= operands else tensor)

@@ -23,7 +23,7 @@ from shardwright.propagation.rfc.derivation import Completion, Dropped
 from shardwright.propagation.working import CONSTRAINT, Working
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Event", "Recording", "Rewritten", "Step", "When"]
+__all__ = ["Event", "Recording", "Rewritten", "RecordedStep", "When"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class When:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class RecordedStep:
     """One step through an op that changed something.
 
     Attributes:
@@ -77,7 +77,7 @@ class Rewritten:
     priority: int = 0
 
 
-Event = Step | Rewritten
+Event = RecordedStep | Rewritten
 
 
 class Recording:
@@ -198,7 +198,7 @@ class Recording:
 
     def _append(self, op: int, places: tuple[int, ...], table: StepTable, key: Key, changes: Changes) -> None:
         assert self._when is not None, "phases come first"
-        self.events.append(Step(self.steps, self._when, op, places, table, key, changes))
+        self.events.append(RecordedStep(self.steps, self._when, op, places, table, key, changes))
         self.steps += 1
 
     def end(self, buried: frozenset[Op]) -> None:

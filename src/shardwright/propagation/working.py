@@ -19,7 +19,7 @@ __all__ = [
     "GROUP",
     "MANUAL",
     "NAMED",
-    "Edge",
+    "DataFlowEdge",
     "Working",
     "place_after",
     "special_ops",
@@ -35,7 +35,7 @@ _SPECIAL = DATA_FLOW_OPS | {CONSTRAINT, GROUP, EDGE}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Edge:
+class DataFlowEdge:
     """Where data flows across the boundary of a region: all targets of an edge have one sharding.
 
     Attributes:
@@ -101,7 +101,7 @@ class Working:
     shardings: list[TensorSharding | None]
     special: dict[str, list[Op]]
     uses: list[list[Op]] = field(default_factory=list)
-    edges: dict[int, Edge] = field(default_factory=dict)
+    edges: dict[int, DataFlowEdge] = field(default_factory=dict)
     holder: dict[int, int] = field(default_factory=dict)
     groups: list[list[int]] = field(default_factory=list)
 

@@ -20,7 +20,7 @@ from shardwright.reshard.problem import Frame
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
 
-__all__ = ["Edge", "Edges", "State", "steps_along"]
+__all__ = ["Edge", "Edges", "SearchState", "steps_along"]
 
 SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
 
@@ -28,7 +28,7 @@ _FEW = 4
 """Up to this many atoms, every layout that all_gather makes the target is tried as the way there."""
 
 
-class State(NamedTuple):
+class SearchState(NamedTuple):
     """Where a search may be. `run` names the collective that the next step may still be part of."""
 
     layout: Layout
@@ -43,7 +43,7 @@ class Edge(NamedTuple):
     sent: int
     starts: int
     kind: str
-    state: State
+    state: SearchState
 
 
 class Edges:
@@ -106,7 +106,7 @@ class Edges:
         """Whether `dim` can be split by `atoms` as well."""
         return self.problem.lengths[dim] % (self.count(layout[dim]) * self.count(atoms)) == 0
 
-    def to_send(self, state: State) -> int:
+    def to_send(self, state: SearchState) -> int:
         """What a device must receive at least, and so, as all do alike, send.
 
         Of a reduced tensor, what the device that holds the least of its final part lacks. Of a partial one, an element
@@ -119,7 +119,7 @@ class Edges:
         parts = math.prod([self.union(state.layout, dim) for dim in range(len(state.layout))])
         return self.final - self.scale // parts if parts else self.final
 
-    def to_start(self, state: State) -> int:
+    def to_start(self, state: SearchState) -> int:
         """How many collectives must be started at least.
 
         Each kind of reduction takes one at least, and what is out of place in a dimension takes another. One of them
@@ -131,7 +131,7 @@ class Edges:
         )
         return max(0, kinds + misplaced - (state.run != ""))
 
-    def leaving(self, state: State) -> Iterator[Edge]:
+    def leaving(self, state: SearchState) -> Iterator[Edge]:
         """Every step worth taking."""
         held = self.local(state.layout)
         yield from self.slices(state)
@@ -142,7 +142,7 @@ class Edges:
             yield from self.permutes(state, held)
         yield from self.gathers(state, held)
 
-    def slices(self, state: State) -> Iterator[Edge]:
+    def slices(self, state: SearchState) -> Iterator[Edge]:
         """Appends one unused atom to a dimension, at no cost."""
         layout = state.layout
         used = {atom for atoms in layout for atom in atoms}.union(state.partial)
@@ -155,24 +155,24 @@ class Edges:
             for dim in range(len(layout)):
                 if self.fits(layout, dim, (atom,)):
                     after = _replaced(layout, {dim: (*layout[dim], atom)})
-                    yield Edge(0, 0, SLICE, State(after, state.partial, state.permuted, ""))
+                    yield Edge(0, 0, SLICE, SearchState(after, state.partial, state.permuted, ""))
 
-    def gathers(self, state: State, held: int) -> Iterator[Edge]:
+    def gathers(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Takes the last atom of a dimension away; in a row, gathers are taken dimension by dimension."""
         for dim, atoms in enumerate(state.layout):
             run = f"{GATHER} {dim:02}"
             if len(atoms) > self.matched(state.layout, dim) and not (state.run.startswith(GATHER) and run < state.run):
                 after = _replaced(state.layout, {dim: atoms[:-1]})
                 sent = held * (self.sizes[atoms[-1]] - 1)
-                yield Edge(sent, int(run != state.run), GATHER, State(after, state.partial, state.permuted, run))
+                yield Edge(sent, int(run != state.run), GATHER, SearchState(after, state.partial, state.permuted, run))
 
-    def exchanges(self, state: State, held: int) -> Iterator[Edge]:
+    def exchanges(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Moves the last atoms of some dimensions to the ends of others, all at once."""
         layout = state.layout
         movable = tuple(len(atoms) - self.matched(layout, dim) for dim, atoms in enumerate(layout))
         for after, group in self.exchanged(layout, movable):
             sent = held // group * (group - 1)
-            yield Edge(sent, 1, EXCHANGE, State(after, state.partial, state.permuted, ""))
+            yield Edge(sent, 1, EXCHANGE, SearchState(after, state.partial, state.permuted, ""))
 
     def exchanged(self, layout: Layout, movable: tuple[int, ...]) -> Iterator[tuple[Layout, int]]:
         """What one all_to_all makes of `layout`, and among how many devices; `movable` atoms of each dimension."""
@@ -206,7 +206,7 @@ class Edges:
                 for rest in self.moves(layout, movable, first + 1, taken | {first, target}):
                     yield ((first, target, length), *rest)
 
-    def permutes(self, state: State, held: int) -> Iterator[Edge]:
+    def permutes(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Permutes to the target, to what becomes the target by gathering, or to what does by an all_to_all.
 
         One permute is enough, and best last or before the last all_gather (Rink et al., "Memory-efficient array
@@ -215,7 +215,7 @@ class Edges:
         """
         for after in self.permuted(tuple(map(self.count, state.layout))):
             if after != state.layout or not state.permuted:
-                yield Edge(held, 1, PERMUTE, State(after, (), True, ""))
+                yield Edge(held, 1, PERMUTE, SearchState(after, (), True, ""))
 
     def permuted(self, counts: tuple[int, ...]) -> Iterator[Layout]:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
@@ -261,21 +261,21 @@ class Edges:
                 return _replaced(rest, {dim: (atom, *rest[dim])})
         return None
 
-    def reductions(self, state: State, held: int) -> Iterator[Edge]:
+    def reductions(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Combines along all atoms of the kind whose turn it is, or along one, scattering the result."""
         turn = max(self.kind_of[atom] for atom in state.partial)
         ready = tuple(atom for atom in state.partial if self.kind_of[atom] == turn)
         rest = tuple(atom for atom in state.partial if atom not in ready)
         group = self.count(ready)
         sent = held * (group - 1) if turn in self.problem.by_hand else 2 * held // group * (group - 1)
-        yield Edge(sent, 1, REDUCE, State(state.layout, rest, state.permuted, ""))
+        yield Edge(sent, 1, REDUCE, SearchState(state.layout, rest, state.permuted, ""))
         for atom in ready:
             size, left = self.sizes[atom], tuple(other for other in state.partial if other != atom)
             for dim in range(len(state.layout)):
                 if self.fits(state.layout, dim, (atom,)):
                     after = _replaced(state.layout, {dim: (*state.layout[dim], atom)})
                     sent, run = held // size * (size - 1), f"{SCATTER} {turn} {dim:02}"
-                    yield Edge(sent, int(run != state.run), SCATTER, State(after, left, state.permuted, run))
+                    yield Edge(sent, int(run != state.run), SCATTER, SearchState(after, left, state.permuted, run))
 
 
 def _replaced(layout: Layout, changed: dict[int, Atoms]) -> Layout:

@@ -36,11 +36,11 @@ from shardwright.steps import (
 )
 from shardwright.words import counted
 
-__all__ = ["Plan", "plan"]
+__all__ = ["ReshardPlan", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReshardPlan:
     """A chain of steps and what it costs.
 
     Attributes:
@@ -63,7 +63,7 @@ def plan(
     hardware: Hardware | None = None,
     memory: int | None = None,
     dtype: str = "f32",
-) -> Plan:
+) -> ReshardPlan:
     """The chain from `source` to `target` that is cheapest by `cost.price`.
 
     Arguments:
@@ -96,22 +96,22 @@ def _planned(
     hardware: Hardware,
     memory: int | None,
     by_hand: Kinds,
-) -> Plan:
+) -> ReshardPlan:
     source, target = source.closed(), target.closed()
     if source == target:
         held = local_bytes(shape, element_bytes, source)
         if memory is not None and held > memory:
             raise _too_little(source, target, memory, held)
-        return Plan((), Cost(), held)
+        return ReshardPlan((), Cost(), held)
     _check(shape, source, target)
     start, end = _on_one_mesh(_wide(source), _wide(target))
-    middle = _cheapest(_Question(shape, element_bytes, start, end, hardware, memory, by_hand))
+    middle = _cheapest(_ReshardQuestion(shape, element_bytes, start, end, hardware, memory, by_hand))
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
     return middle if len(steps) == len(middle.steps) else _weigh(shape, element_bytes, source, _joined(steps), by_hand)
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _ReshardQuestion:
     """What a plan is to do between shardings without axes of one device, and within what."""
 
     shape: tuple[int, ...]
@@ -122,11 +122,11 @@ class _Question:
     memory: int | None
     by_hand: Kinds
 
-    def price(self, candidate: Plan) -> float:
+    def price(self, candidate: ReshardPlan) -> float:
         return price(candidate.cost, self.hardware)
 
 
-def _cheapest(question: _Question) -> Plan:
+def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
     """The best plan; atoms are cut further, and idle axes used, where that may be cheaper or is needed for memory."""
     plans, least = _searched(question)
     if not plans or not least:
@@ -139,7 +139,7 @@ def _cheapest(question: _Question) -> Plan:
     return min(plans, key=question.price)
 
 
-def _is_shared(question: _Question, best: Plan, bound: float) -> bool:
+def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
     """Whether a plan may be cheaper in which devices along idle axes share the work.
 
     Without idle axes no chain sends less than `bound`. Sharing among w divides the bytes of a reduction by w, and those
@@ -152,7 +152,7 @@ def _is_shared(question: _Question, best: Plan, bound: float) -> bool:
     return price(Cost(sent, starts=2), question.hardware) < question.price(best)
 
 
-def _searched(question: _Question, fine: bool = False, idle: bool = False) -> tuple[list[Plan], bool]:
+def _searched(question: _ReshardQuestion, fine: bool = False, idle: bool = False) -> tuple[list[ReshardPlan], bool]:
     """The plans worth comparing, each of fewer collectives than the one before; whether the first sends the least.
 
     Collectives are not saved at the cost of memory, of which the price says nothing: such plans hold no more than the
@@ -164,7 +164,7 @@ def _searched(question: _Question, fine: bool = False, idle: bool = False) -> tu
     units, ends = local(frame.problem.source), max(local(frame.problem.source), local(frame.problem.target))
     most_held = None if question.memory is None else question.memory * units // max(1, held)
     first = chain = search(frame.problem, most_held)
-    plans: list[Plan] = []
+    plans: list[ReshardPlan] = []
     while chain is not None:
         steps = steps_along(frame, chain.nodes, question.target)
         plans.append(_weigh(question.shape, question.element_bytes, question.source, steps, question.by_hand))
@@ -175,7 +175,7 @@ def _searched(question: _Question, fine: bool = False, idle: bool = False) -> tu
     return plans, first is not None and first.least
 
 
-def _least_memory(question: _Question) -> int:
+def _least_memory(question: _ReshardQuestion) -> int:
     """The least that a device must be able to hold, in bytes."""
     held = local_bytes(question.shape, question.element_bytes, question.source)
     least: list[int] = []
@@ -217,7 +217,7 @@ def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding)
 
 def _weigh(
     shape: Sequence[int], element_bytes: int, source: TensorSharding, steps: Sequence[Step], by_hand: Kinds
-) -> Plan:
+) -> ReshardPlan:
     """The plan of `steps`, its cost added up step by step."""
     layout, held = source, local_bytes(shape, element_bytes, source)
     cost, peak = Cost(), held
@@ -226,7 +226,7 @@ def _weigh(
         layout = step.apply(layout)
         held = local_bytes(shape, element_bytes, layout)
         peak = max(peak, held)
-    return Plan(tuple(steps), cost, peak)
+    return ReshardPlan(tuple(steps), cost, peak)
 
 
 def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:

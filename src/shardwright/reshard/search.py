@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from shardwright.memo import memoize
 from shardwright.reshard.atoms import Layout, Node, Problem
-from shardwright.reshard.edges import Edge, Edges, State
+from shardwright.reshard.edges import Edge, Edges, SearchState
 
-__all__ = ["Chain", "least_peak", "search"]
+__all__ = ["CheapestChain", "least_peak", "search"]
 
 _EXPANSIONS = 1000
 """After this many layouts looked at, the best chain found by then is taken."""
@@ -31,7 +31,7 @@ _Cost = tuple[int, int, int]
 class _Place(NamedTuple):
     """A state, and where they are counted how many collectives were started on the way to it."""
 
-    state: State
+    state: SearchState
     started: int
 
 
@@ -43,7 +43,7 @@ class _Label(NamedTuple):
     kind: str
 
 
-class Chain(NamedTuple):
+class CheapestChain(NamedTuple):
     """The cheapest chain found.
 
     Attributes:
@@ -58,7 +58,7 @@ class Chain(NamedTuple):
 
 
 @memoize
-def search(problem: Problem, most_held: int | None = None, most_starts: int | None = None) -> Chain | None:
+def search(problem: Problem, most_held: int | None = None, most_starts: int | None = None) -> CheapestChain | None:
     """The chain from source to target that sends least, and among those the one of fewest collectives.
 
     Arguments:
@@ -97,15 +97,15 @@ class _Search:
         self.labels: dict[_Place, _Label] = {}
         self.best: tuple[_Cost, tuple[Node, ...]] | None = None
 
-    def run(self) -> Chain | None:
+    def run(self) -> CheapestChain | None:
         """A quick dive gives a chain to beat; the search proper then drops whatever cannot beat it."""
         problem = self.problem
-        start = State(problem.source, problem.partial, not problem.permute, "")
+        start = SearchState(problem.source, problem.partial, not problem.permute, "")
         held = self.edges.local(start.layout)
         if held > self.most_held or self.is_too_far(start, 0):
             return None
         if self.done(start):
-            return Chain((), 0, True)
+            return CheapestChain((), 0, True)
         least = self.bound(start, (0, 0, held))
         self.explore(_Place(start, 0), greedily=True)
         if self.best is None:
@@ -113,7 +113,7 @@ class _Search:
         if self.best[0] > least:
             self.explore(_Place(start, 0), greedily=False)
         cost, nodes = self.best
-        return Chain(nodes, cost[1], cost[0] == least[0])
+        return CheapestChain(nodes, cost[1], cost[0] == least[0])
 
     def explore(self, start: _Place, greedily: bool) -> None:
         """Expand places, those with the lowest bound first or, `greedily`, by a bound that overrates what is left."""
@@ -177,13 +177,13 @@ class _Search:
             place = parent
         return tuple(reversed(nodes))
 
-    def bound(self, state: State, cost: _Cost) -> _Cost:
+    def bound(self, state: SearchState, cost: _Cost) -> _Cost:
         """What no chain through `state`, reached at `cost`, goes below."""
         sent, starts, peak = cost
         rest = self.edges.to_send(state)
         return sent + rest, starts + (rest > 0 and state.run == ""), peak
 
-    def is_too_far(self, state: State, started: int) -> bool:
+    def is_too_far(self, state: SearchState, started: int) -> bool:
         """Whether more collectives must be started from `state` on than are left."""
         return self.most_starts is not None and started + self.edges.to_start(state) > self.most_starts
 
@@ -195,6 +195,6 @@ class _Search:
             product *= have * goal // math.gcd(have, goal) ** 2
         return product
 
-    def done(self, state: State) -> bool:
+    def done(self, state: SearchState) -> bool:
         """Whether `state` is the target."""
         return state.permuted and not state.partial and state.layout == self.problem.target

@@ -174,7 +174,7 @@ def parse_einsum(
     """
     if not isinstance(text, str):
         _refuse(repr(text), "no text", "a rule is one line")
-    operands, results = _Parser(text).sides()
+    operands, results = _EinsumParser(text).sides()
     inner = frozenset(_names(operands)) - frozenset(_names(results))
     names = frozenset(_names((*operands, *results)))
     whole = _factors(text, names, "need_replication", need_replication)
@@ -220,7 +220,7 @@ def _refuse(text: str, message: str, cause: str) -> NoReturn:
     )
 
 
-class _Parser(Scanner):
+class _EinsumParser(Scanner):
     """Reads the text of a rule, and knows the column."""
 
     TOKEN = re.compile(r"\s*(->|[A-Za-z][A-Za-z0-9_]*|\S)")

@@ -1,6 +1,6 @@
 """How a JAX function is called: its pytrees, and the arguments and results of its module, one a leaf.
 
-`Call` remembers how they belong together, so that a compiled program is called just as the function was.
+`JaxCall` remembers how they belong together, so that a compiled program is called just as the function was.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 
-__all__ = ["Call"]
+__all__ = ["JaxCall"]
 
 _KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class JaxCall:
     """How a JAX function is called.
 
     Attributes:
@@ -64,7 +64,7 @@ class Call:
             device if isinstance(device, tuple) else (device.platform, device.id) for device in self.devices
         )
         call = replace(self, values=values, devices=numbers)
-        return Call, tuple(getattr(call, field.name) for field in fields(call))
+        return JaxCall, tuple(getattr(call, field.name) for field in fields(call))
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the module from those of the function.

@@ -12,7 +12,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
-from shardwright.runtime.call import Call
+from shardwright.runtime.call import JaxCall
 from shardwright.runtime.contributions import Stack, stack_of
 from shardwright.runtime.execute import try_first
 from shardwright.runtime.placement import mesh_devices, named_shardings
@@ -42,7 +42,7 @@ class Compiled:
         out_shardings: Sequence[jax.sharding.NamedSharding],
         in_types: dict[str, TensorType],
         out_types: Sequence[TensorType],
-        call: Call | None,
+        call: JaxCall | None,
         stacks: Sequence[Stack | None],
     ) -> None:
         """Hold what `compile_program` made."""
@@ -121,7 +121,7 @@ def compile_program(
     out_shardings: Sequence[TensorSharding],
     in_types: dict[str, TensorType],
     out_types: Sequence[TensorType],
-    call: Call | None,
+    call: JaxCall | None,
     trial: bool,
 ) -> Compiled:
     """Compile a per-device module for the devices of this process.

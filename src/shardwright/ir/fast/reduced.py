@@ -139,10 +139,10 @@ def reduce_text(text: str) -> Reduced:
     Raises:
         Unsure: a text of another layout than MLIR prints: an op to a line, and regions on the lines that follow.
     """
-    return _Reducer(text).reduce()
+    return _TextReducer(text).reduce()
 
 
-class _Reducer:
+class _TextReducer:
     def __init__(self, text: str) -> None:
         if "{-#" in text or _COPY in text:
             raise Unsure("resources")

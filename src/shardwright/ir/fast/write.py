@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from shardwright.ir.context import module_text
 from shardwright.ir.fast.chunks import Unsure, cut_at_names, op_end
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.names import ARGUMENT, Scope, wished
+from shardwright.ir.names import ARGUMENT, NameScope, wished
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
@@ -42,7 +42,7 @@ def write_text(graph: Graph, printers: Printers, *, shardings: bool = True, loca
         ShardingError: a sharding that cannot be written.
     """
     try:
-        reducer = _Reducer(graph, locations)
+        reducer = _GraphReducer(graph, locations)
         block = reducer.block(graph.main.block)
         reduced = reducer.graph_of(block)
         text = module_text(write_module(reduced, printers, shardings=shardings), locations)
@@ -74,16 +74,16 @@ class _Template:
 
 
 @dataclass(eq=False, slots=True)
-class _Form:
+class _BlockForms:
     """A block: the reduced one, which op of that stands for each of its ops, their templates, the blocks of regions."""
 
     reduced: Block
     forms: list[int] = field(default_factory=list)
-    regions: dict[int, list[_Form]] = field(default_factory=dict)
+    regions: dict[int, list[_BlockForms]] = field(default_factory=dict)
     templates: list[_Template] = field(default_factory=list)
 
 
-class _Reducer:
+class _GraphReducer:
     """Makes the reduced graph."""
 
     def __init__(self, graph: Graph, locations: bool) -> None:
@@ -92,14 +92,14 @@ class _Reducer:
         self.types: list[TensorType] = []
         self.shardings: list[TensorSharding | None] = []
 
-    def graph_of(self, block: _Form) -> Graph:
+    def graph_of(self, block: _BlockForms) -> Graph:
         main = replace(self.graph.main, block=block.reduced)
         return replace(self.graph, types=self.types, shardings=self.shardings, main=main)
 
-    def block(self, block: Block) -> _Form:
+    def block(self, block: Block) -> _BlockForms:
         types, shardings = self.graph.types, self.graph.shardings
         arguments = tuple([self.value(types[value], shardings[value]) for value in block.arguments])
-        form = _Form(Block(arguments, []))
+        form = _BlockForms(Block(arguments, []))
         known: dict[tuple[int, int, int], int] = {}
         firsts: dict[object, int] = {}
         sources = _Sources(self)
@@ -119,7 +119,7 @@ class _Reducer:
             raise Unsure("hardly two ops of a form")
         return sources.before(form)
 
-    def _first(self, op: Op, form: _Form, firsts: dict[object, int], sources: _Sources) -> int:
+    def _first(self, op: Op, form: _BlockForms, firsts: dict[object, int], sources: _Sources) -> int:
         """The op of the reduced block that stands for an op; made if there is none yet."""
         of_results = tuple([self.graph.shardings[value] for value in op.results])
         read = tuple([self.graph.shardings[value] for value in op.operands]) if op.name.startswith("sdy.") else ()
@@ -146,7 +146,7 @@ class _Reducer:
 class _Sources:
     """Ops that stand before those of a reduced block and make the values that these read."""
 
-    def __init__(self, reducer: _Reducer) -> None:
+    def __init__(self, reducer: _GraphReducer) -> None:
         self.reducer = reducer
         self.values: dict[tuple[TensorType, TensorSharding | None, int], int] = {}
         self.ops: list[Op] = []
@@ -172,7 +172,7 @@ class _Sources:
             self.ops.append(Op(Signature(_SOURCE, (), (), (type,)), (), (value,)))
         return value
 
-    def before(self, form: _Form) -> _Form:
+    def before(self, form: _BlockForms) -> _BlockForms:
         """The block with these in front."""
         ahead = len(self.ops)
         form.reduced.ops[:0] = self.ops
@@ -181,7 +181,7 @@ class _Sources:
         return form
 
 
-def _read_block(form: _Form, lines: Sequence[str], at: int) -> int:
+def _read_block(form: _BlockForms, lines: Sequence[str], at: int) -> int:
     """Take the templates of a block from what MLIR printed of the reduced one, from a line on; the line after it."""
     names: dict[int, str] = {}
     for number, op in enumerate(form.reduced.ops):
@@ -195,7 +195,7 @@ def _read_block(form: _Form, lines: Sequence[str], at: int) -> int:
     return at
 
 
-def _read_regions(regions: list[_Form], lines: Sequence[str], at: int, end: int) -> str:
+def _read_regions(regions: list[_BlockForms], lines: Sequence[str], at: int, end: int) -> str:
     """The text of an op that has regions, with `_REGION` and their number in place of the lines inside."""
     indent = len(lines[at]) - len(lines[at].lstrip())
     kept: list[str] = []
@@ -255,13 +255,13 @@ class _Text:
         self.is_reduced = is_reduced
         self.names = [""] * len(graph.types)
 
-    def body(self, form: _Form) -> str:
-        block, scope = self.graph.main.block, Scope()
+    def body(self, form: _BlockForms) -> str:
+        block, scope = self.graph.main.block, NameScope()
         for value in block.arguments:
             self.names[value] = scope.name(ARGUMENT)
         return self._block(form, block, scope)
 
-    def _block(self, form: _Form, block: Block, scope: Scope) -> str:
+    def _block(self, form: _BlockForms, block: Block, scope: NameScope) -> str:
         names, templates = self.names, form.templates
         out: list[str] = []
         later: list[tuple[int, int, Op, tuple[str, ...]]] = []
@@ -289,7 +289,7 @@ class _Text:
             out[at] = templates[number].format % tuple([parts[place] for place in templates[number].order or ()])
         return "\n".join(out)
 
-    def _inside(self, template: _Template, op: Op, regions: list[_Form], scope: Scope) -> tuple[str, ...]:
+    def _inside(self, template: _Template, op: Op, regions: list[_BlockForms], scope: NameScope) -> tuple[str, ...]:
         """What fills the holes inside an op: the names of values in its bodies, or arguments and texts of regions."""
         inner = scope.inner()
         names = tuple([inner.name(wish) for wish in template.inner])

@@ -251,7 +251,7 @@ class _AttrDict:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _FormatGroup:
     steps: tuple[FormatElement, ...]
     anchor: FormatElement
 
@@ -296,7 +296,7 @@ def assembly(form: OpForm) -> tuple[FormatElement, ...]:
         elif match["anchor"]:
             anchors.append(steps[-1])
         elif match["close"]:
-            group = _Group(tuple(steps), anchors[0])
+            group = _FormatGroup(tuple(steps), anchors[0])
             steps, anchors = open_groups.pop()
             steps.append(group)
         else:

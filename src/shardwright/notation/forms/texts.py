@@ -46,7 +46,7 @@ def to_generic(text: str, dialects: Sequence[Dialect], name: str = "-") -> str:
     if not table.concerns(text):
         return text
     source = NamedText(text, name)
-    work = _Rewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
+    work = _OpRewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
     result = work.run()
     _verify(table, work.read)
     return result
@@ -72,7 +72,7 @@ def to_custom(text: str, dialects: Sequence[Dialect], spelling: str = "") -> str
             op = with_types(op, old_types)
         return custom(op)
 
-    result = _Rewriting(table, NamedText(text), write, table.types).run()
+    result = _OpRewriting(table, NamedText(text), write, table.types).run()
     if not spelling:
         return result
     return retype(result, {new: old for new, old in old_types.items() if old.startswith(f"!{spelling}.")})
@@ -94,7 +94,7 @@ def ops(text: str, dialects: Sequence[Dialect], name: str = "-") -> list[OpText]
         ShardingError: malformed syntax, or an op that the dialect lacks.
     """
     table, source = table_of(tuple(dialects)), NamedText(text, name)
-    work = _Rewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
+    work = _OpRewriting(table, source, generic, {**table.types, **_aliases(source, table.types)})
     op_texts: list[OpText] = []
     end = 0
     for start, match in candidates(work.table, text):
@@ -133,7 +133,7 @@ def _aliases(source: NamedText, types: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class _Rewriting:
+class _OpRewriting:
     """One pass over a text.
 
     Attributes:

@@ -46,7 +46,7 @@ def parse_hlo(text: str) -> HloSharding:
     Raises:
         ShardingError: malformed or invalid text, with the column.
     """
-    parser = _Parser(text)
+    parser = _HloParser(text)
     sharding = parser.sharding()
     if parser.peek():
         parser.fail("the text goes on after the sharding", _moved_brace(text, parser.column()))
@@ -68,14 +68,14 @@ def _moved_brace(text: str, column: int) -> str:
 
 def _is_sharding(text: str) -> bool:
     try:
-        parser = _Parser(text)
+        parser = _HloParser(text)
         parser.sharding()
     except ShardingError:
         return False
     return not parser.peek()
 
 
-class _Parser(AxisScanner):
+class _HloParser(AxisScanner):
     """Recursive descent; what is wrong is told with the column of the token where it begins."""
 
     TOKEN = re.compile(

@@ -41,7 +41,7 @@ _KIND = re.compile(r"\s*([a-z]\w*)?\s*")
 _REDUCTION = "reduction_op"
 
 
-class _Form(NamedTuple):
+class _AxesForm(NamedTuple):
     """How the attribute is read and printed in which an op says along which axes it takes its step."""
 
     parse: Callable[[str, Mesh], Any]
@@ -49,14 +49,14 @@ class _Form(NamedTuple):
 
 
 _FORMS = {
-    "Axes": _Form(parse_axes, print_axis_list_attribute),
-    "tuple[Axes, ...]": _Form(parse_axis_lists, print_axis_lists_attribute),
-    "tuple[tuple[Axes, int, int], ...]": _Form(parse_moves, print_moves),
+    "Axes": _AxesForm(parse_axes, print_axis_list_attribute),
+    "tuple[Axes, ...]": _AxesForm(parse_axis_lists, print_axis_lists_attribute),
+    "tuple[tuple[Axes, int, int], ...]": _AxesForm(parse_moves, print_moves),
 }
 """By the type of a step's first field, which is what the attribute holds."""
 
 
-def _form(step: type[Any]) -> _Form:
+def _form(step: type[Any]) -> _AxesForm:
     return _FORMS[str(fields(step)[0].type)]
 
 

@@ -76,7 +76,7 @@ def parse_edges(text: str) -> tuple[PropagationStep, ...]:
     Raises:
         ShardingError: malformed text.
     """
-    parser = _Parser(text)
+    parser = _EdgesParser(text)
     for token in (_HEAD, "<", "["):
         parser.take(token)
     steps = parser.separated("]", parser.step)
@@ -86,7 +86,7 @@ def parse_edges(text: str) -> tuple[PropagationStep, ...]:
     return tuple(steps)
 
 
-class _Parser(AxisScanner):
+class _EdgesParser(AxisScanner):
     """Recursive descent over the tokens of one attribute."""
 
     TOKEN = re.compile(rf"\s*({STRING}|#sdy\.propagation_edges|->|[a-z]+-[0-9]{{1,18}}|[0-9]{{1,18}}|\S)")

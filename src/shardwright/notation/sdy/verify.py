@@ -61,7 +61,7 @@ def verify(module: ir.Module, name: str = "-", content: str | bytes | None = Non
     text = content if isinstance(content, str) else None
     rules = content is None or (text is not None and "op_sharding_rule<" in text and _NEGATIVE.search(text) is not None)
     misplaced = text is not None and CARRIED_SHARDING + " " in text
-    checker = _Checker(module, name, rules or misplaced)
+    checker = _ModuleChecker(module, name, rules or misplaced)
     if text is not None and "mesh<" in text:
         checker.check_meshes(_spelt_meshes(text))
     if content is None or rules or misplaced or _mentions(content):
@@ -83,7 +83,7 @@ def _spelt_meshes(text: str) -> Iterator[tuple[Mesh, int]]:
             yield parse_mesh(match[1]), line_of(text, match.start())
 
 
-class _Checker:
+class _ModuleChecker:
     """One module; `attributes`: whether ops of any dialect may have attributes to check."""
 
     def __init__(self, module: ir.Module, name: str, attributes: bool) -> None:

@@ -31,8 +31,8 @@ from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import print_axis
 from shardwright.propagation.debug.origins import Origins
-from shardwright.propagation.givers import Node, new_axes
-from shardwright.propagation.recording import Recording, Step
+from shardwright.propagation.givers import OpTensor, new_axes
+from shardwright.propagation.recording import RecordedStep, Recording
 from shardwright.propagation.working import CONSTRAINT, EDGE
 
 __all__ = ["Debug", "axis_name", "edges_text", "origins_text", "write_debug"]
@@ -40,7 +40,7 @@ __all__ = ["Debug", "axis_name", "edges_text", "origins_text", "write_debug"]
 _ORIGINS = "sharding_origins"
 _EDGES = "propagation_edges"
 
-Flows = dict[int, dict[AxisRef, dict[Node, set[Node]]]]
+Flows = dict[int, dict[AxisRef, dict[OpTensor, set[OpTensor]]]]
 """Step → axis → where it came from → where it went."""
 
 
@@ -67,7 +67,7 @@ def write_debug(debug: Debug, record: Recording, graph: Graph, returned: Sequenc
         returned: What `main` returned before import.
         sink: Whether to write what edges have to say on the ops whose edges they are.
     """
-    writer = _Writer(record, graph, returned, sink)
+    writer = _DebugWriter(record, graph, returned, sink)
     if debug.origins:
         writer.origins()
     if debug.edges:
@@ -75,7 +75,7 @@ def write_debug(debug: Debug, record: Recording, graph: Graph, returned: Sequenc
     writer.finish()
 
 
-class _Writer:
+class _DebugWriter:
     def __init__(self, record: Recording, graph: Graph, returned: Sequence[int], sink: bool) -> None:
         self.record = record
         self.returned = returned
@@ -158,9 +158,9 @@ class _Writer:
     def edges(self) -> None:
         of_op: dict[int, Flows] = {}
         of_results: Flows = {}
-        seen: set[tuple[int, AxisRef, Node]] = set()
+        seen: set[tuple[int, AxisRef, OpTensor]] = set()
         for event in self.record.events:
-            if not isinstance(event, Step):
+            if not isinstance(event, RecordedStep):
                 continue
             position = max(event.op, -1)
             flows = of_results if position < 0 else of_op.setdefault(position, {})

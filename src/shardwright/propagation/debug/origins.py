@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardwright.axes import AxisRef
 from shardwright.ir.graph import Op
 from shardwright.propagation.givers import new_axes
-from shardwright.propagation.recording import Recording, Step
+from shardwright.propagation.recording import RecordedStep, Recording
 from shardwright.propagation.working import CONSTRAINT, MANUAL
 from shardwright.sharding import TensorSharding
 
@@ -33,7 +33,7 @@ class Origins:
         self._boundary()
         self._others()
         for event in record.events:
-            if isinstance(event, Step):
+            if isinstance(event, RecordedStep):
                 self._follow(event)
 
     def own(self, value: int) -> str:
@@ -105,7 +105,7 @@ class Origins:
 
     # The steps
 
-    def _follow(self, step: Step) -> None:
+    def _follow(self, step: RecordedStep) -> None:
         count = len(step.table.rule.operands)
         held = [value if value >= 0 else step.places[0] for value in step.places]
         for axis, source, target in new_axes(step):

@@ -13,7 +13,7 @@ from shardwright.propagation.engine.op_kind import Kind
 from shardwright.propagation.engine.priorities import BARRIERS
 from shardwright.propagation.engine.worklist import Numbers, StepTable
 from shardwright.propagation.method import Method, Phase
-from shardwright.propagation.working import MANUAL, Edge
+from shardwright.propagation.working import MANUAL, DataFlowEdge
 from shardwright.rules.facts import Flow
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
@@ -67,7 +67,7 @@ class Classes:
         conservative = self.method.conservative and flow not in BARRIERS
         return self._of_kind(Kind(flow, rule, single_use, is_elementwise(signature), conservative))
 
-    def of_edge(self, edge: Edge, type: TensorType) -> int:
+    def of_edge(self, edge: DataFlowEdge, type: TensorType) -> int:
         """The class of the op of a data-flow edge along which values of a type flow."""
         kind = Kind(Flow.PASS_THROUGH, identity_rule(type.dims, len(edge.sources)))
         boundary = edge.boundary

@@ -9,8 +9,8 @@ from functools import cached_property
 from shardwright.ir.graph import Graph, Op
 from shardwright.propagation.explain.chain import Annotation
 from shardwright.propagation.explain.find import printed_names
-from shardwright.propagation.recording import Event, Recording, Rewritten, Step
-from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Edge
+from shardwright.propagation.recording import Event, RecordedStep, Recording, Rewritten
+from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, DataFlowEdge
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Change", "History", "location_of"]
@@ -48,7 +48,7 @@ class History:
         self.owners = {value: op for op in record.ops for region in op.regions for value in region.arguments}
         self.arguments = {value: index for index, value in enumerate(record.working.block.arguments)}
         for time, event in enumerate(record.events):
-            if isinstance(event, Step):
+            if isinstance(event, RecordedStep):
                 self._step(time, event)
             else:
                 self._add(Change(time, event.before, event.after, event, event.place), event.place)
@@ -58,7 +58,7 @@ class History:
         """What MLIR calls each value."""
         return {value: name for name, values in printed_names(self.graph).items() for value in values}
 
-    def _step(self, time: int, step: Step) -> None:
+    def _step(self, time: int, step: RecordedStep) -> None:
         sharding = self.record.sharding
         for tensor, number in step.changes:
             leader = step.places[tensor]
@@ -110,7 +110,7 @@ class History:
             if change.after is None or change.after.dims[dim].open:
                 continue
             event = change.event
-            if isinstance(event, Step) or event.why == "group":
+            if isinstance(event, RecordedStep) or event.why == "group":
                 return None
             if event.why == "constraint":
                 return self.constraint_on(place, change.after)
@@ -144,7 +144,7 @@ def location_of(graph: Graph, op: Op) -> str:
     return str(location) if location.file or location.name else ""
 
 
-def _edge_annotation(edge: Edge) -> str:
+def _edge_annotation(edge: DataFlowEdge) -> str:
     if edge.parent.name.startswith("sdy."):
         side = ("in_shardings", "operand") if edge.inward else ("out_shardings", "result")
         return f"{side[0]} of {edge.parent.name}, {side[1]} {edge.index}"

@@ -16,8 +16,8 @@ from shardwright.propagation.engine.projection import TensorProjection
 from shardwright.propagation.explain.chain import Annotation, Chain, Link
 from shardwright.propagation.explain.history import Change, History
 from shardwright.propagation.givers import fresh_axes, parts, result_of
-from shardwright.propagation.recording import Rewritten, Step, When
-from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Edge
+from shardwright.propagation.recording import RecordedStep, Rewritten, When
+from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, DataFlowEdge
 from shardwright.sharding import TensorSharding
 
 __all__ = ["chains_to", "phase_text", "region_name", "tensor_names"]
@@ -120,7 +120,7 @@ def _origin(
 ) -> tuple[list[tuple[Annotation, list[Link]]], list[tuple[_Spot, Link]]]:
     """Where a change had an axis from: annotations at which chains end, or other places to follow it to."""
     event = change.event
-    if isinstance(event, Step):
+    if isinstance(event, RecordedStep):
         return [], list(_step_sources(history, event, change, spot))
     if event.why == "constraint":
         return [(history.constraint_on(spot.place, event.after), [_constraint(history, spot)])], []
@@ -155,7 +155,7 @@ def _spread(history: History, holder: int, spot: _Spot) -> Link:
     )
 
 
-def _step_sources(history: History, step: Step, change: Change, spot: _Spot) -> Iterator[tuple[_Spot, Link]]:
+def _step_sources(history: History, step: RecordedStep, change: Change, spot: _Spot) -> Iterator[tuple[_Spot, Link]]:
     outcome = result_of(step)
     mappings = step.table.rule.operands + step.table.rule.results
     if change.leader != spot.place:
@@ -202,7 +202,7 @@ def _holder(tensors: Sequence[TensorProjection], factor: int, axis: AxisRef) -> 
     return None
 
 
-def _link(history: History, step: Step, source: str, target: str, axis: AxisRef, dim: int) -> Link:
+def _link(history: History, step: RecordedStep, source: str, target: str, axis: AxisRef, dim: int) -> Link:
     phase = phase_text(step.when)
     if step.op < 0:
         return Link("return", "func.return", "", source, target, axis, dim, step.number, phase)
@@ -228,7 +228,7 @@ def tensor_names(history: History, position: int) -> list[str]:
     return [f"operand {n}" for n in range(len(op.operands))] + [f"result {n}" for n in range(len(op.results))]
 
 
-def _edge_names(edge: Edge) -> list[str]:
+def _edge_names(edge: DataFlowEdge) -> list[str]:
     names = []
     for reader in edge.readers:
         if reader is edge.parent:

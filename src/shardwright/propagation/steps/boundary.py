@@ -16,7 +16,7 @@ from shardwright.ir.graph import Block, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
-from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, Edge, Working
+from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, DataFlowEdge, Working
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["divisible", "leave", "outermost", "whole_axes", "without_size_one_axes"]
@@ -83,7 +83,7 @@ def leave(working: Working, meshes: Iterable[Mesh]) -> None:
 
 def _set_boundaries(working: Working) -> None:
     """Let each computation state the shardings found at its boundary."""
-    inward: dict[Op, list[Edge]] = {}
+    inward: dict[Op, list[DataFlowEdge]] = {}
     for edge in working.edges.values():
         if edge.parent.name.startswith("sdy."):
             sharding = working.shardings[edge.owner]
@@ -99,7 +99,7 @@ def _set_boundaries(working: Working) -> None:
         _state(working, op, False, [working.shardings[value] for value in op.results])
 
 
-def _of_result(edge: Edge, sharding: TensorSharding | None) -> TensorSharding | None:
+def _of_result(edge: DataFlowEdge, sharding: TensorSharding | None) -> TensorSharding | None:
     """The sharding of a computation's result; an edge that was given may have none, or one without manual axes."""
     if edge.boundary is None or edge.parent.name != MANUAL or sharding is None:
         return edge.boundary if sharding is None else sharding
@@ -108,7 +108,7 @@ def _of_result(edge: Edge, sharding: TensorSharding | None) -> TensorSharding | 
     return sharding if outside.axes == sharding.axes else outside
 
 
-def _at_boundary(working: Working, edge: Edge) -> TensorSharding | None:
+def _at_boundary(working: Working, edge: DataFlowEdge) -> TensorSharding | None:
     inside = working.shardings[edge.owner]
     if edge.boundary is None or edge.parent.name != MANUAL:
         return inside

@@ -71,7 +71,7 @@ def _merge_scalars(working: Working, block: Block, kept: set[int], replaced: dic
     block.ops = ops
 
 
-class Split(NamedTuple):
+class ConstantSplits(NamedTuple):
     """What splitting the constants of one block has changed, in the order in which it was done.
 
     Attributes:
@@ -85,7 +85,7 @@ class Split(NamedTuple):
     dead: dict[Op, None]
 
 
-def split_constants(working: Working, holds_constants: Callable[[Op], bool] | None = None) -> list[Split]:
+def split_constants(working: Working, holds_constants: Callable[[Op], bool] | None = None) -> list[ConstantSplits]:
     """Give every use of a constant expression or of a broadcast scalar, scalars aside, a copy of its own.
 
     Arguments:
@@ -97,24 +97,26 @@ def split_constants(working: Working, holds_constants: Callable[[Op], bool] | No
     for group in working.special.get(GROUP, ()):
         groups.setdefault(group.operands[0], []).append(group)
     blocks = [op.regions[0] for op in working.special.get(NAMED, ())]
-    return [_Splitter(working, groups, holds_constants or _holds_constants).run(b) for b in (*blocks, working.block)]
+    return [
+        _BlockSplitter(working, groups, holds_constants or _holds_constants).run(b) for b in (*blocks, working.block)
+    ]
 
 
-class _Splitter:
+class _BlockSplitter:
     """Splits what stands in one block, named computations in it seen from outside only."""
 
     def __init__(self, working: Working, groups: dict[int, list[Op]], holds_constants: Callable[[Op], bool]) -> None:
         self.working = working
         self.groups = groups
         self.holds_constants = holds_constants
-        self.split = Split([], [], {})
+        self.split = ConstantSplits([], [], {})
         self.constants: dict[int, Op] = {}  # value → the op that makes it; insertion order is program order
         self.expansions: dict[int, Op] = {}
         self.copies: dict[Op, list[Op]] = {}  # op → what to insert before it
         self.counts: dict[int, int] = {}  # uses that constants and expansions keep
         self.kinds: dict[int, int] = {}  # of signatures, by identity
 
-    def run(self, block: Block) -> Split:
+    def run(self, block: Block) -> ConstantSplits:
         self._visit(block)
         self._find_dead()
         if self.copies or self.split.dead:

@@ -19,7 +19,7 @@ from shardwright.boundary import with_unmentioned, without_manual_axes
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
 from shardwright.ir.signature import Signature
-from shardwright.propagation.working import EDGE, MANUAL, Edge, Working
+from shardwright.propagation.working import EDGE, MANUAL, DataFlowEdge, Working
 from shardwright.sharding import TensorSharding
 
 __all__ = ["add_edges", "find_edges"]
@@ -61,16 +61,16 @@ def find_edges(working: Working) -> None:
                 targets: tuple[int, ...] = ()
                 if name == "stablehlo.while":
                     targets = tuple([region.arguments[index] for region in parent.regions])
-                _take_up(working, Edge(owners[owner], parent, index, targets, _boundary(parent, index, False)))
+                _take_up(working, DataFlowEdge(owners[owner], parent, index, targets, _boundary(parent, index, False)))
         if not name.startswith("sdy."):
             continue
         for index, owner in enumerate(parent.regions[0].arguments):
             if owner in owners:
                 boundary = _boundary(parent, index, True)
-                _take_up(working, Edge(owners[owner], parent, index, (), boundary, True))
+                _take_up(working, DataFlowEdge(owners[owner], parent, index, (), boundary, True))
 
 
-def _take_up(working: Working, edge: Edge) -> None:
+def _take_up(working: Working, edge: DataFlowEdge) -> None:
     working.edges[edge.value] = edge
     for target in (edge.owner, *edge.targets):
         working.holder[target] = edge.value
@@ -120,13 +120,13 @@ def _edge(
     targets: tuple[int, ...] = (),
     boundary: TensorSharding | None = None,
     inward: bool = False,
-) -> Edge:
+) -> DataFlowEdge:
     type = working.types[owner]
     value = working.new_value(type, sharding)
     op = Op(Signature(EDGE, (), (type,), (type,)), (owner,), (value,), (), parent.location)
     working.replace_uses(owner, value, working.uses[owner])
     working.uses[owner] = [op]
-    edge = Edge(op, parent, index, targets, boundary if parent.name == MANUAL else None, inward)
+    edge = DataFlowEdge(op, parent, index, targets, boundary if parent.name == MANUAL else None, inward)
     working.edges[value] = edge
     for target in (owner, *targets):
         working.holder[target] = value

@@ -32,7 +32,7 @@ def normalize(
     Returns:
         The shardings of `main`'s results in that form.
     """
-    form = _Form(meshes)
+    form = _NormalForm(meshes)
     computations = (*working.special.get(MANUAL, ()), *working.special.get(NAMED, ()))
     if form.is_that_of(working.shardings) and form.is_that_of(results) and form.fits and not computations:
         return results
@@ -42,7 +42,7 @@ def normalize(
     return form.all(results)
 
 
-class _Form:
+class _NormalForm:
     """The form that shardings are brought into."""
 
     def __init__(self, meshes: Mapping[str, Mesh]) -> None:
