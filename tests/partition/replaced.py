@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.partition.assign import choices
-from shardwright.partition.decisions import AtUses, Computed, Decisions, Fresh, Layout, PassedOn, Reshard, Version
+from shardwright.partition.decisions import AtUses, Computed, Decisions, Fresh, Layout, PassedOn, Version
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.proposals import Shardings, Source, from_mesh
 from shardwright.partition.splits import Splits
@@ -135,9 +135,5 @@ class _Replacer:
 
 def kept_layouts(op: Op, decision: Computed) -> tuple[Layout, ...]:
     """How the results of an op lie when it is done: as it computes them, or as the last steps behind it leave them."""
-    made = {version.value: layouts_after(version.source, version.steps)[-1] for version in reduced(decision)}
+    made = {version.value: layouts_after(version.source, version.steps)[-1] for version in decision.after}
     return tuple([made.get(value, layout) for value, layout in zip(op.results, decision.results, strict=True)])
-
-
-def reduced(decision: Computed) -> list[Reshard]:
-    return [version for version in decision.after if isinstance(version, Reshard)]

@@ -66,14 +66,14 @@ class Computed:
         results: How each result is computed, partial perhaps: its first version. What an op of several regions hands
             to them, and takes from them, lies so as well.
         after: The versions of results that are made right behind it: what is partial by another kind than sum is
-            reduced there, and nothing else reads it.
+            reduced there, and nothing else reads what these are made of.
         notes: What users are told of it.
     """
 
     before: tuple[Version, ...]
     operands: tuple[Layout, ...]
     results: tuple[Layout, ...] = ()
-    after: tuple[Version, ...] = ()
+    after: tuple[Reshard, ...] = ()
     notes: tuple[Note, ...] = ()
 
 

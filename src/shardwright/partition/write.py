@@ -166,7 +166,10 @@ class _Writer:
         else:
             made = self.builder.append(op.signature, operands, layouts)
         self._define(op.results, made, layouts)
-        self._make_versions(decision.after)
+        if decision.after:
+            self._make_versions(decision.after)
+            for version in decision.after:
+                self.versions[version.value].pop(version.source, None)
 
     def _with_regions(self, op: Op, decision: Computed) -> tuple[Signature, tuple[Block, ...]]:
         """The signature of an op, and its regions: a body for one device as it is, all others as decided."""
