@@ -105,7 +105,8 @@ TEXTS = {
     "propagation/explain/find.py": ("modules",),  # the numbers that values are printed with, as users know them
     "propagation/debug/attributes.py": ("sdy.sharding",),  # attributes made for people to read
     "propagation/rfc/completion.py": ("rfc.options", "names"),  # the attribute of a function that names its mesh
-    "partition/enclose.py": ("sdy.sharding",),  # which kinds of partial values the dialect has words for
+    "partition/boundary.py": ("sdy.sharding",),  # which kinds of partial values the dialect has words for
+    "partition/enclose.py": ("sdy.sharding",),  # the same
     "partition/localize/collectives.py": ("names",),  # replica groups: attributes of StableHLO that name axes
     "partition/localize/renumber.py": ("names",),  # the same
     "analysis/groups.py": ("names",),  # the same

@@ -130,3 +130,19 @@ def test_a_manual_computation_gives_back_what_is_unreduced_by_a_kind() -> None:
     types = list(plan.program.results.values())
     execution = execute_local(spmd.module("local"), plan.mesh, spmd.in_shardings, spmd.out_shardings, [x], types)
     np.testing.assert_array_equal(execution.outputs[0], -x.max(axis=0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_argument_may_come_as_contributions_of_a_kind_that_collectives_combine(kind: str) -> None:
+    text = (
+        'sdy.mesh @m = <["a"=2, "b"=4]>\nfunc.func @main(%x: tensor<8x8xf32> {sdy.sharding = '
+        f'#sdy.sharding<@m, [{{"a"}}, {{}}], unreduced={kind}{{"b"}}>}}) -> tensor<8x8xf32> {{\n'
+        "  %0 = stablehlo.tanh %x : tensor<8x8xf32>\n  return %0 : tensor<8x8xf32>\n}\n"
+    )
+    spmd = sw.load(text).plan().partition()
+    assert f"sdy.all_reduce {kind}" in spmd.module("explicit") or f"sdy.reduce_scatter {kind}" in spmd.module(
+        "explicit"
+    )
+    again = sw.load(spmd.module("explicit")).plan().partition()
+    assert again.module("explicit") == spmd.module("explicit")
+    assert spmd.verify().ok

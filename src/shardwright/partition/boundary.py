@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from shardwright.errors import ShardingError
+from shardwright.ir.context import reduction_kinds
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import REDUCTIONS
+from shardwright.notation.sdy.sharding import has_kinds_of
 from shardwright.sharding import TensorSharding
 
 __all__ = ["alone", "check_boundary"]
 
 
 def check_boundary(graph: Graph) -> None:
-    """Refuse shardings with offsets or halos, arguments that are partial by another kind than sum, results that are so
-    by several or by one without identity, meshes of different axes, and effects on one device.
+    """Refuse shardings with offsets or halos, arguments that are partial by a kind that the installed sdy lacks,
+    results that are so by several or by one without identity, meshes of different axes, and effects on one device.
 
     Raises:
         ShardingError: naming the first such argument, op or result.
@@ -22,8 +24,8 @@ def check_boundary(graph: Graph) -> None:
     main = graph.main
     for name, value in zip(main.argument_names, main.block.arguments, strict=True):
         sharding = graph.shardings[value]
-        if sharding is not None and any(p.kind != "sum" for p in sharding.partial):
-            raise _refused(f"argument {name!r} is partial by another kind than sum", sharding, graph.locations.source)
+        if sharding is not None and not has_kinds_of(sharding):
+            raise _lacking(name, sharding, graph.locations.source)
     for name, sharding in zip(main.result_names, main.result_shardings, strict=True):
         kinds = {p.kind for p in sharding.partial} if sharding is not None else set()
         if len(kinds) > 1 or not kinds <= REDUCTIONS.keys():
@@ -110,11 +112,24 @@ def _check_axes(graph: Graph) -> None:
             )
 
 
+def _lacking(name: str, sharding: TensorSharding, where: str) -> ShardingError:
+    """What to say of an argument that nothing between ops can reduce in the text of an explicit program."""
+    kinds = " and ".join(dict.fromkeys(p.kind for p in sharding.partial))
+    known = ", ".join(reduction_kinds())
+    return ShardingError(
+        f"argument {name!r} is partial by {kinds}, and cannot be partitioned",
+        op="func.func",
+        location=where,
+        cause=f"sharding {sharding!r}; a collective of the installed sdy combines by one of: {known}",
+        remedy="let the argument be complete; jax 0.11 and newer have max and min",
+    )
+
+
 def _refused(message: str, sharding: TensorSharding | None, where: str, op: str = "func.func") -> ShardingError:
     return ShardingError(
         f"{message}, and cannot be partitioned",
         op=op,
         location=where,
-        cause=f"sharding {sharding!r}; here shards are of one size, without halos, and what comes in partial is a sum",
-        remedy="pad the dimension to a multiple of its shards, leave out halos, let other reductions be complete",
+        cause=f"sharding {sharding!r}; here shards are of one size, without halos",
+        remedy="pad the dimension to a multiple of its shards, leave out halos, let what is partial be complete",
     )

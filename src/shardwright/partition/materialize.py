@@ -48,7 +48,7 @@ def materialize(graph: Graph) -> Explicit:
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
-            cannot be partitioned: with offsets or halos, of an argument that is partial by another kind than sum, or
+            cannot be partitioned: with offsets or halos, of an argument that is partial by a kind that sdy lacks, or
             of a value that is partial by another kind than its op combines by.
     """
     check_kinds(graph)
