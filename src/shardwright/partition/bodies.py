@@ -12,6 +12,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
+from shardwright.ir.rewrite.bodies import Append, rewritten_body
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.memo import memoize
 
@@ -50,19 +51,14 @@ def plain_bodies(signature: Signature) -> Signature:
 
 
 def _plain(body: Body) -> Body:
-    numbers = list(range(len(body.arguments)))
-    count = len(numbers)
-    ops: list[BodyOp] = []
-    for op in body.ops:
-        operands = tuple(numbers[number] for number in op.operands)
-        if op.name in LAYOUTS:
-            numbers += operands
-            continue
-        attributes = tuple((name, text) for name, text in op.attributes if name not in SHARDING_NAMES)
-        ops.append(BodyOp(op.name, attributes, operands, op.results, tuple(map(_plain, op.bodies))))
-        numbers += range(count, count + len(op.results))
-        count += len(op.results)
-    return Body(body.arguments, tuple(ops))
+    return rewritten_body(body, _plain_op)
+
+
+def _plain_op(op: BodyOp, append: Append) -> tuple[int, ...]:
+    if op.name in LAYOUTS:
+        return op.operands
+    attributes = tuple((name, text) for name, text in op.attributes if name not in SHARDING_NAMES)
+    return append(replace(op, attributes=attributes, bodies=tuple(map(_plain, op.bodies))))
 
 
 class _Copier(Copier):

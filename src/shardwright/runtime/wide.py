@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.rewrite.bodies import Append, rewritten_body
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.ir.types import TensorType
 from shardwright.rules.traits import facts_of
@@ -101,20 +102,14 @@ def _widened(signature: Signature) -> Signature:
 
 
 def _widened_body(body: Body) -> Body:
-    """A body on wide scalars; constants are converted, which numbers what follows anew."""
-    numbers = list(range(len(body.arguments)))
-    count = len(numbers)
-    ops: list[BodyOp] = []
-    for op in body.ops:
-        operands = tuple(numbers[number] for number in op.operands)
-        results = tuple(map(_wide, op.results))
-        if facts_of(op.name).typed:
-            ops.append(BodyOp(op.name, op.attributes, operands, op.results, op.bodies))
-            if results != op.results:
-                ops.append(BodyOp("stablehlo.convert", (), (count,), results))
-                count += 1
-        else:
-            ops.append(BodyOp(op.name, op.attributes, operands, results, tuple(map(_widened_body, op.bodies))))
-        numbers += range(count, count + len(results))
-        count += len(results)
-    return Body(tuple(map(_wide, body.arguments)), tuple(ops))
+    """A body on wide scalars."""
+    return rewritten_body(body, _widened_op, tuple(map(_wide, body.arguments)))
+
+
+def _widened_op(op: BodyOp, append: Append) -> tuple[int, ...]:
+    """An op on wide scalars; one that keeps its type has its results converted."""
+    wide = tuple(map(_wide, op.results))
+    if not facts_of(op.name).typed:
+        return append(replace(op, results=wide, bodies=tuple(map(_widened_body, op.bodies))))
+    made = append(op)
+    return made if wide == op.results else append(BodyOp("stablehlo.convert", (), made, wide))
