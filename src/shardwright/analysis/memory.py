@@ -203,13 +203,6 @@ def _last_uses(block: Block) -> dict[int, int]:
     """For each value that ops of the block read, the number of the last op that does, its regions included."""
     last: dict[int, int] = {}
     for number, op in enumerate(block.ops):
-        for value in _read(op):
+        for value in op.reads():
             last[value] = number
     return last
-
-
-def _read(op: Op) -> Iterator[int]:
-    yield from op.operands
-    for region in op.regions:
-        for inner in region.ops:
-            yield from _read(inner)

@@ -20,6 +20,7 @@ from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.erasing import erase
 from shardwright.ir.opaque import attribute
 from shardwright.ir.signature import Body, Signature
+from shardwright.ir.walk import walk
 
 __all__ = ["Callees", "called_by", "collect", "named_by", "symbols_of", "undefined"]
 
@@ -157,7 +158,7 @@ def _strip(function: Any) -> None:
             plain = [{named.name: named.attr for named in row if named.name not in _BOUNDARY} for row in rows]
             with context():
                 function.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in plain])
-    for op in list(_within(function)):
+    for op in _within(function):
         for key in _SHARDINGS:
             if key in op.attributes:
                 del op.attributes[key]
@@ -167,12 +168,16 @@ def _strip(function: Any) -> None:
             erase(op)
 
 
-def _within(op: Any) -> Iterator[Any]:
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                yield view.operation
-                yield from _within(view.operation)
+def _within(function: Any) -> list[Any]:
+    """The ops of a function."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    walk(function, visit, outer_first=True)
+    return found[1:]
 
 
 def _only_says(op: Any) -> bool:

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 
-__all__ = ["Copier"]
+__all__ = ["Copier", "cloned"]
+
+
+_Renumbering = Callable[[int], int]
+
+
+def cloned(op: Op, values: dict[int, int], new: _Renumbering, location: _Renumbering | None = None) -> Op:
+    """An op like `op`, with all that its regions hold.
+
+    Arguments:
+        op: The op.
+        values: Value → what is read in its place, where it is another; what `op` makes is added.
+        new: Value → a new one that stands for it.
+        location: Location → that in the clone, where it is another.
+    """
+    operands = tuple([values.get(value, value) for value in op.operands])
+    results = _renewed(op.results, values, new)
+    regions = op.regions and tuple([_cloned_block(region, values, new, location) for region in op.regions])
+    return Op(op.signature, operands, results, regions, location(op.location) if location else op.location)
+
+
+def _cloned_block(block: Block, values: dict[int, int], new: _Renumbering, location: _Renumbering | None) -> Block:
+    arguments = _renewed(block.arguments, values, new)
+    return Block(arguments, [cloned(op, values, new, location) for op in block.ops])
+
+
+def _renewed(old: tuple[int, ...], values: dict[int, int], new: _Renumbering) -> tuple[int, ...]:
+    made = tuple(map(new, old))
+    values.update(zip(old, made, strict=True))
+    return made
 
 
 class Copier:

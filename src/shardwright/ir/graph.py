@@ -6,7 +6,7 @@ numbers of its operands and results, the blocks of its regions, and the number o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from shardwright.ir.callees import Callees
@@ -45,15 +45,25 @@ class Op:
         """The op's name, such as `stablehlo.add`."""
         return self.signature.name
 
+    def walk(self) -> Iterator[Op]:
+        """This op, and every op in its regions."""
+        yield self
+        for region in self.regions:
+            yield from region.walk()
+
+    def reads(self) -> tuple[int, ...]:
+        """Its operands, and those of the ops in its regions."""
+        return tuple([value for op in self.walk() for value in op.operands]) if self.regions else self.operands
+
     def __repr__(self) -> str:
         """`%3 = stablehlo.add(%1, %2)`."""
         results = ", ".join(f"%{value}" for value in self.results)
         return f"{results} = {self.name}({', '.join(f'%{value}' for value in self.operands)})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Block:
-    """Arguments and ops of a region, the terminator last."""
+    """Arguments and ops of a region, the terminator last; each block is itself alone, whatever it holds."""
 
     arguments: tuple[int, ...]
     ops: list[Op]
@@ -63,16 +73,22 @@ class Block:
         """The last op, whose operands the block yields."""
         return self.ops[-1]
 
-    def walk(self, regions_first: bool = False) -> Iterator[Op]:
-        """Every op, an op before those in its regions, or after them."""
+    def walk(self, regions_first: bool = False, opaque: Container[str] = ()) -> Iterator[Op]:
+        """Every op, an op before those in its regions, or after them.
+
+        Arguments:
+            regions_first: Whether an op comes after those in its regions.
+            opaque: Names of ops that are seen from outside only.
+        """
         for op in self.ops:
             if not op.regions:  # nearly all
                 yield op
                 continue
             if not regions_first:
                 yield op
-            for region in op.regions:
-                yield from region.walk(regions_first)
+            if op.regions and op.signature.name not in opaque:
+                for region in op.regions:
+                    yield from region.walk(regions_first, opaque)
             if regions_first:
                 yield op
 

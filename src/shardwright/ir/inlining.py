@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
-from shardwright.ir.graph import Block, Op
+from shardwright.ir.copying import cloned
+from shardwright.ir.graph import Op
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
@@ -80,23 +81,10 @@ class Inlined:
         shardings += shardings[self.first : self.end]
         values = dict(zip(self.arguments, arguments, strict=True))
         values.update(zip(range(self.first, self.end), range(self.first + shift, self.end + shift), strict=True))
-        return [self._copy(op, values, caller, sites) for op in self.ops]
-
-    def _copy(self, op: Op, values: dict[int, int], caller: int, sites: CallSites) -> Op:
-        regions = op.regions
-        if regions:
-            regions = tuple([self._copy_block(block, values, caller, sites) for block in regions])
-        return Op(
-            op.signature,
-            tuple([values[value] for value in op.operands]),
-            tuple([values[value] for value in op.results]),
-            regions,
-            sites.moved(op.location, self.caller, caller),
-        )
-
-    def _copy_block(self, block: Block, values: dict[int, int], caller: int, sites: CallSites) -> Block:
-        arguments = tuple([values[value] for value in block.arguments])
-        return Block(arguments, [self._copy(op, values, caller, sites) for op in block.ops])
+        return [
+            cloned(op, values, values.__getitem__, lambda number: sites.moved(number, self.caller, caller))
+            for op in self.ops
+        ]
 
 
 def bodiless(function: str) -> ShardingError:

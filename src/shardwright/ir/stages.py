@@ -5,10 +5,8 @@ Graphs that are made from others say their stage themselves (see `Graph.stage`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from shardwright.ir.attributes import decode
-from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.graph import Graph
 from shardwright.ir.ops import COLLECTIVES, DEVICE_OPS, GRID_OPS
 from shardwright.stage import Stage
 
@@ -19,6 +17,9 @@ LOCAL_MARK = {"shardwright.stage": f'"{Stage.LOCAL.value}"'}
 
 CLUSTER = "mesh_cluster"
 """The attribute by which a function of the mesh RFC names its cluster; a program for all devices is read without it."""
+
+_BODIES = frozenset({"sdy.manual_computation"})
+"""Ops that hold a program for one device."""
 
 _WHOLE_TENSORS = frozenset({"shard.get_sharding", "shard.shard"})
 
@@ -62,19 +63,11 @@ def _is_explicit(graph: Graph) -> bool:
     Collectives in a program whose tensors are not all sharded yet are requests for layouts instead.
     """
     collectives = False
-    for op in _outside_bodies(graph.main.block):
+    for op in graph.main.block.walk(opaque=_BODIES):
         collectives = collectives or op.name in COLLECTIVES
-        if op.name == "sdy.manual_computation":
+        if op.name in _BODIES:
             continue
         values = (*op.results, *(value for block in op.regions for value in block.arguments))
         if any(graph.types[value].is_tensor and graph.shardings[value] is None for value in values):
             return False
     return collectives
-
-
-def _outside_bodies(block: Block) -> Iterator[Op]:
-    """Every op but those in bodies of manual computations."""
-    for op in block.ops:
-        yield op
-        for region in () if op.name == "sdy.manual_computation" else op.regions:
-            yield from _outside_bodies(region)

@@ -150,7 +150,7 @@ class _FunctionSplitter:
     def _constant(self, owner: Op, read: _Numbered) -> Iterator[Op]:
         """The calls and named computations within a function or computation that hold constant expressions alone."""
         is_known = False  # that they hold more
-        for op in _inside(owner):
+        for op in (op for block in owner.regions for op in block.walk(opaque=(NAMED,))):  # computations from outside
             name = op.signature.name
             if name in (_CALL, NAMED) and self._holds_constants(read.handles[op]):
                 yield op
@@ -169,12 +169,3 @@ class _FunctionSplitter:
 
 def _name(computation: Any) -> str:
     return str(computation.attributes["name"].value)
-
-
-def _inside(owner: Op) -> Iterator[Op]:
-    """The ops in the regions of `owner`, an op before what its own hold; named computations from outside only."""
-    for block in owner.regions:
-        for op in block.ops:
-            yield op
-            if op.regions and op.name != NAMED:
-                yield from _inside(op)

@@ -71,7 +71,7 @@ class _WriteBack:
                     self._op(part, handle, op, maker)
                 elif op.results and op not in inside:
                     dead.append(handle)
-                    inside.update(inner for block in op.regions for inner in block.walk())
+                    inside.update(op.walk())
             for handle in reversed(dead):
                 erase(handle)
         return added

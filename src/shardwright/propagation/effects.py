@@ -34,9 +34,8 @@ def _sweep(block: Block, counts: list[int]) -> None:
     kept: list[Op] = []
     for op in reversed(block.ops):
         if op.results and not any(counts[value] for value in op.results) and is_pure(op):
-            for gone in (op, *(inner for region in op.regions for inner in region.walk())):
-                for value in gone.operands:
-                    counts[value] -= 1
+            for value in op.reads():
+                counts[value] -= 1
             continue
         for region in op.regions:
             _sweep(region, counts)

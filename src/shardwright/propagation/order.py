@@ -47,7 +47,7 @@ def restore(block: Block, places: Places) -> None:
 def _order(block: Block) -> None:
     used: set[int] = set()
     for op in block.ops:
-        used.update(_reads(op))
+        used.update(op.reads())
     last = block.ops[-1]
     roots = [op for op in block.ops if used.isdisjoint(op.results) and (op is last or not is_pure(op))]
     ordered = _each_after_what_it_reads(block.ops, roots)
@@ -71,7 +71,7 @@ def _each_after_what_it_reads(ops: Iterable[Op], roots: Iterable[Op]) -> list[Op
             op = waiting[-1]
             if op not in ordered:
                 ordered[op] = False
-                for value in reversed(_reads(op)):
+                for value in reversed(op.reads()):
                     maker = makers.get(value)
                     if maker is not None and maker not in ordered:
                         waiting.append(maker)
@@ -82,11 +82,3 @@ def _each_after_what_it_reads(ops: Iterable[Op], roots: Iterable[Op]) -> list[Op
                 ordered[op] = True
                 placed.append(op)
     return placed
-
-
-def _reads(op: Op) -> tuple[int, ...]:
-    """What an op reads, also within its regions."""
-    if not op.regions:
-        return op.operands
-    inside = [value for region in op.regions for inner in region.ops for value in _reads(inner)]
-    return (*op.operands, *inside)

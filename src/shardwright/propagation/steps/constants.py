@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from shardwright.ir.copying import cloned
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
@@ -184,10 +185,9 @@ class _BlockSplitter:
 
     def _clone(self, op: Op, value: int, done: dict[int, int]) -> None:
         """Copy an op whose operands have their copies, and the groups of the one of its results that is asked for."""
-        operands = tuple([done.get(operand, operand) for operand in op.operands])
-        self._count(operands)
-        results = tuple([self._copied(result, done) for result in op.results])
-        self._insert(Op(op.signature, operands, results, self._copied_regions(op, done), op.location), op, op)
+        copy = cloned(op, done, self._like)
+        self._count(copy.operands)
+        self._insert(copy, op, op)
         groups = self.groups.get(value)
         if groups:  # in the order of MLIR's use lists, which import of constants reverses
             for group in groups if facts_of(op.name).literal else reversed(groups):
@@ -197,21 +197,8 @@ class _BlockSplitter:
         self.copies.setdefault(place, []).append(copy)
         self.split.copies.append((copy, original, place))
 
-    def _copied(self, value: int, done: dict[int, int]) -> int:
-        done[value] = self.working.new_value(self.working.types[value], self.working.shardings[value])
-        return done[value]
-
-    def _copied_regions(self, op: Op, done: dict[int, int]) -> tuple[Block, ...]:
-        return tuple([self._copied_block(region, dict(done)) for region in op.regions])
-
-    def _copied_block(self, block: Block, done: dict[int, int]) -> Block:
-        arguments = tuple([self._copied(value, done) for value in block.arguments])
-        ops: list[Op] = []
-        for op in block.ops:
-            operands = tuple([done[value] for value in op.operands])
-            results = tuple([self._copied(value, done) for value in op.results])
-            ops.append(Op(op.signature, operands, results, self._copied_regions(op, done), op.location))
-        return Block(arguments, ops)
+    def _like(self, value: int) -> int:
+        return self.working.new_value(self.working.types[value], self.working.shardings[value])
 
     def _find_dead(self) -> None:
         dead = self.split.dead
@@ -249,17 +236,18 @@ def _holds_constants(computation: Op) -> bool:
 
 def merge_constants(working: Working) -> None:
     """Make one of constants, and of broadcasts of one scalar, that are alike and stand in the same region."""
-    _merge(working, working.block, {}, {})
+    replaced: dict[int, int] = {}
+    merged: dict[int, bool] = {}
+    for block in working.block.blocks():
+        block.ops = _merged(working, block, replaced, merged)
 
 
-def _merge(working: Working, block: Block, replaced: dict[int, int], merged: dict[int, bool]) -> None:
+def _merged(working: Working, block: Block, replaced: dict[int, int], merged: dict[int, bool]) -> list[Op]:
     """`replaced`: value → what is read instead; `merged`: signature, by identity → whether such ops are merged."""
     seen: dict[object, int] = {}
     shardings = working.shardings
     kept: list[Op] = []
     for op in block.ops:
-        for region in op.regions:
-            _merge(working, region, replaced, merged)
         if replaced:
             for value in op.operands:
                 if value in replaced:
@@ -276,4 +264,4 @@ def _merge(working: Working, block: Block, replaced: dict[int, int], merged: dic
                 replaced[result] = first
                 continue
         kept.append(op)
-    block.ops = kept
+    return kept
