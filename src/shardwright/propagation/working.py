@@ -1,7 +1,8 @@
-"""The program while it is being propagated: a private copy that import steps rewrite, with its def-use lists.
+"""The program while it is being propagated: a private copy that import steps rewrite, with its uses.
 
 Propagation is a greedy worklist, and where shardings conflict its outcome depends on the order in which the users of a
-value are looked at. MLIR keeps a value's uses in a list with the newest use in front; `uses` keeps the same order.
+value are looked at. MLIR keeps a value's uses in a list with the newest use in front; so has it who reads `uses` from
+its end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass, field
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS
+from shardwright.ir.rewrite.rewriter import Rewriter
+from shardwright.ir.rewrite.uses import Uses
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
@@ -21,7 +24,6 @@ __all__ = [
     "NAMED",
     "DataFlowEdge",
     "Working",
-    "place_after",
     "special_ops",
 ]
 
@@ -90,7 +92,7 @@ class Working:
         types: Type of each value.
         shardings: Sharding of each value.
         special: Ops that import steps care about, by name, in program order.
-        uses: For each value, the ops that read it, newest first, an op once per operand; made by `build_uses`.
+        uses: For each value, the ops that read it, newest last; made by `build_uses`.
         edges: The data-flow edges, by the value that holds their sharding.
         holder: Value → the edge value that holds its sharding, for owners and targets of edges.
         groups: Sharding groups: lists of values.
@@ -100,7 +102,7 @@ class Working:
     types: list[TensorType]
     shardings: list[TensorSharding | None]
     special: dict[str, list[Op]]
-    uses: list[list[Op]] = field(default_factory=list)
+    uses: Uses = field(default_factory=lambda: Uses(Block((), []), 0))
     edges: dict[int, DataFlowEdge] = field(default_factory=dict)
     holder: dict[int, int] = field(default_factory=dict)
     groups: list[list[int]] = field(default_factory=list)
@@ -120,32 +122,22 @@ class Working:
         """A fresh value."""
         self.types.append(type)
         self.shardings.append(sharding)
-        if self.uses:
-            self.uses.append([])
         return len(self.types) - 1
 
     def build_uses(self, parsed: bool = False) -> None:
-        """Make the use lists: in program order, the last use in front, as Shardy's constant splitter leaves them.
+        """Find the uses, in program order, as Shardy's constant splitter leaves them.
 
         As a `parsed` module has them, what an op's regions read comes before what it reads itself.
         """
-        self.uses = [[] for _ in self.types]
-        _add_uses(self.block, self.uses, parsed)
-        for users in self.uses:
-            users.reverse()
+        self.uses = Uses(self.block, len(self.types), regions_first=parsed)
+
+    def rewriter(self) -> Rewriter:
+        """What changes the program, and `uses` with it."""
+        return Rewriter(self, self.block, self.uses)
 
     def holder_of(self, value: int) -> int:
         """The value that holds the sharding of `value`: itself, or a data-flow edge's."""
         return self.holder.get(value, value)
-
-    def replace_uses(self, old: int, new: int, which: list[Op]) -> None:
-        """Let the ops `which` read `new` instead of `old`, one after the other as MLIR would."""
-        chosen = set(which)
-        moved = [op for op in self.uses[old] if op in chosen]
-        self.uses[old] = [op for op in self.uses[old] if op not in chosen]
-        for op in moved:
-            self.uses[new].insert(0, op)
-            op.operands = tuple([new if value == old else value for value in op.operands])
 
 
 def special_ops(block: Block) -> dict[str, list[Op]]:
@@ -157,26 +149,6 @@ def special_ops(block: Block) -> dict[str, list[Op]]:
     return by_name
 
 
-def place_after(block: Block, value: int) -> tuple[Block, int]:
-    """Where in `block`, or in a region of it, to insert an op that reads `value` first: the block and the index."""
-    place = _find(block, value)
-    assert place is not None, "every value has a place"
-    return place
-
-
-def _find(block: Block, value: int) -> tuple[Block, int] | None:
-    if value in block.arguments:
-        return block, 0
-    for index, op in enumerate(block.ops):
-        if value in op.results:
-            return block, index + 1
-        for region in op.regions:
-            place = _find(region, value)
-            if place is not None:
-                return place
-    return None
-
-
 def _copy(block: Block) -> Block:
     ops: list[Op] = []
     for op in block.ops:
@@ -185,9 +157,3 @@ def _copy(block: Block) -> Block:
             regions = tuple([_copy(region) for region in regions])
         ops.append(Op(op.signature, op.operands, op.results, regions, op.location))
     return Block(block.arguments, ops)
-
-
-def _add_uses(block: Block, uses: list[list[Op]], regions_first: bool) -> None:
-    for op in block.walk(regions_first):
-        for value in op.operands:
-            uses[value].append(op)

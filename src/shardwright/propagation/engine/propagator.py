@@ -46,6 +46,7 @@ class Propagator:
         Raises:
             ShardingError: a rule that the program or a user gives does not fit its op.
         """
+        working.uses.extend(len(working.types))  # some values came to be after the uses were found
         self.working = working
         self.locations = locations
         self.method = method
@@ -126,10 +127,12 @@ class Propagator:
 
     def _notify(self) -> list[list[int]]:
         """For each value, the ops to look at when it changes: the one that makes it, then its users, newest first."""
-        positions, uses = self.positions, self.working.uses
+        positions, readers = self.positions, self.working.uses.readers
         notify = [
-            [positions[op] for op in users] if producer < 0 else [producer, *[positions[op] for op in users]]
-            for producer, users in zip(self.producers, uses, strict=True)
+            [positions[op] for op in reversed(users)]
+            if producer < 0
+            else [producer, *[positions[op] for op in reversed(users)]]
+            for producer, users in zip(self.producers, readers, strict=True)
         ]
         redirected = self._redirected()
         for value in {value for _, value in redirected}:
@@ -142,7 +145,7 @@ class Propagator:
     def _notified(self, value: int, redirected: dict[tuple[Op, int], list[int]]) -> list[int]:
         producer = self.producers[value]
         notified = [] if producer < 0 else [producer]
-        for op in dict.fromkeys(self.working.uses[value]):
+        for op in reversed(self.working.uses[value]):
             notified += redirected.get((op, value)) or [self.positions[op]]
         return notified
 
@@ -164,7 +167,7 @@ class Propagator:
     def _classify(self) -> list[int]:
         """For each op, its class: ops of one class have the same step table in every round."""
         by_signature: dict[int, OfSignature] = {}  # by identity: readers give equal ops one signature
-        uses = self.working.uses
+        uses = self.working.uses.readers
         classes = [0] * len(self.ops)
         for number, op in enumerate(self.ops):
             signature = op.signature
@@ -186,8 +189,8 @@ class Propagator:
         return classes
 
     def _is_single_use(self, op: Op) -> bool:
-        uses, types = self.working.uses, self.working.types
-        return all(len(uses[value]) == 1 or types[value].shape == () for value in op.operands)
+        count, types = self.working.uses.count, self.working.types
+        return all(types[value].shape == () or count(value) == 1 for value in op.operands)
 
     def _classes_of(self, op: Op) -> OfSignature:
         try:
@@ -295,26 +298,26 @@ class Propagator:
         """Take an op out of the use lists; the ops to look at again."""
         op = self.ops[number]
         again: list[int] = []
-        for gone in (op, *(inner for region in op.regions for inner in region.walk())):
+        for gone in op.walk():
             self._buried.add(gone)
             position = self.positions[gone]
             self._class_of[position] = 0
             self.worklist.tables[position] = None
             self.worklist.dead[position] = 0
+            self.working.uses.remove(gone)
             for value in dict.fromkeys(gone.operands):
-                again += self._drop_use(value, gone)
+                again += self._lost_use(value)
         return again
 
-    def _drop_use(self, value: int, user: Op) -> list[int]:
-        users = [op for op in self.working.uses[value] if op is not user]
-        self.working.uses[value] = users
-        if len(users) == 1:
-            self._became_single_use(users[0])
+    def _lost_use(self, value: int) -> list[int]:
+        uses = self.working.uses
+        if uses.count(value) == 1:
+            self._became_single_use(next(iter(uses[value])))
         producer = self.producers[value]
-        if producer < 0 or self.ops[producer] in self._buried or len(set(users)) > 1:
+        if producer < 0 or self.ops[producer] in self._buried or len(uses[value]) > 1:
             return []
         op = self.ops[producer]
-        if not any(self.working.uses[result] for result in op.results) and is_pure(op):
+        if not uses.is_read(op) and is_pure(op):
             self.worklist.dead[producer] = 1
         return [producer]
 

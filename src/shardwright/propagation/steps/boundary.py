@@ -75,9 +75,10 @@ def leave(working: Working, meshes: Iterable[Mesh]) -> None:
     _set_boundaries(working)
     for value in working.block.arguments:
         working.shardings[value] = outermost(working.shardings[value], working.types[value])
-    owners = {edge.value: edge.owner for edge in working.edges.values()}
-    for block in working.block.blocks():
-        _clean(block, owners)
+    if working.special or working.edges:
+        owners = {edge.value: edge.owner for edge in working.edges.values()}
+        for block in working.block.blocks():
+            _clean(block, owners)
     _close(working, next((mesh for mesh in meshes if mesh.axes), None))
 
 

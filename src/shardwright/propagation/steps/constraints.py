@@ -12,9 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from shardwright.ir.graph import Block, Op
+from shardwright.ir.graph import Op
+from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.signature import Signature
-from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Working, place_after
+from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Working
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["CONSTRAINING", "Constraining", "apply_constraints"]
@@ -95,7 +96,7 @@ class Constraining(ABC):
 
     @abstractmethod
     def users(self, value: Any) -> Sequence[Any]:
-        """The ops that read a value, an op once per operand."""
+        """The ops that read a value, the newest first; one that reads it twice may come twice."""
 
     @abstractmethod
     def maker(self, value: Any) -> Any:
@@ -125,20 +126,15 @@ class Constraining(ABC):
 def apply_constraints(working: Working) -> None:
     """Apply all constraints, and the in-shardings of manual computations, in program order."""
     if not CONSTRAINING.isdisjoint(working.special):
-        walked = working.block.walk(regions_first=True)
-        _InWorking(working).run([op for op in walked if op.signature.name in CONSTRAINING])
+        ops = [op for op in working.block.walk(regions_first=True) if op.name in CONSTRAINING]
+        with working.rewriter() as rewriter:
+            _InWorking(working, rewriter).run(ops)
 
 
 class _InWorking(Constraining):
-    def __init__(self, working: Working) -> None:
+    def __init__(self, working: Working, rewriter: Rewriter) -> None:
         self.working = working
-        self.producers: dict[int, Op] = {}
-        self.blocks: dict[Op, Block] = {}
-        for block in working.block.blocks():
-            for op in block.ops:
-                self.blocks[op] = block
-                for result in op.results:
-                    self.producers[result] = op
+        self.rewriter = rewriter
         self.entering = {
             (edge.parent, edge.parent.regions[0].arguments.index(edge.owner)): edge.boundary
             for edge in working.edges.values()
@@ -152,10 +148,10 @@ class _InWorking(Constraining):
         return self.working.shardings[op.results[0]] if op.name == CONSTRAINT else self.entering.get((op, index))
 
     def users(self, value: int) -> Sequence[Op]:
-        return self.working.uses[value]
+        return list(reversed(self.rewriter.uses[value]))
 
     def maker(self, value: int) -> Op | None:
-        return self.producers.get(value)
+        return self.rewriter.maker(value)
 
     def is_tied(self, value: int) -> bool:
         maker = self.maker(value)
@@ -173,26 +169,17 @@ class _InWorking(Constraining):
         self.working.shardings[self.working.holder_of(value)] = sharding
 
     def read_constraint(self, value: int, sharding: TensorSharding, op: Op) -> None:
+        point = self.rewriter.behind(value)
         if op.name == CONSTRAINT:
-            self.blocks[op].ops.remove(op)
+            self.rewriter.move(op, point, "it constrains a value that is tied to others")
         else:
             type = self.working.types[value]
-            result = self.working.new_value(type, sharding)
-            op = Op(Signature(CONSTRAINT, (), (type,), (type,)), (value,), (result,), (), op.location)
-            self.working.uses[value].insert(0, op)
-            self.producers[result] = op
-        block, index = place_after(self.working.block, value)
-        block.ops.insert(index, op)
-        self.blocks[op] = block
-        others = [user for user in self.working.uses[value] if user is not op]
-        self.working.replace_uses(value, op.results[0], others)
+            signature = Signature(CONSTRAINT, (), (type,), (type,))
+            reason = "a manual computation says how it takes a value that is tied to others"
+            op = self.rewriter.create(signature, (value,), point, reason, shardings=(sharding,), location=op.location)
+        self.rewriter.replace_uses(value, op.results[0], "the value is constrained", but=op)
 
     def read_behind(self, tail: Op, head: Op) -> None:
-        (value,), ops = head.operands, self.blocks[tail].ops
-        later = set(ops[ops.index(tail) + 1 :])
-        chosen = [
-            user
-            for user in self.working.uses[value]
-            if user is not head and user.name != "func.return" and user in later
-        ]
-        self.working.replace_uses(value, tail.results[0], chosen)
+        reason = "it stands behind a chain of constraints of the value"
+        later = {op for op in self.rewriter.following(tail) if op.name != "func.return"} - {head}
+        self.rewriter.replace_uses(head.operands[0], tail.results[0], reason, by=later)

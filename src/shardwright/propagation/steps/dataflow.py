@@ -16,8 +16,9 @@ where data leaves and take them away where it enters.
 from __future__ import annotations
 
 from shardwright.boundary import with_unmentioned, without_manual_axes
-from shardwright.ir.graph import Block, Op
+from shardwright.ir.graph import Op
 from shardwright.ir.ops import DATA_FLOW_OPS
+from shardwright.ir.rewrite.rewriter import Point, Rewriter
 from shardwright.ir.signature import Signature
 from shardwright.propagation.working import EDGE, MANUAL, DataFlowEdge, Working
 from shardwright.sharding import TensorSharding
@@ -27,24 +28,15 @@ __all__ = ["add_edges", "find_edges"]
 
 def add_edges(working: Working) -> None:
     """Add the data-flow edges of all ops that have any; those that the program brought with it stay."""
-    if any(name in working.special for name in DATA_FLOW_OPS):
-        _add(working, working.block)
-
-
-def _add(working: Working, block: Block) -> None:
-    ops: list[Op] = []
-    for op in block.ops:
-        for region in op.regions:
-            _add(working, region)
-        ops.append(op)
-        name = op.signature.name
-        if name not in DATA_FLOW_OPS:
-            continue
-        if name.startswith("sdy."):
-            ops += _computation_edges(working, op)
-        else:
-            ops += _control_flow_edges(working, op)
-    block.ops = ops
+    if working.special.keys().isdisjoint(DATA_FLOW_OPS):
+        return
+    ops = [op for op in working.block.walk(regions_first=True) if op.signature.name in DATA_FLOW_OPS]
+    with working.rewriter() as rewriter:
+        for op in ops:
+            if op.signature.name.startswith("sdy."):
+                _add_computation_edges(working, op, rewriter)
+            else:
+                _add_control_flow_edges(working, op, rewriter)
 
 
 def find_edges(working: Working) -> None:
@@ -82,55 +74,42 @@ def _boundary(parent: Op, index: int, inward: bool) -> TensorSharding | None:
     return _stated(parent, inward)[index]
 
 
-def _control_flow_edges(working: Working, op: Op) -> list[Op]:
-    added: list[Op] = []
+def _add_control_flow_edges(working: Working, op: Op, rewriter: Rewriter) -> None:
+    point = rewriter.after(op)
     for index, owner in enumerate(op.results):
         if not working.types[owner].is_tensor or owner in working.holder:
             continue
         targets: tuple[int, ...] = ()
         if op.signature.name == "stablehlo.while":
             targets = tuple([region.arguments[index] for region in op.regions])
-        added.append(_edge(working, op, index, owner, working.shardings[owner], targets).op)
-    return added
+        edge = _edge(working, rewriter, point, op, owner, working.shardings[owner])
+        _take_up(working, DataFlowEdge(edge, op, index, targets))
 
 
-def _computation_edges(working: Working, op: Op) -> list[Op]:
-    """Edges into a computation's body are put at its start; those of its results are given back."""
+def _add_computation_edges(working: Working, op: Op, rewriter: Rewriter) -> None:
+    """Edges into a computation's body stand at its start, those of its results behind it."""
     (body,) = op.regions
     manual = op.signature.boundary.manual_axes
-    inner: list[Op] = []
-    for index, (owner, stated) in enumerate(zip(body.arguments, _stated(op, True), strict=True)):
-        if working.types[owner].is_tensor and owner not in working.holder:
-            sharding = None if stated is None else without_manual_axes(stated, manual)
-            inner.append(_edge(working, op, index, owner, sharding, boundary=stated, inward=True).op)
-    body.ops[:0] = inner
-    outer: list[Op] = []
-    for index, (owner, stated) in enumerate(zip(op.results, _stated(op, False), strict=True)):
-        if working.types[owner].is_tensor and owner not in working.holder:
-            outer.append(_edge(working, op, index, owner, stated, boundary=stated).op)
-    return outer
+    for inward, owners in ((True, body.arguments), (False, op.results)):
+        point = rewriter.start(body) if inward else rewriter.after(op)
+        for index, (owner, stated) in enumerate(zip(owners, _stated(op, inward), strict=True)):
+            if not working.types[owner].is_tensor or owner in working.holder:
+                continue
+            sharding = without_manual_axes(stated, manual) if inward and stated is not None else stated
+            edge = _edge(working, rewriter, point, op, owner, sharding)
+            boundary = stated if op.name == MANUAL else None
+            _take_up(working, DataFlowEdge(edge, op, index, (), boundary, inward))
 
 
 def _edge(
-    working: Working,
-    parent: Op,
-    index: int,
-    owner: int,
-    sharding: TensorSharding | None,
-    targets: tuple[int, ...] = (),
-    boundary: TensorSharding | None = None,
-    inward: bool = False,
-) -> DataFlowEdge:
-    type = working.types[owner]
-    value = working.new_value(type, sharding)
-    op = Op(Signature(EDGE, (), (type,), (type,)), (owner,), (value,), (), parent.location)
-    working.replace_uses(owner, value, working.uses[owner])
-    working.uses[owner] = [op]
-    edge = DataFlowEdge(op, parent, index, targets, boundary if parent.name == MANUAL else None, inward)
-    working.edges[value] = edge
-    for target in (owner, *targets):
-        working.holder[target] = value
-    return edge
+    working: Working, rewriter: Rewriter, point: Point, parent: Op, owner: int, sharding: TensorSharding | None
+) -> Op:
+    """An edge op at a point, which all that read the owner read instead."""
+    reason = f"data flows across the boundary of {parent.name}"
+    signature = Signature(EDGE, (), (working.types[owner],), (working.types[owner],))
+    op = rewriter.create(signature, (owner,), point, reason, shardings=(sharding,), location=parent.location)
+    rewriter.replace_uses(owner, op.results[0], reason, but=op)
+    return op
 
 
 def _stated(op: Op, inward: bool) -> list[TensorSharding | None]:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
-from shardwright.ir.graph import Block, Op
+from shardwright.ir.graph import Op
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.propagation.working import CONSTRAINT, GROUP, MANUAL, Working, place_after
+from shardwright.propagation.working import CONSTRAINT, GROUP, MANUAL, Working
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["collect_groups", "united"]
@@ -32,10 +33,11 @@ def collect_groups(working: Working, locations: LocationTable) -> None:
         return
     of_value: dict[int, list[int]] = {}
     first: dict[int, tuple[TensorType, Op | None]] = {}
-    for op, parent in _groups(working.block, None):
+    around = _around(working)
+    for op in [op for op in working.block.walk() if op.signature.name == GROUP]:
         number = int(decode(op.signature.text("group_id") or "0"))
         value = op.operands[0]
-        this = working.types[value], parent
+        this = working.types[value], around.get(op)
         _check(op, number, first.setdefault(number, this), this, locations)
         of_value.setdefault(value, []).append(number)
     numbers = united(of_value.values())
@@ -43,8 +45,9 @@ def collect_groups(working: Working, locations: LocationTable) -> None:
     for value, its in of_value.items():
         members.setdefault(numbers[its[0]], []).append(value)
     working.groups = [members[number] for number in sorted(members)]
-    for group in working.groups:
-        _agree(working, group)
+    with working.rewriter() as rewriter:
+        for group in working.groups:
+            _agree(working, group, rewriter)
 
 
 def _check(
@@ -74,14 +77,10 @@ def _check(
         )
 
 
-def _groups(block: Block, parent: Op | None) -> list[tuple[Op, Op | None]]:
-    groups: list[tuple[Op, Op | None]] = []
-    for op in block.ops:
-        if op.signature.name == GROUP:
-            groups.append((op, parent))
-        for region in op.regions:
-            groups += _groups(region, op if op.signature.name == MANUAL else parent)
-    return groups
+def _around(working: Working) -> dict[Op, Op]:
+    """The manual computation right around each op that stands in one."""
+    outer_first = reversed(working.special.get(MANUAL, ()))
+    return {inner: op for op in outer_first for inner in op.walk() if inner is not op}
 
 
 def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
@@ -106,7 +105,7 @@ def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
     return {group: order[leader(group)] for group in leaders}
 
 
-def _agree(working: Working, group: list[int]) -> None:
+def _agree(working: Working, group: list[int], rewriter: Rewriter) -> None:
     shardings = [working.shardings[working.holder_of(value)] for value in group]
     given = [sharding for sharding in shardings if sharding is not None and not _says_nothing(sharding)]
     if not given:
@@ -117,20 +116,17 @@ def _agree(working: Working, group: list[int]) -> None:
         return
     nothing = replicated(given[0].mesh, given[0].rank, open=True)
     for index, value in enumerate(group):
-        group[index] = _constrained(working, value, nothing)
+        group[index] = _constrained(rewriter, value, working.types[value], nothing)
 
 
 def _says_nothing(sharding: TensorSharding) -> bool:
     return all(dim.open and not dim.axes for dim in sharding.dims)
 
 
-def _constrained(working: Working, value: int, sharding: TensorSharding) -> int:
+def _constrained(rewriter: Rewriter, value: int, type: TensorType, sharding: TensorSharding) -> int:
     """Put a constraint after `value` that all its users read instead; the constraint's result."""
-    type = working.types[value]
-    result = working.new_value(type, sharding)
-    op = Op(Signature(CONSTRAINT, (), (type,), (type,)), (value,), (result,))
-    block, index = place_after(working.block, value)
-    block.ops.insert(index, op)
-    working.replace_uses(value, result, working.uses[value])
-    working.uses[value] = [op]
-    return result
+    reason = "the members of a sharding group contradict one another"
+    signature = Signature(CONSTRAINT, (), (type,), (type,))
+    op = rewriter.create(signature, (value,), rewriter.behind(value), reason, shardings=(sharding,))
+    rewriter.replace_uses(value, op.results[0], reason, but=op)
+    return op.results[0]
