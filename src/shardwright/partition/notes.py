@@ -14,8 +14,10 @@ from dataclasses import replace
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.price import step_cost
-from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import COLLECTIVES
+from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
+from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.assign import Choice
@@ -185,25 +187,18 @@ def body_notes(graph: Graph, op: Op, manual: set[str]) -> Iterator[Note]:
 
 def remove_unread(graph: Graph) -> Iterator[Note]:
     """Take the collectives out of an explicit graph whose results nobody reads, and tell of each."""
-    counts = [0] * len(graph.types)
-    for op in graph.walk():
-        for value in op.operands:
-            counts[value] += 1
-    if any(op.name in COLLECTIVES and not counts[op.results[0]] for op in graph.walk()):
-        yield from _sweep(graph, graph.main.block, counts)
+    if _unread_collectives(graph):
+        with Rewriter(graph, graph.main.block) as rewriter:
+            apply_patterns(rewriter, [Pattern(COLLECTIVES, _erased_if_unread)])
+        for change in rewriter.changes:
+            yield _unread(graph, change.op)
 
 
-def _sweep(graph: Graph, block: Block, counts: list[int]) -> Iterator[Note]:
-    kept: list[Op] = []
-    for op in reversed(block.ops):
-        if op.name in COLLECTIVES and not counts[op.results[0]]:
-            counts[op.operands[0]] -= 1
-            yield _unread(graph, op)
-            continue
-        for region in () if op.name == "sdy.manual_computation" else op.regions:
-            yield from _sweep(graph, region, counts)
-        kept.append(op)
-    block.ops[:] = reversed(kept)
+def _erased_if_unread(op: Op, rewriter: Rewriter) -> bool:
+    if rewriter.uses.is_read(op):
+        return False
+    rewriter.erase(op, "nobody reads it")
+    return True
 
 
 def _unread(graph: Graph, op: Op) -> Note:
@@ -219,10 +214,13 @@ def _unread(graph: Graph, op: Op) -> Note:
 
 def unread_notes(graph: Graph) -> Iterator[Note]:
     """The collectives of a program that came with them, and stays as it is, whose results nobody reads."""
+    for op in _unread_collectives(graph):
+        yield replace(_unread(graph, op), message="nobody reads its result", measure="sent")
+
+
+def _unread_collectives(graph: Graph) -> list[Op]:
     read = {value for op in graph.walk() for value in op.operands}
-    for op in graph.walk():
-        if op.name in COLLECTIVES and op.results[0] not in read:
-            yield replace(_unread(graph, op), message="nobody reads its result", measure="sent")
+    return [op for op in graph.walk() if op.name in COLLECTIVES and op.results[0] not in read]
 
 
 # --- one device
