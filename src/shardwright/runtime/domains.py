@@ -167,7 +167,7 @@ def _is_joined(op: Op) -> bool:
 
 def _carried(block: Block) -> Iterator[tuple[int, int]]:
     """`(target, source)` of values handed into and out of regions."""
-    for op in block.ops:
+    for op in block.walk():
         for region in op.regions:
             if region.arguments and len(region.arguments) == len(op.operands):
                 yield from zip(region.arguments, op.operands, strict=True)
@@ -176,4 +176,3 @@ def _carried(block: Block) -> Iterator[tuple[int, int]]:
                 yield from zip(op.results, yielded, strict=True)
                 if op.name == "stablehlo.while":
                     yield from zip(region.arguments, yielded, strict=True)
-            yield from _carried(region)

@@ -227,7 +227,8 @@ class _Completer:
                 working.shardings[value] = replicated(self.mesh, type.rank) if type.is_tensor else None
         made = self.graph.skeleton(Stage.PROPAGATED)
         made.main.result_shardings = self.results = self._results()
-        self._reshard(self.block)
+        for block in self.block.blocks():
+            self._reshard(block)
         made.types, made.shardings, made.main.block = working.types, working.shardings, self.block
         return made
 
@@ -270,14 +271,12 @@ class _Completer:
         return results
 
     def _reshard(self, block: Block) -> None:
-        """Let every use read its value as its annotation says."""
+        """Let every use in a block read its value as its annotation says."""
         ops: list[Op] = []
         made: dict[tuple[int, TensorSharding], int] = {}
         for op in block.ops:
             if op.signature.text(OPTION) is not None:
                 op.signature = op.signature.replace(**{OPTION: None})
-            for region in op.regions:
-                self._reshard(region)
             op.operands = tuple([self._read(op, index, value, ops, made) for index, value in enumerate(op.operands)])
             ops.append(op)
         block.ops = ops

@@ -13,12 +13,16 @@ from typing import NamedTuple
 
 from shardwright.ir.copying import cloned
 from shardwright.ir.graph import Block, Op
+from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.traits import facts_of, is_constant_preserving, is_scalar_expansion
 
 __all__ = ["merge_constants", "merge_scalars", "preserves_constants", "split_constants"]
+
+_SEEN_THROUGH = RETURNS | {NAMED, GROUP}
+"""What may stand among constant expressions."""
 
 _PLAIN, _HOLDER, _SOURCE, _PRESERVING, _EXPANSION = range(5)
 
@@ -213,25 +217,20 @@ class _BlockSplitter:
                     self.counts[operand] -= 1
 
     def _rebuild(self, block: Block) -> None:
-        ops: list[Op] = []
-        for op in block.ops:
-            before = self.copies.get(op)
-            if before is not None:
-                ops.extend(before)
-            if op not in self.split.dead:
-                ops.append(op)
-            for region in op.regions:
-                self._rebuild(region)
-        block.ops = ops
+        copies, dead = self.copies, self.split.dead
+        for one in block.blocks():
+            ops: list[Op] = []
+            for op in one.ops:
+                ops += copies.get(op, ())
+                if op not in dead:
+                    ops.append(op)
+            one.ops = ops
 
 
 def _holds_constants(computation: Op) -> bool:
     """Whether nothing but constant expressions can stand in a named computation."""
     (body,) = computation.regions
-    return all(
-        _holds_constants(op) if op.name == NAMED else op.name == GROUP or preserves_constants(op.signature)
-        for op in body.ops[:-1]
-    )
+    return all(op.name in _SEEN_THROUGH or preserves_constants(op.signature) for op in body.walk())
 
 
 def merge_constants(working: Working) -> None:
