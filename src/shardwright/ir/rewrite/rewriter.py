@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shardwright.ir.copying import cloned
 from shardwright.ir.graph import Block, Op
@@ -45,8 +45,7 @@ class Point:
     before: Op | None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One change of a program.
 
     Attributes:
@@ -160,13 +159,14 @@ class Rewriter:
     def insert(self, op: Op, point: Point, reason: str) -> None:
         """Put in an op that is not in the program, with all that its regions hold."""
         self._put(op, point)
-        for inner in op.walk():
+        inside = list(op.walk()) if op.regions else (op,)
+        for inner in inside:
             self.uses.add(inner)
         for region in op.regions:
             for block in region.blocks():
                 self._block_of.update(dict.fromkeys(block.ops, block))
         if self._known_makers is not None:
-            _add_makers(self._known_makers, op.walk())
+            _add_makers(self._known_makers, inside)
         self._note("inserted", op, reason)
 
     def create(

@@ -14,7 +14,8 @@ class Uses:
     depends on MLIR's order, as the outcome of propagation does, goes through `reversed(uses[value])`.
 
     Attributes:
-        readers: For each value, op → how many of its operands are the value. To be read only.
+        readers: For each value, a list of its readers, an op once per operand, which takes little to make and to hold;
+            or, once the value has been asked for or has other readers, what `uses[value]` gives. To be read only.
     """
 
     __slots__ = ("readers",)
@@ -24,46 +25,58 @@ class Uses:
 
         `regions_first` says that what an op's regions read counts as read before what the op reads itself.
         """
-        self.readers: list[dict[Op, int]] = [{} for _ in range(values)]
-        readers = self.readers
+        lists: list[list[Op]] = [[] for _ in range(values)]
         for op in block.walk(regions_first):
             for value in op.operands:
-                users = readers[value]
-                users[op] = users.get(op, 0) + 1
+                lists[value].append(op)
+        self.readers: list[list[Op] | dict[Op, int]] = [*lists]
 
     def __getitem__(self, value: int) -> dict[Op, int]:
         """The readers of a value, the newest last, each with the number of its operands that are the value."""
-        return self.readers[value] if value < len(self.readers) else {}
+        if value >= len(self.readers):
+            self.extend(value + 1)
+        users = self.readers[value]
+        if isinstance(users, list):
+            users = self.readers[value] = _counted(users)
+        return users
 
     def count(self, value: int) -> int:
         """How many operands of ops a value is."""
-        return sum(self[value].values())
+        users = self.readers[value]
+        return len(users) if isinstance(users, list) else sum(users.values())
 
     def is_read(self, op: Op) -> bool:
         """Whether something reads a result of an op."""
-        return any(self[value] for value in op.results)
+        return any(self.readers[value] for value in op.results if value < len(self.readers))
 
     def add(self, op: Op) -> None:
         """Take up what an op reads, but not what its regions do."""
         for value in op.operands:
-            self._add(op, value, 1)
+            users = self[value]
+            users[op] = users.pop(op, 0) + 1  # it becomes the newest
 
     def remove(self, op: Op) -> None:
         """Forget what an op reads, but not what its regions do."""
         for value in op.operands:
-            self.readers[value].pop(op, None)  # it may be several of its operands
+            self[value].pop(op, None)  # it may be several of its operands
 
     def replace(self, op: Op, old: int, new: int) -> None:
         """Let an op read `new` wherever it reads `old`: it becomes the newest reader of that."""
         if old != new:
             op.operands = tuple([new if value == old else value for value in op.operands])
-            self._add(op, new, self.readers[old].pop(op))
+            times = self[old].pop(op)
+            users = self[new]
+            users[op] = users.pop(op, 0) + times
 
     def extend(self, values: int) -> None:
         """Know of so many values."""
-        self.readers += [{} for _ in range(values - len(self.readers))]
+        if values > len(self.readers):
+            self.readers += [[] for _ in range(values - len(self.readers))]
 
-    def _add(self, op: Op, value: int, times: int) -> None:
-        self.extend(value + 1)
-        users = self.readers[value]
-        users[op] = users.pop(op, 0) + times
+
+def _counted(users: list[Op]) -> dict[Op, int]:
+    """How often each op is listed."""
+    counts: dict[Op, int] = {}
+    for op in users:
+        counts[op] = counts.get(op, 0) + 1
+    return counts

@@ -190,7 +190,7 @@ class Propagator:
 
     def _is_single_use(self, op: Op) -> bool:
         count, types = self.working.uses.count, self.working.types
-        return all(types[value].shape == () or count(value) == 1 for value in op.operands)
+        return all(count(value) == 1 or types[value].shape == () for value in op.operands)
 
     def _classes_of(self, op: Op) -> OfSignature:
         try:
