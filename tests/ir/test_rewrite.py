@@ -116,7 +116,9 @@ EDITS: list[Callable[[Random, Rewriter, Op, tuple[int, ...]], None]] = [
 def _check(graph: Graph, rewriter: Rewriter) -> None:
     rewriter.write()
     again = Uses(graph.main.block, len(graph.types))
-    assert [rewriter.uses[value] for value in range(len(graph.types))] == again.readers
+    for value in range(len(graph.types)):
+        assert rewriter.uses.count(value) == again.count(value)  # before it is asked for, and so a dictionary
+        assert rewriter.uses[value] == again[value]
     assert not list(ill_placed(graph.main.block))
     assert write(graph).operation.verify()
     for op in graph.walk():

@@ -42,8 +42,8 @@ class Uses:
 
     def count(self, value: int) -> int:
         """How many operands of ops a value is."""
-        users = self.readers[value]
-        return len(users) if isinstance(users, list) else sum(users.values())
+        users = self.readers[value] if value < len(self.readers) else ()
+        return sum(users.values()) if isinstance(users, dict) else len(users)
 
     def is_read(self, op: Op) -> bool:
         """Whether something reads a result of an op."""
