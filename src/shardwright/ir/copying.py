@@ -35,9 +35,9 @@ def _cloned_block(block: Block, values: dict[int, int], new: _Renumbering, locat
 
 
 def _renewed(old: tuple[int, ...], values: dict[int, int], new: _Renumbering) -> tuple[int, ...]:
-    made = tuple(map(new, old))
-    values.update(zip(old, made, strict=True))
-    return made
+    for value in old:
+        values[value] = new(value)
+    return tuple([values[value] for value in old])
 
 
 class Copier:

@@ -85,7 +85,7 @@ class Rewriter:
         self.changes: list[Change] = []
         self.tell: Callable[[Op], None] = _to_nobody
         self._values = values
-        self._block_of = {op: inner for inner in block.blocks() for op in inner.ops}
+        self._known_blocks: dict[Op, Block] | None = None  # of ops; both are found when first asked for
         self._orders: dict[Block, Order] = {}
         self._known_makers: dict[int, Op | Block] | None = None
 
@@ -122,7 +122,7 @@ class Rewriter:
     def maker(self, value: int) -> Op | None:
         """The op whose result a value is; `None` for an argument of a block, and once that op has been taken out."""
         maker = self._makers.get(value)
-        return maker if isinstance(maker, Op) and maker in self._block_of else None
+        return maker if isinstance(maker, Op) else None
 
     def following(self, op: Op) -> Iterator[Op]:
         """The ops behind one in its block."""
@@ -248,6 +248,9 @@ class Rewriter:
         for inner in gone:
             self.uses.remove(inner)
             del self._block_of[inner]
+            if self._known_makers is not None:
+                for value in inner.results:
+                    del self._known_makers[value]
         self.changes.append(Change(what, op, reason))
         for inner in gone:
             self._tell_makers(inner.operands)
@@ -275,16 +278,25 @@ class Rewriter:
         return self._values.new_value(self._values.types[value], self._values.shardings[value])
 
     @property
+    def _block_of(self) -> dict[Op, Block]:
+        if self._known_blocks is None:
+            self._known_blocks = {op: inner for inner in self.block.blocks() for op in inner.ops}
+        return self._known_blocks
+
+    @property
     def _makers(self) -> dict[int, Op | Block]:
         if self._known_makers is None:
             self._known_makers = dict.fromkeys(self.block.arguments, self.block)
-            _add_makers(self._known_makers, self._block_of)
+            # blocks hold their ops as long as nobody has asked in which block one is: all changes do
+            _add_makers(self._known_makers, self._known_blocks or self.block.walk())
         return self._known_makers
 
 
 def _add_makers(makers: dict[int, Op | Block], ops: Iterable[Op]) -> None:
     """Take up what each value comes from that `ops` make, or that enters their regions: an op or a block."""
     for op in ops:
-        makers.update(dict.fromkeys(op.results, op))
+        for value in op.results:
+            makers[value] = op
         for region in op.regions:
-            makers.update(dict.fromkeys(region.arguments, region))
+            for value in region.arguments:
+                makers[value] = region

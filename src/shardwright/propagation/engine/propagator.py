@@ -189,8 +189,13 @@ class Propagator:
         return classes
 
     def _is_single_use(self, op: Op) -> bool:
-        count, types = self.working.uses.count, self.working.types
-        return all(count(value) == 1 or types[value].shape == () for value in op.operands)
+        uses, types = self.working.uses, self.working.types
+        for value in op.operands:
+            users = uses.readers[value]
+            is_single = len(users) == 1 and (isinstance(users, list) or uses.count(value) == 1)
+            if not is_single and types[value].shape != ():
+                return False
+        return True
 
     def _classes_of(self, op: Op) -> OfSignature:
         try:
