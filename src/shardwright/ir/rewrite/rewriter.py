@@ -24,10 +24,10 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Change", "Point", "Rewriter", "Values"]
+__all__ = ["GraphChange", "Point", "Rewriter", "ValueTable"]
 
 
-class Values(Protocol):
+class ValueTable(Protocol):
     """What holds the values of a program: a graph, or one on its way."""
 
     types: list[TensorType]
@@ -45,7 +45,7 @@ class Point:
     before: Op | None
 
 
-class Change(NamedTuple):
+class GraphChange(NamedTuple):
     """One change of a program.
 
     Attributes:
@@ -78,11 +78,11 @@ class Rewriter:
             one of whose results something is read no more.
     """
 
-    def __init__(self, values: Values, block: Block, uses: Uses | None = None) -> None:
+    def __init__(self, values: ValueTable, block: Block, uses: Uses | None = None) -> None:
         """Change `block`, whose values `values` holds; `uses` are its uses where somebody knows them."""
         self.block = block
         self.uses = Uses(block, len(values.types)) if uses is None else uses
-        self.changes: list[Change] = []
+        self.changes: list[GraphChange] = []
         self.tell: Callable[[Op], None] = _to_nobody
         self._values = values
         self._known_blocks: dict[Op, Block] | None = None  # of ops; both are found when first asked for
@@ -251,7 +251,7 @@ class Rewriter:
             if self._known_makers is not None:
                 for value in inner.results:
                     del self._known_makers[value]
-        self.changes.append(Change(what, op, reason))
+        self.changes.append(GraphChange(what, op, reason))
         for inner in gone:
             self._tell_makers(inner.operands)
 
@@ -260,7 +260,7 @@ class Rewriter:
         self._block_of[op] = point.block
 
     def _note(self, what: str, op: Op, reason: str) -> None:
-        self.changes.append(Change(what, op, reason))
+        self.changes.append(GraphChange(what, op, reason))
         self.tell(op)
 
     def _tell_makers(self, values: Sequence[int]) -> None:
