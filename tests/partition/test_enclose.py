@@ -107,6 +107,19 @@ def test_what_is_returned_as_contributions_and_read_inside_is_written_so_that_it
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("kind", OPS)
+def test_contributions_that_an_op_makes_cost_nothing_to_give(kind: str) -> None:
+    partial = f'(tensor<8xi32> {{sdy.sharding = #sdy.sharding<@m, [{{"p"}}], unreduced={kind}{{"q"}}>}})'
+    text = reducing(kind).replace('(tensor<8xi32> {sdy.sharding = #sdy.sharding<@m, [{"p"}]>})', partial)
+    spmd = partition(text.replace("return %1", "return %0"))
+    assert spmd.traffic.total.static == 0
+    again = partition(spmd.module("explicit"))
+    assert again.out_shardings == spmd.out_shardings
+    assert again.traffic.total.static == 0
+    x = np.random.default_rng(0).integers(0, 9, (8, 16)).astype(np.int32)
+    assert spmd.verify([x]).ok
+
+
 JOINED = f"""{MESH}
 func.func @main(%a: tensor<8x16xi32> {{{{sdy.sharding = #sdy.sharding<@m, [{{{{"p"}}}}, {{{{"q"}}}}]>}}}},
                 %b: tensor<8x16xi32> {{{{sdy.sharding = #sdy.sharding<@m, [{{{{"p"}}}}, {{{{"q"}}}}]>}}}})

@@ -131,13 +131,18 @@ class _Decider:
             self._define(op.results, results, layouts)
             return Computed(before, read, results, (), notes)
         steps = [
-            _to_last_reduction(type, layout, target) if self.uses[value] else ()
+            () if self._stays_partial(value, layout) else _to_last_reduction(type, layout, target)
             for value, type, layout, target in zip(op.results, signature.results, choice.results, targets, strict=True)
         ]
         self._define(op.results, list(map(_layout_after, choice.results, steps)), layouts)
         made = zip(op.results, choice.results, steps, strict=True)
         after = tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken])
         return Computed(before, read, results, after, notes)
+
+    def _stays_partial(self, value: int, layout: TensorSharding) -> bool:
+        """Whether a result that is computed so is read by nobody, or given so and not read otherwise."""
+        uses = self.uses[value]
+        return not uses or (uses == 1 and layout == self.targets.contributions.get(value))
 
     def _at_uses(self, op: Op, operands: tuple[Value, ...] = ()) -> AtUses:
         """A constant or iota: any device can make any shard of it."""
