@@ -62,7 +62,7 @@ DIFFERENCES = {
         (0, 12),
         "0.12: a constraint that is unreduced reaches one result of an op of several also where another has a "
         "sharding already; in 0.10 it does not.",
-        ("tests/propagation/test_found.py::test_what_was_found_once_is_as_the_cpp_has_it[a constraint on one res",),
+        ("tests/propagation/test_regressions.py::test_what_was_found_once_is_as_the_cpp_has_it[a constraint on one",),
     ),
     "pipelines": Difference(
         (0, 11),

@@ -101,10 +101,10 @@ def test_what_is_returned_as_contributions_and_read_inside_is_written_so_that_it
     assert again.out_shardings == spmd.out_shardings
     assert spmd.out_shardings[0].partial[0].kind == kind
     x = np.random.default_rng(0).integers(1, 3, (8, 16)).astype(np.int32)
-    wanted = {"max": x.max(axis=1), "product": x.prod(axis=1)}[kind]
+    reduced = {"max": x.max(axis=1), "product": x.prod(axis=1)}[kind]
     for one in (spmd, again):
-        for found, expected in zip(one.compile()(x), (wanted, ~wanted), strict=True):
-            np.testing.assert_array_equal(found, expected)
+        for actual, expected in zip(one.compile()(x), (reduced, ~reduced), strict=True):
+            np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("kind", OPS)
