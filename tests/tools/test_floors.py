@@ -129,7 +129,7 @@ def test_a_package_may_name_its_files_and_is_run_by_python_before_them(check: Ch
 
 
 def test_a_way_upward_in_the_order_of_a_room_fails(check: Check) -> None:
-    files = {"reshard/search.py": "", "reshard/problem.py": "from . import search\n", "reshard/plan.py": ""}
+    files = {"reshard/search.py": "", "reshard/extra.py": "from . import search\n", "reshard/plan.py": ""}
     assert check({**files, "reshard/other.py": "from .plan import plan\n"})[0] == 0
     status, lines = check({"reshard/search.py": "from .other import name\nfrom . import plan\n"})
     leads = "leads upward in the order of 'reshard':"
