@@ -14,7 +14,7 @@ from shardwright.ir.fast.write import write_text
 from shardwright.ir.graph import Graph
 from shardwright.ir.names import ARGUMENT, NameScope, wished
 from shardwright.notation import modules
-from shardwright.partition import localize, materialize
+from shardwright.partition import enclose, localize, materialize
 from shardwright.propagation import propagate
 from tests.ir.test_fast_read import LAYERS
 from tests.models.test_jax_features import ZOO
@@ -40,7 +40,7 @@ def written(graph: Graph, locations: bool = False, shardings: bool = True) -> bo
 def test_every_stage_of_the_examples_is_written_as_mlir_prints_it(name: str) -> None:
     graph = propagate(graph_of((EXAMPLES / f"{name}.mlir").read_text()))
     explicit = materialize(graph).graph
-    for stage in (graph, explicit, localize(explicit)):
+    for stage in (graph, enclose(explicit), localize(explicit)):
         assert written(stage)
         assert written(stage, locations=True) or name in ("decode", "gpt32_scan")  # few ops of a form
 
