@@ -187,6 +187,7 @@ def test_truncation_is_the_longest_part_that_divides(mesh: Mesh, data: st.DataOb
     [
         (lambda: Mesh([("x", 2), ("x", 3)]), "appears twice"),
         (lambda: Mesh(x=0), "has size 0"),
+        (lambda: Mesh(x=1 << 30, y=1 << 30), "has 1152921504606846976 devices"),
         (lambda: Mesh(x=2, device_ids=[0, 0]), "do not name each"),
         (lambda: Mesh(x=2, device_ids=[0]), "do not name each"),
         (lambda: Mesh(x=2).axis("y"), "unknown mesh axis 'y'"),

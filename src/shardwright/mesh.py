@@ -19,7 +19,10 @@ from typing import Any
 from shardwright.axes import Axes, AxisRef, merge_axes
 from shardwright.errors import ShardingError
 
-__all__ = ["MOST_LISTED", "MOST_PARTITIONS", "Mesh"]
+__all__ = ["MOST_DEVICES", "MOST_LISTED", "MOST_PARTITIONS", "Mesh"]
+
+MOST_DEVICES = 10**18 - 1
+"""Devices of the largest mesh: C++ counts them in 64 bits, and with sixteen times as many this overflows."""
 
 MOST_LISTED = 1 << 20
 """Devices that are gone through one by one, where that cannot be avoided."""
@@ -56,8 +59,8 @@ class Mesh:
         """Make a mesh from pairs, from a mapping, or from keywords.
 
         Raises:
-            ShardingError: what are no pairs of a name and a size, a repeated axis, a size below 1, or device ids that
-                are not a permutation.
+            ShardingError: what are no pairs of a name and a size, a repeated axis, a size below 1, more devices than
+                can be numbered, or device ids that are not a permutation.
         """
         pairs = tuple((axis, _whole(size)) for axis, size in (*_pairs(axes), *named.items()))
         names = [axis for axis, _ in pairs]
@@ -68,6 +71,12 @@ class Mesh:
                 raise ShardingError(f"mesh axis {axis!r} has size {size!r}", remedy="use a whole number from 1")
         ids = None if device_ids is None else tuple(map(_whole, device_ids))
         total = math.prod(size for _, size in pairs)
+        if total > MOST_DEVICES:
+            raise ShardingError(
+                f"a mesh has {total} devices",
+                cause=f"more than {MOST_DEVICES} cannot be numbered",
+                remedy="give its axes the sizes that they have",
+            )
         if ids is not None and pairs:
             if len(ids) != total or {id for id in ids if type(id) is int} != set(range(total)):
                 raise ShardingError(

@@ -70,3 +70,38 @@ def test_what_propagation_writes_is_read_again() -> None:
     again = sw.load(str(plan.module()))
     assert again.shard().shardings["a"] == plan.shardings["a"]
     assert plan.shardings["a"].dims[0].axes
+
+
+def test_nothing_is_exchanged_of_what_is_empty() -> None:
+    """StableHLO has no all_gather along a dimension of size 0."""
+    spmd = (
+        sw.load("""module {
+      sdy.mesh @mesh = <["x"=2]>
+      func.func @main(%a: tensor<0x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<0x4xf32> {
+        %0 = sdy.all_gather [{"x"}, {}] %a out_sharding=<@mesh, [{}, {}]> : tensor<0x4xf32>
+        return %0 : tensor<0x4xf32>
+      }
+    }""")
+        .plan()
+        .partition()
+    )
+    local = spmd.module("local")
+    assert "stablehlo.all_gather" not in local
+    assert sw.load(local).arguments
+
+
+def test_offsets_of_what_nobody_reads_are_no_matter() -> None:
+    spmd = (
+        sw.load("""module {
+      mesh.mesh @mesh(shape = 6x2) {axis_names = ["x", "y"]}
+      func.func @main(%a: tensor<4x3xi32>, %b: tensor<2x4xf32>) -> tensor<2x4xf32> {
+        %0 = stablehlo.or %a, %a : tensor<4x3xi32>
+        %s = mesh.sharding @mesh split_axes = [[], [1]] : !mesh.sharding
+        %1 = mesh.shard %0 to %s : tensor<4x3xi32>
+        return %b : tensor<2x4xf32>
+      }
+    }""")
+        .plan()
+        .partition()
+    )
+    assert spmd.verify().ok

@@ -35,7 +35,7 @@ def check_boundary(graph: Graph) -> None:
     if len({sharding.mesh.axes for sharding in shardings if sharding is not None and sharding.mesh.axes}) > 1:
         _check_axes(graph)
     if any(map(_bounded, shardings)):
-        raise _first_bounded(graph)
+        _check_bounds(graph)
     if any(mesh.is_maximal for mesh in graph.meshes.values()):
         _check_effects(graph)
 
@@ -87,10 +87,11 @@ def alone(graph: Graph) -> Iterator[tuple[str, str, int]]:
             yield what, where, sharding.mesh.device_id(0)
 
 
-def _first_bounded(graph: Graph) -> ShardingError:
-    """What to say of the first sharding with offsets or halos."""
-    what, sharding, where, op = next(entry for entry in _stated(graph) if _bounded(entry[1]))
-    return _refused(f"{what} has offsets or halos", sharding, where, op)
+def _check_bounds(graph: Graph) -> None:
+    """Refuse the first sharding with offsets or halos; values that are gone still have theirs."""
+    for what, sharding, where, op in _stated(graph):
+        if _bounded(sharding):
+            raise _refused(f"{what} has offsets or halos", sharding, where, op)
 
 
 def _check_axes(graph: Graph) -> None:

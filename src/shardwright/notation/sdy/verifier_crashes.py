@@ -16,14 +16,12 @@ from collections.abc import Iterator
 
 from shardwright.axes import AxisRef
 from shardwright.errors import ShardingError
+from shardwright.mesh import MOST_DEVICES as _LARGEST
 from shardwright.notation.names import STRING, SYMBOL, symbol_text, unquoted
 from shardwright.notation.sdy.text import Unclosed, closing, statement
 from shardwright.scanner import line_of
 
 __all__ = ["refuse_verifier_crashes"]
-
-_LARGEST = 10**18 - 1
-"""The largest number that is read of a mesh; sixteen times as much overflows."""
 
 _STRING_OR_COMMENT = re.compile(rf"{STRING}|//[^\n]*")
 _PART = re.compile(r"\(\s*(\d+)\s*\)\s*(\d+)")

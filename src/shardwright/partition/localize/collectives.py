@@ -4,6 +4,8 @@ Groups are given in the compact form `#stablehlo.replica_group_mesh_axes<mesh = 
 orders by their index along the axes as listed, sub-axes and axes out of mesh order included; so nothing here grows
 with the number of devices, except the pairs of a collective permute.
 
+Of values without elements nothing is exchanged: they are made, or stay, where they are.
+
 XLA reduces by sum, product, max and min, and booleans by `and` and `or`. For anything else the contributions are
 exchanged and combined on the spot.
 """
@@ -76,8 +78,11 @@ def local_all_gather(ctx: Local, value: int, axes: Axes, dim: int, mesh: Mesh | 
     count = axes_size(axes)
     if count == 1:
         return value
+    gathered = _resized(ctx.type(value), dim, count, 1)
+    if not gathered.elements:
+        return ctx.constant(0, gathered)
     attributes = _grouped(ctx, axes, mesh) | {"all_gather_dim": integer(dim), "use_global_device_ids": "unit"}
-    return ctx.emit("all_gather", (value,), _resized(ctx.type(value), dim, count, 1), attributes)
+    return ctx.emit("all_gather", (value,), gathered, attributes)
 
 
 def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...], mesh: Mesh | None = None) -> int:
@@ -107,8 +112,8 @@ def local_all_to_all(
         "concat_dimension": integer(source_dim),
         "split_count": integer(count),
     }
-    cut = _resized(ctx.type(value), target_dim, 1, count)
-    return ctx.emit("all_to_all", (value,), _resized(cut, source_dim, count, 1), attributes)
+    joined = _resized(_resized(ctx.type(value), target_dim, 1, count), source_dim, count, 1)
+    return ctx.emit("all_to_all", (value,), joined, attributes) if joined.elements else ctx.constant(0, joined)
 
 
 def local_exchange(ctx: Local, value: int, moves: Sequence[tuple[Axes, int, int]], mesh: Mesh | None = None) -> int:
@@ -146,9 +151,9 @@ def local_all_reduce(ctx: Local, value: int, axes: Axes, kind: str = "sum", mesh
     Raises:
         ShardingError: a kind other than sum, max, min, product, and, or, xor.
     """
-    if axes_size(axes) == 1:
-        return value
     type = ctx.type(value)
+    if axes_size(axes) == 1 or not type.elements:
+        return value
     kind, native = _reduction(kind, type.dtype)
     if not native:
         gathered = local_all_gather(ctx, ctx.reshape(value, (1, *type.dims)), axes, 0, mesh)
@@ -169,13 +174,16 @@ def local_reduce_scatter(
     if count == 1:
         return value
     type = ctx.type(value)
+    scattered = _resized(type, dim, 1, count)
+    if not scattered.elements:
+        return ctx.constant(0, scattered)
     kind, native = _reduction(kind, type.dtype)
     if not native:
         stacked = ctx.reshape(value, (1, *type.dims))
         return _combine(ctx, local_all_to_all(ctx, stacked, axes, 0, dim + 1, mesh), kind)
     attributes = _grouped(ctx, axes, mesh) | {"scatter_dimension": integer(dim), "use_global_device_ids": "unit"}
     body = reduction_body(kind, type.dtype)
-    return ctx.emit("reduce_scatter", (value,), _resized(type, dim, 1, count), attributes, (body,))
+    return ctx.emit("reduce_scatter", (value,), scattered, attributes, (body,))
 
 
 def local_collective_permute(ctx: Local, value: int, source: TensorSharding, target: TensorSharding) -> int:
@@ -185,7 +193,7 @@ def local_collective_permute(ctx: Local, value: int, source: TensorSharding, tar
         ShardingError: the two do not cut the dimensions into equally many parts.
     """
     pairs = permute_pairs(source, target, ctx.mesh)
-    if bool((pairs[:, 0] == pairs[:, 1]).all()):
+    if not ctx.type(value).elements or bool((pairs[:, 0] == pairs[:, 1]).all()):
         return value
     text = f"dense<{pairs.tolist()}> : tensor<{len(pairs)}x2xi64>"
     attributes = {"source_target_pairs": text, "channel_handle": ctx.channel()}
