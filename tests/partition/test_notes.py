@@ -91,6 +91,14 @@ def test_a_rule_that_does_not_let_an_op_be_split_is_named() -> None:
     assert note.message.endswith("dimension 1: by the rule given for this op it is not computed in parts along it")
 
 
+def test_an_operand_that_a_reshape_cannot_keep_as_it_lies_is_told_of() -> None:
+    """Three rows among four devices: along neither dimension are these parts, though both can be split."""
+    body = "  %0 = stablehlo.reshape %a : (tensor<12xf32>) -> tensor<3x4xf32>\n  return %0 : tensor<3x4xf32>"
+    (note,) = _spmd("%a: " + _on("tensor<12xf32>", '{"y"}'), body, _on("tensor<3x4xf32>", "{}, {}")).notes
+    assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.reshape", "-:3", 36, "sent")
+    assert note.message.startswith("operand 0 is gathered along dimension 0")
+
+
 _GATHER = f'  %0 = sdy.all_gather [{{}}, {{"y"}}] %a out_sharding=<@mesh, [{{"x"}}, {{}}]> : {_EIGHT}\n'
 
 

@@ -9,9 +9,11 @@ the one price of `cost.price`.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from shardwright.axes import axes_size
 from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, work_cost
 from shardwright.errors import ShardingError
@@ -44,8 +46,8 @@ class Choice:
         reads: For each operand, what bringing it there costs from each of its versions; `None` for a version from
             which it cannot be reached, no entries for what any device can make.
         writes: For each result, what bringing it to its target costs.
-        gathered: Operands that had axes along a factor that cannot stay split.
-        whole: Results that should have axes along such a factor.
+        gathered: Operands that had axes which no factor that can be split takes.
+        whole: Results that should have such axes.
     """
 
     operands: Shardings
@@ -153,8 +155,11 @@ def _cheapest(question: _Question) -> Choice:
 
 
 def _choices(question: _Question, proposed: Iterable[FactorAxes]) -> Iterator[Choice]:
+    splits, targets = question.splits, [(target,) for target in question.targets]
+    gathered = tuple(_lost(splits.rule.operands, splits, question.sources))
+    whole = tuple(_lost(splits.rule.results, splits, targets))
     for factors in proposed:
-        yield from _split_by(question, factors)
+        yield from _split_by(question, factors, gathered, whole)
 
 
 def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware) -> Choice:
@@ -174,7 +179,9 @@ def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings
     )
 
 
-def _split_by(question: _Question, factors: FactorAxes) -> Iterator[Choice]:
+def _split_by(
+    question: _Question, factors: FactorAxes, gathered: tuple[int, ...], whole: tuple[int, ...]
+) -> Iterator[Choice]:
     """The choices that these axes of the factors allow: no partial sum passes through, or some do."""
     splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
     rule = splits.rule
@@ -183,8 +190,6 @@ def _split_by(question: _Question, factors: FactorAxes) -> Iterator[Choice]:
     operands = tuple(tensor_sharding(mesh, mapping, factors) for mapping in rule.operands)
     results = tuple(tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results)
     own = work_cost(rule.sizes, factors)
-    gathered = tuple(_lost(rule.operands, splits, sources))
-    whole = tuple(_lost(rule.results, splits, [(target,) for target in question.targets]))
     for through in (frozenset[int](), *_passes(question, factors)):
         moved = next(iter(through), None)
         held = sources[moved][0].partial if moved is not None else ()
@@ -215,12 +220,14 @@ def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorShard
 
 
 def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[Source]) -> Iterator[int]:
-    """Operands, or results, that are split along a factor that cannot stay so."""
+    """Operands, or results, of which a dimension is split by more than its factors can be."""
     for operand, (mapping, source) in enumerate(zip(mappings, sources, strict=True)):
         if not source:
             continue
         proposed = project(mapping, splits.rule.sizes, source[0].axes)
-        if any(axes and factor not in splits.allowed for factor, axes in enumerate(proposed)):
+        parts = [axes_size(axes) if factor in splits.allowed else 1 for factor, axes in enumerate(proposed)]
+        dims = zip(mapping, source[0].axes, strict=True)
+        if any(axes_size(axes) > math.prod([parts[factor] for factor in dim]) for dim, axes in dims):
             yield operand
 
 
