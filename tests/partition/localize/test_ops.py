@@ -277,6 +277,26 @@ CONVOLVED = [
     _convolution("groups split", '[{"x"}, {}, {"y"}]', '[{}, {}, {"y"}]', '[{"x"}, {}, {"y"}]', groups=4),
     _convolution("fewer groups, split", '[{}, {}, {"x"}]', '[{}, {}, {"x"}]', '[{}, {}, {"x"}]', groups=4),
     _convolution("batch groups split", '[{"y"}, {}, {}]', '[{}, {}, {"y"}]', '[{}, {}, {"y"}]', batch=4),
+    _convolution(
+        "outputs of a group split", '[{}, {}, {"x"}]', '[{}, {}, {"x", "y"}]', '[{}, {}, {"x", "y"}]', groups=2
+    ),
+    _convolution(
+        "inputs of a group split",
+        '[{}, {}, {"x", "y"}]',
+        '[{}, {"y"}, {"x"}]',
+        '[{}, {}, {"x"}]',
+        groups=2,
+        reduce='"y"',
+    ),
+    _convolution("batch of a group split", '[{"x", "y"}, {}, {}]', '[{}, {}, {"x"}]', '[{"y"}, {}, {"x"}]', batch=2),
+    _convolution(
+        "batch groups and inputs split",
+        '[{"x"}, {}, {"y"}]',
+        '[{}, {"y"}, {"x"}]',
+        '[{}, {}, {"x"}]',
+        batch=4,
+        reduce='"y"',
+    ),
 ]
 
 FLOW = [
@@ -468,6 +488,30 @@ REFUSED = {
         ),
     ),
     "spatial split": ("spatial", _convolution("x", "[{}, {}, {}]", "[{}, {}, {}]", '[{}, {"x"}, {}]')),
+    "groups split, kernel whole": (
+        "4 groups cannot",
+        _convolution("14", '[{}, {}, {"y"}]', "[{}, {}, {}]", "[{}, {}, {}]", groups=4),
+    ),
+    "outputs of whole groups split": (
+        "4 groups cannot",
+        _convolution("15", "[{}, {}, {}]", '[{}, {}, {"y"}]', '[{}, {}, {"y"}]', groups=4),
+    ),
+    "inputs of shared groups split": (
+        "4 groups cannot",
+        _convolution("16", '[{}, {}, {"x"}]', '[{}, {"x"}, {}]', "[{}, {}, {}]", groups=4, reduce='"x"'),
+    ),
+    "batch groups split, batch too": (
+        "4 groups cannot",
+        _convolution("17", '[{"y", "x"}, {}, {}]', '[{}, {}, {"y"}]', '[{}, {}, {"y"}]', batch=4),
+    ),
+    "inputs split in the image alone": (
+        "convolution cannot be computed in parts of features",
+        _convolution("18", '[{}, {}, {"y"}]', "[{}, {}, {}]", "[{}, {}, {}]"),
+    ),
+    "batch split in the image alone": (
+        "convolution cannot be computed in parts of a batch",
+        _convolution("19", '[{"x"}, {}, {}]', "[{}, {}, {}]", "[{}, {}, {}]"),
+    ),
     "running sum": ("whole", Case("13", REDUCED[3].text.replace('[{"y"}, {}]', '[{}, {"y"}]'))),
     "loop carries another layout": (
         "flows into",

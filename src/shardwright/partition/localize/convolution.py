@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shardwright.axes import Axes, axes_size
+from shardwright.axes import Axes, axes_size, is_prefix, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import integer
 from shardwright.ir.signature import Signature
@@ -21,17 +21,10 @@ __all__: list[str] = []
 
 
 def _outside_windows(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
-    """Windows reach into neighbouring shards. With feature or batch groups only a plain batch stays split: the group
-    counts are attributes of the whole.
-    """
+    """Windows reach into neighbouring shards; batch and features, in groups or not, do not."""
     dims = convolution_dims(signature.text("dimension_numbers") or "")
-    if signature.get("batch_group_count", 1) > 1:
-        return frozenset()
     batch = frozenset(rule.operands[0][dims.lhs_batch]) & frozenset(rule.results[0][dims.out_batch])
-    if signature.get("feature_group_count", 1) > 1:
-        return splittable & batch
-    inputs, outputs = rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature]
-    return splittable & (batch | set(inputs) | set(outputs))
+    return splittable & batch.union(rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature])
 
 
 @localizer("stablehlo.convolution", covered=_outside_windows)
@@ -42,36 +35,45 @@ def _convolution(
     image, kernel, out = dimension_letters(signature.text("dimension_numbers") or "")
     for letters, sharding in ((image, source[0]), (kernel, source[1]), (out, target[0])):
         _require_whole_windows(letters, sharding)
-    batch, features = _axes(source[0], image, "b"), _axes(source[0], image, "f")
     kernel_in, kernel_out = _axes(source[1], kernel, "i"), _axes(source[1], kernel, "o")
-    groups = signature.get("feature_group_count", 1), signature.get("batch_group_count", 1)
-    if groups[0] > 1:
-        fits = features == kernel_out and not kernel_in
-        signature = _share(signature, "feature_group_count", features, fits)
-    elif groups[1] > 1:
-        fits = batch == kernel_out and features == kernel_in
-        signature = _share(signature, "batch_group_count", batch, fits)
-    elif features != kernel_in:
-        raise ShardingError(f"a convolution needs its features split alike: {source[0]!r} and {source[1]!r}")
-    else:
-        require_partial("a convolution", features, "sum", target[0])
-    if groups[1] == 1 and batch != _axes(target[0], out, "b"):
-        raise ShardingError(f"a convolution of a batch split as {source[0]!r} gives no {target[0]!r}")
     if kernel_out != _axes(target[0], out, "f"):
         raise ShardingError(f"a convolution of features split as {source[1]!r} gives no {target[0]!r}")
-    return rebuild(ctx, signature, operands, source, target)
+    require_partial("a convolution", kernel_in, "sum", target[0])
+    features = _split(signature, "feature_group_count", _axes(source[0], image, "f"), kernel_in, kernel_out)
+    batch = _split(signature, "batch_group_count", _axes(source[0], image, "b"), _axes(target[0], out, "b"), kernel_out)
+    if features is None:
+        raise _unfit(signature, "feature_group_count", f"features split as {source[0]!r} and {source[1]!r}")
+    if batch is None:
+        raise _unfit(signature, "batch_group_count", f"a batch split as {source[0]!r} and {target[0]!r}")
+    local = signature.replace(feature_group_count=features, batch_group_count=batch)
+    return rebuild(ctx, local, operands, source, target)
 
 
-def _share(signature: Signature, name: str, axes: Axes, fits: bool) -> Signature:
-    groups: int = signature.get(name)
-    parts = axes_size(axes)
-    if not fits or groups % parts:
-        raise ShardingError(
-            f"a convolution of {groups} groups cannot be split into {parts} parts as its operands lie",
-            remedy="split the groups evenly, input and output features alike, or gather them",
-        )
-    pairs = ((key, integer(groups // parts) if key == name else text) for key, text in signature.attributes)
-    return Signature(signature.name, tuple(pairs), signature.operands, signature.results)
+def _split(signature: Signature, name: str, grouped: Axes, inner: Axes, outputs: Axes) -> str | None:
+    """How many groups each device has, as an attribute; `None` where the dimensions that hold them do not fit.
+
+    Arguments:
+        signature: The convolution.
+        name: The attribute that counts them.
+        grouped: The axes of the dimension of the lhs that holds the groups, and in each group the `inner` dimension.
+        inner: The axes of that.
+        outputs: The axes of the output features, which lie in the same groups.
+    """
+    groups: int = signature.get(name, 1)
+    apart = truncate_by_divisor(grouped, groups)
+    if axes_size(apart) == groups:  # each device is within one group, and may have a part of it
+        fits = merge_axes((*apart, *inner)) == grouped and is_prefix(apart, outputs)
+    else:
+        fits = apart == grouped == outputs and not inner
+    return integer(groups // axes_size(apart)) if fits else None
+
+
+def _unfit(signature: Signature, name: str, operands: str) -> ShardingError:
+    groups: int = signature.get(name, 1)
+    return ShardingError(
+        f"a convolution{f' of {groups} groups' if groups > 1 else ''} cannot be computed in parts of {operands}",
+        remedy="split both alike, groups evenly, or gather them before the op",
+    )
 
 
 def dimension_letters(text: str) -> tuple[list[str], list[str], list[str]]:
