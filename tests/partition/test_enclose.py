@@ -179,3 +179,27 @@ def test_contributions_do_not_pass_through_what_is_not_linear_in_their_kind(
 ) -> None:
     with pytest.raises(ShardingError, match="is not linear in them"):
         make_case(joined(kind, joining), 0, lambda graph: reduced_last(graph, whole))
+
+
+def test_a_manual_computation_that_reduces_twice_is_no_reduction_of_the_whole() -> None:
+    """Its first op reduces what comes in, and gives something of another rank than the result."""
+    text = f"""{MESH}
+    func.func @main(%a: tensor<8x16xf32> {{sdy.sharding = #sdy.sharding<@m, [{{"p"}}, {{"q"}}]>}}) -> tensor<f32> {{
+      %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %0 = sdy.manual_computation(%a, %low) in_shardings=[<@m, [{{"p"}}, {{"q"}}]>, <@m, []>] out_shardings=[<@m, []>]
+          manual_axes={{"p", "q"}} (%b: tensor<4x4xf32>, %i: tensor<f32>) {{
+        %1 = stablehlo.reduce(%b init: %i) applies stablehlo.maximum across dimensions = [1]
+          : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+        %2 = stablehlo.reduce(%1 init: %i) applies stablehlo.maximum across dimensions = [0]
+          : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+        %3 = "stablehlo.all_reduce"(%2) <{{replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>,
+            channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}}> ({{
+          ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+            %m = stablehlo.maximum %x, %y : tensor<f32>
+            stablehlo.return %m : tensor<f32>
+        }}) : (tensor<f32>) -> tensor<f32>
+        sdy.return %3 : tensor<f32>
+      }} : (tensor<8x16xf32>, tensor<f32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }}"""
+    assert "sdy.manual_computation" in [op.name for op in partition(text).explicit.walk()]

@@ -92,6 +92,8 @@ def _supposed(graph: Graph, op: Op, inner: Op) -> list[Op]:
         return []
     if inner.signature.operands != tuple(map(local_type, whole.operands, into)) or len(inner.results) != 1:
         return []
+    if inner.signature.results[0].rank != type.rank:
+        return []
     signature = inner.signature.replace(operands=whole.operands, results=whole.results)
     layout = _computed(signature, into)
     if layout is None or inner.signature.results != (local_type(type, layout),):
