@@ -22,8 +22,9 @@ from tests.oracles.xla import partition
 eight_devices()
 
 BEHIND = {"sorting", "argmax", "switch", "whiledyn", "variance"}
-"""Programs for which XLA sends less: it merges pairs of values and indices instead of gathering, keeps branches and
-conditions replicated that are split here, and computes one mean for two."""
+"""Programs for which XLA sends less: it merges sorted shards instead of gathering, and shards of an argmax also where
+gathering them takes fewer collectives and is cheaper for that, keeps branches and conditions replicated that are split
+here, and computes one mean for two."""
 
 
 def _plan(name: str) -> Plan:

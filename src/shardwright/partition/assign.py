@@ -14,18 +14,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shardwright.axes import axes_size
+from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, current_hardware
-from shardwright.cost.price import Cost, price, work_cost
+from shardwright.cost.price import Cost, price, step_cost, work_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Hashed, memoize
 from shardwright.partition.factors import FactorAxes, can_split, project, tensor_sharding
+from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.reshard.plan import plan
 from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import Partial, TensorSharding, replicated
+from shardwright.steps import local_bytes
 from shardwright.words import counted
 
 __all__ = ["MOST", "Choice", "assign", "choices", "usable"]
@@ -43,6 +46,7 @@ class Choice:
         results: The sharding each result is computed in, partial where a reduction factor was split.
         kind: Reduction kind of partial results.
         own: What the op itself costs on each device.
+        exchange: What devices send and start inside the op, to give its results complete.
         reads: For each operand, what bringing it there costs from each of its versions; `None` for a version from
             which it cannot be reached, no entries for what any device can make.
         writes: For each result, what bringing it to its target costs.
@@ -54,6 +58,7 @@ class Choice:
     results: Shardings
     kind: str
     own: Cost
+    exchange: Cost
     reads: tuple[tuple[Cost | None, ...], ...]
     writes: tuple[Cost, ...]
     gathered: tuple[int, ...] = ()
@@ -61,7 +66,7 @@ class Choice:
 
     def price(self, hardware: Hardware) -> float:
         """Seconds for the op and all its edges, each operand brought from the version that is cheapest."""
-        total = self.own
+        total = self.own + self.exchange
         for versions in self.reads:
             reachable = [cost for cost in versions if cost is not None]
             if reachable:
@@ -82,6 +87,8 @@ class _Question(Hashed):
     targets: Shardings
     passing: frozenset[int]
     hardware: Hardware
+    exchanging: Signature | None
+    """The op, where it may exchange something inside: what that is depends on more than types."""
 
 
 def assign(signature: Signature, sources: tuple[Source, ...], targets: Shardings, passing: frozenset[int]) -> Choice:
@@ -103,8 +110,19 @@ def _assigned(
     splits = splits_of(signature)
     if splits is None:
         return _whole(signature, sources, targets, hardware)
-    question = _Question(splits, signature.operands, signature.results, sources, targets, passing, hardware)
-    return _cheapest(question)
+    return _cheapest(_question(signature, splits, sources, targets, passing, hardware))
+
+
+def _question(
+    signature: Signature,
+    splits: Splits,
+    sources: tuple[Source, ...],
+    targets: Shardings,
+    passing: frozenset[int],
+    hardware: Hardware,
+) -> _Question:
+    exchanging = signature if splits.exchanged else None
+    return _Question(splits, signature.operands, signature.results, sources, targets, passing, hardware, exchanging)
 
 
 def choices(
@@ -130,7 +148,7 @@ def choices(
     splits, hardware = splits_of(signature), current_hardware()
     if splits is None:
         return (_whole(signature, sources, targets, hardware),)
-    question = _Question(splits, signature.operands, signature.results, sources, targets, passing, hardware)
+    question = _question(signature, splits, sources, targets, passing, hardware)
     proposed = tuple(itertools.islice(proposals(splits, sources, targets), MOST + 1))
     if len(proposed) > MOST:
         raise ShardingError(
@@ -171,7 +189,8 @@ def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings
         operands,
         results,
         "sum",
-        Cost(),
+        _NOTHING,
+        _NOTHING,
         _reads(signature.operands, sources, operands, hardware),
         _writes(signature.results, results, targets, hardware),
         gathered=tuple(i for i, source in enumerate(sources) if source and any(source[0].axes)),
@@ -185,11 +204,12 @@ def _split_by(
     """The choices that these axes of the factors allow: no partial sum passes through, or some do."""
     splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
     rule = splits.rule
-    partial = [axis for factor in sorted(rule.reduction) for axis in factors[factor]]
+    partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
     made = tuple(Partial(axis, splits.kind) for axis in mesh.in_order(partial))
     operands = tuple(tensor_sharding(mesh, mapping, factors) for mapping in rule.operands)
     results = tuple(tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results)
     own = work_cost(rule.sizes, factors)
+    exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else _NOTHING
     for through in (frozenset[int](), *_passes(question, factors)):
         moved = next(iter(through), None)
         held = sources[moved][0].partial if moved is not None else ()
@@ -197,7 +217,17 @@ def _split_by(
         produced = tuple(_plus(s, held) for s in results)
         reads = _reads(question.operand_types, sources, needed, question.hardware)
         writes = _writes(question.result_types, produced, question.targets, question.hardware)
-        yield Choice(needed, produced, splits.kind, own, reads, writes, gathered, whole)
+        yield Choice(needed, produced, splits.kind, own, exchange, reads, writes, gathered, whole)
+
+
+def _exchange_cost(signature: Signature, operands: Shardings) -> Cost:
+    """What each device sends and starts inside an op whose operands lie so."""
+    total = _NOTHING
+    for exchange in exchanges_of(signature, operands):
+        type = exchange.type
+        held = local_bytes(type.dims, type.bytes // max(1, type.elements), exchange.before)
+        total += step_cost(exchange.step, exchange.before, held, combined_by_hand(type.dtype))
+    return total
 
 
 def _passes(question: _Question, factors: FactorAxes) -> Iterator[frozenset[int]]:

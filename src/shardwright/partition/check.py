@@ -1,5 +1,7 @@
 """Is this an explicit program? Every op local as it stands, every communication an op, every sharding honest.
 
+An op inside which devices exchange something (`Splits.exchanged`) is both.
+
 This is what `localize` relies on, for programs that `materialize` made and for those read from a file. It does not
 trust either: layouts after collectives are derived again, and each op's operands and results must be one split of it.
 """
@@ -137,7 +139,7 @@ class _Checker:
         for factor, axes in enumerate(factors):
             if axes and factor not in splits.allowed:
                 raise self.fail(op, f"it is split along a factor of size {rule.sizes[factor]} and cannot be")
-        made = {Partial(axis, splits.kind) for factor in rule.reduction for axis in factors[factor]}
+        made = {Partial(axis, splits.kind) for factor in splits.contributing for axis in factors[factor]}
         self.partials(op, made, operands, results)
 
     def partials(

@@ -1,7 +1,8 @@
-"""Values partial by a kind that the installed sdy lacks, written as the manual computations that mean them.
+"""What the installed sdy has no words for, written as the manual computations that mean it.
 
-Between ops the `sdy` of jaxlib 0.10 knows partial sums only, that of 0.11 and newer maxima and minima too, as kinds of
-its collectives and of shardings. So where a module is written, what makes and reduces a value of another kind
+That is values partial by a kind that it lacks. Between ops the `sdy` of jaxlib 0.10 knows partial sums only, that of
+0.11 and newer maxima and minima too, as kinds of its collectives and of shardings. So where a module is written, what
+makes and reduces a value of another kind
 
     %0 = reduce max (%a)            tensor<8x4xf32> → tensor<4xf32> partial=max{"x"}
     %1 = sdy.all_reduce max {"x"} %0
@@ -11,6 +12,8 @@ StableHLO collectives that combine what devices have. `recognize` finds the ops 
 
 Enclosed is what stands in one block and can be put in one place: a value that a program takes or gives so, or that is
 carried round a loop, says its kind in a carrier instead (see `ir.carriers`).
+
+And it is every op inside which devices exchange something (see `localize.exchanges`), by itself.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import has_kinds_of
 from shardwright.partition.localize import Local, local_type, localize_op
+from shardwright.partition.localize.exchanges import exchanges_of, may_exchange
 from shardwright.sharding import TensorSharding
 
 __all__ = ["enclose", "manual_computation"]
@@ -34,7 +38,15 @@ __all__ = ["enclose", "manual_computation"]
 def enclose(graph: Graph) -> Graph:
     """An explicit program as sdy can say it; the graph itself where it can already. The graph given stays as it is."""
     lacking = frozenset(value for value, sharding in enumerate(graph.shardings) if _is_lacking(sharding))
-    return _Encloser(graph, lacking).run() if lacking else graph
+    outside = graph.main.block.walk(opaque=("sdy.manual_computation",))
+    if not lacking and not any(_exchanges(graph, op) for op in outside):
+        return graph
+    return _Encloser(graph, lacking).run()
+
+
+def _exchanges(graph: Graph, op: Op) -> bool:
+    """Whether devices exchange something inside an op."""
+    return may_exchange(op.name) and bool(exchanges_of(op.signature, _layouts(graph, op.operands)))
 
 
 def _is_lacking(sharding: TensorSharding | None) -> bool:
@@ -72,7 +84,7 @@ class _Encloser:
             if place in enclosed:
                 ops.append(self.enclosed([block.ops[n] for n in enclosed[place].places]))
             elif place not in inside:
-                ops.append(self.with_regions(op))
+                ops.append(self.enclosed([op]) if _exchanges(self.graph, op) else self.with_regions(op))
         return Block(block.arguments, ops)
 
     def with_regions(self, op: Op) -> Op:

@@ -48,7 +48,7 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
     orders += [[first, *of_results, *of_operands] for first in of_operands]
     orders += [[*of_results, first] for first in of_operands]
     seen: set[FactorAxes] = set()
-    for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction)):
+    for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction - splits.exchanged)):
         for order in orders:
             merged = feasible(splits, merge(len(rule.sizes), order, allowed))
             if merged not in seen:

@@ -115,7 +115,7 @@ def _computed(signature: Signature, operands: tuple[TensorSharding, ...]) -> Ten
     given = [project(mapping, rule.sizes, one.axes) for mapping, one in zip(rule.operands, operands, strict=True)]
     factors = merge(len(rule.sizes), given, splits.allowed)
     mesh = operands[0].mesh
-    reduced = mesh.in_order(axis for factor in sorted(rule.reduction) for axis in factors[factor])
+    reduced = mesh.in_order(axis for factor in sorted(splits.contributing) for axis in factors[factor])
     partial = tuple(Partial(axis, splits.kind) for axis in reduced)
     return tensor_sharding(mesh, rule.results[0], factors, partial) if partial else None
 

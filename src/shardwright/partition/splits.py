@@ -1,7 +1,9 @@
-"""Along which factors of its rule an op may be computed in parts, with no communication inside.
+"""Along which factors of its rule an op may be computed in parts, and what that takes.
 
-Pass-through factors split every tensor alike. Reduction factors leave a partial result, whose kind comes from the op.
-Everything else, and whatever a local form is not known for, is not split: its operands are gathered first.
+Pass-through factors split every tensor alike: the op is local as it is. Reduction factors leave a partial result, whose
+kind comes from the op: it is local with a reduction behind it. Along others devices exchange something inside the op
+(`localize/exchanges.py`). Everything else, and whatever a local form is not known for, is not split: its operands are
+gathered first.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from shardwright.ir.callees import called_by
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
+from shardwright.partition.localize.exchanges import exchanged_factors
 from shardwright.partition.localize.registry import covered_factors
 from shardwright.rules.custom_call import is_splittable_call
 from shardwright.rules.given import corresponding_factors, is_opaque, stated_factors
@@ -33,12 +36,20 @@ class Splits:
         allowed: Factors along which it may be split.
         kind: Reduction kind of the result along its reduction factors.
         linear: Sets of operands in which, all others fixed, the op is linear: see `linear_operands`.
+        exchanged: Those of `allowed` along which devices exchange something inside the op, which gives its results
+            complete.
     """
 
     rule: ShardingRule
     allowed: frozenset[int]
     kind: str
     linear: tuple[tuple[int, ...], ...]
+    exchanged: frozenset[int] = frozenset()
+
+    @property
+    def contributing(self) -> frozenset[int]:
+        """Factors along which results are left partial."""
+        return self.rule.reduction - self.exchanged
 
 
 def check_supported(signature: Signature, location: Callable[[], str]) -> None:
@@ -69,7 +80,8 @@ def splits_of(signature: Signature) -> Splits | None:
     known = known_rule(signature)
     own = _known_splits(signature, known) if known is not None else None
     if own is not None:
-        return Splits(rule, corresponding_factors(rule, own.rule, own.allowed), own.kind, own.linear)
+        allowed, exchanged = (corresponding_factors(rule, own.rule, some) for some in (own.allowed, own.exchanged))
+        return Splits(rule, allowed, own.kind, own.linear, exchanged)
     return Splits(rule, stated_factors(signature, rule), "sum", ()) if is_opaque(signature) else None
 
 
@@ -81,7 +93,9 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     splittable = local_factors(signature)
     if kind is not None:
         splittable |= rule.reduction - rule.need_replication - rule.permutation
-    return Splits(rule, covered_factors(signature, rule, splittable), kind or "sum", linear_operands(signature))
+    exchanged = exchanged_factors(signature, rule)
+    allowed = covered_factors(signature, rule, splittable | exchanged)
+    return Splits(rule, allowed, kind or "sum", linear_operands(signature), exchanged & allowed)
 
 
 def _reduction_kind(signature: Signature) -> str | None:

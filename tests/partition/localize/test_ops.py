@@ -479,12 +479,12 @@ REFUSED = {
     ),
     "partition id": ("no meaning", _simple("11", "", "tensor<ui32>", "%r = stablehlo.partition_id : tensor<ui32>")),
     "variadic reduction": (
-        "computation of its own",
+        "computation of its own leaves no contributions",
         Case(
             "12",
             REDUCED[2]
             .text.replace('ARG([{"y"}, {}])ARG', 'ARG([{}, {"y"}])ARG')
-            .replace('[{"y"}]; [{"y"}]', "[{}]; [{}]"),
+            .replace('[{"y"}]; [{"y"}]', '[{}], unreduced={"y"}; [{}], unreduced={"y"}'),
         ),
     ),
     "spatial split": ("spatial", _convolution("x", "[{}, {}, {}]", "[{}, {}, {}]", '[{}, {"x"}, {}]')),

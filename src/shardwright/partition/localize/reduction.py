@@ -1,15 +1,22 @@
-"""Reductions: a shard of a reduced dimension gives a contribution, and the initial value counts once."""
+"""Reductions: a shard of a reduced dimension gives a contribution, and the initial value counts once.
+
+By a computation of their own (argmax, pairs of a maximum and a sum) they are completed in the op: see `rounds`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
+from shardwright.ir.attributes import i64_array
 from shardwright.ir.builder import reduction_body
 from shardwright.ir.signature import Signature
 from shardwright.partition.localize.checks import is_split, require_alike, require_axes, require_partial, require_whole
+from shardwright.partition.localize.exchanges import Exchange
 from shardwright.partition.localize.local import Local
+from shardwright.partition.localize.moves import local_step
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
+from shardwright.partition.localize.rounds import rounds
 
 __all__: list[str] = []
 
@@ -27,19 +34,62 @@ def _reduce(
         require_axes("the result of a reduction", sharding, [source[0].axes[dim] for dim in kept])
     axes = tuple(axis for dim in reduced for axis in source[0].axes[dim])
     if is_split(axes):
-        kind = signature.bodies[0].reduction if signature.bodies else None
+        kind = signature.bodies[0].reduction
         if kind is None:
-            raise ShardingError(
-                "a reduction by a computation of its own needs its dimensions whole",
-                cause=f"the operand lies as {source[0]!r}, the reduced dimensions are {list(reduced)}",
-                remedy="gather the reduced dimensions before the op",
-            )
+            _require_complete(target)
+            return _in_rounds(ctx, signature, inputs, initials, source)
         for sharding in target:
             require_partial("a reduction", axes, kind, sharding)
         if not ctx.is_identity(initials[0], kind):
             first = ctx.once(initials[0], axes, kind, source[0].mesh)
             return (_with_initial(ctx, local_signature(signature, source, target), inputs[0], first, kind),)
     return ctx.append(local_signature(signature, source, target), (*inputs, *initials))
+
+
+def _require_complete(target: Shardings) -> None:
+    for sharding in target:
+        if sharding.partial:
+            raise ShardingError(
+                "a reduction by a computation of its own leaves no contributions",
+                cause=f"a result is declared as {sharding!r}",
+                remedy="declare the result reduced: devices combine their parts in the op",
+            )
+
+
+def _in_rounds(
+    ctx: Local, signature: Signature, inputs: Sequence[int], initials: Sequence[int], source: Shardings
+) -> tuple[int, ...]:
+    """The results complete: what each device has reduced is exchanged, and reduced once more.
+
+    Initial values are used wherever something is reduced, as often as StableHLO allows: any number of times.
+    """
+    values = tuple(inputs)
+    for one in rounds(signature, source[0]):
+        values = _reduced(ctx, signature, values, initials, one.dims)
+        if one.exchanges:
+            pairs = zip(values, one.exchanges, strict=True)
+            parts = [_exchanged(ctx, part, exchange, one.place) for part, exchange in pairs]
+            values = _reduced(ctx, signature, parts, initials, (one.place,))
+    return values
+
+
+def _reduced(
+    ctx: Local, signature: Signature, values: Sequence[int], initials: Sequence[int], dims: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The same reduction of other values, along `dims`: of what has been reduced, which may be of a wider type."""
+    kept = tuple(size for dim, size in enumerate(ctx.type(values[0]).dims) if dim not in dims)
+    pairs = zip(initials, values, strict=True)
+    operands = (*values, *[ctx.convert(initial, ctx.type(value).dtype) for initial, value in pairs])
+    results = tuple(type.with_shape(kept) for type in signature.results)
+    types = tuple(map(ctx.type, operands))
+    return ctx.append(signature.replace(operands=types, results=results, dimensions=i64_array(dims)), operands)
+
+
+def _exchanged(ctx: Local, part: int, exchange: Exchange, place: int) -> int:
+    """The parts of all devices along the axes of an exchange, stacked in dimension `place`."""
+    before, step, shape = exchange.before, exchange.step, ctx.type(part).dims
+    stacked = ctx.reshape(part, (*shape[:place], 1, *shape[place:]))
+    return local_step(ctx, stacked, step, before, step.apply(before))
 
 
 def _with_initial(ctx: Local, signature: Signature, value: int, initial: int, kind: str) -> int:
