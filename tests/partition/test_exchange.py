@@ -260,11 +260,13 @@ def test_the_largest_and_its_place_of_a_whole_tensor() -> None:
 
 
 @pytest.mark.parametrize("layout", [LAYOUTS[3], LAYOUTS[5], LAYOUTS[10]], ids=str)
-def test_a_maximum_and_a_sum_of_exponentials(layout: tuple[str, str, str, list[int]]) -> None:
+def test_what_computes_something_of_initial_values_is_gathered(layout: tuple[str, str, str, list[int]]) -> None:
     _, shape, _, reduced = layout
     x = np.random.default_rng(4).standard_normal(dims_of(shape)).astype(np.float32)
     text = reducing(*layout, LOG_SUM, ["f32", "f32"], ["-1.0e+30", "0.0"])
-    largest, total = results(partition(text), x, np.ones_like(x))
+    spmd = partition(text)
+    assert exchanging(spmd) == 0
+    largest, total = results(spmd, x, np.ones_like(x))
     rows = in_front(x, reduced)
     np.testing.assert_array_equal(largest, rows.max(-1))
     np.testing.assert_allclose(total, np.exp(rows - rows.max(-1, keepdims=True)).sum(-1), rtol=1e-5)
@@ -298,9 +300,8 @@ def test_a_body_of_a_wider_type_gets_initial_values_of_that() -> None:
       %i = stablehlo.constant dense<0.0> : tensor<f16>
       %r = "stablehlo.reduce"(%a, %i) ({
         ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-          %s = stablehlo.add %p, %q : tensor<f32>
-          %t = stablehlo.multiply %p, %q : tensor<f32>
-          %u = stablehlo.add %s, %t : tensor<f32>
+          %s = stablehlo.compare GE, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          %u = stablehlo.select %s, %p, %q : tensor<i1>, tensor<f32>
           stablehlo.return %u : tensor<f32>
       }) {dimensions = array<i64: 1>} : (tensor<8x16xf16>, tensor<f16>) -> tensor<8xf32>
       return %r : tensor<8xf32>

@@ -166,24 +166,23 @@ def test_a_maximum_is_reduced_by_a_step_of_its_kind(target: str, collective: str
     assert step.kind == "max"
 
 
-def test_a_reduction_whose_body_is_not_known_exchanges_inside() -> None:
+def test_a_reduction_whose_body_is_not_known_is_gathered_first_and_noted() -> None:
     made = explicit(f"""
     func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}) -> tensor<512xf32> {{
       %c = stablehlo.constant dense<0.0> : tensor<f32>
       %0 = stablehlo.reduce(%a init: %c) across dimensions = [1] : (tensor<512x1024xf32>, tensor<f32>) -> tensor<512xf32>
         reducer(%p: tensor<f32>, %q: tensor<f32>) {{
-          %s = stablehlo.add %p, %q : tensor<f32>
-          %t = stablehlo.multiply %p, %q : tensor<f32>
-          %r = stablehlo.add %s, %t : tensor<f32>
-          stablehlo.return %r : tensor<f32>
+          %n = stablehlo.negate %p : tensor<f32>
+          %s = stablehlo.add %n, %q : tensor<f32>
+          stablehlo.return %s : tensor<f32>
         }}
       return %0 : tensor<512xf32>
     }}""")
-    assert communication(made.graph) == {}
-    assert made.notes == ()
-    (op,) = (op for op in made.graph.walk() if op.name == "stablehlo.reduce")
-    whole = TensorSharding.of(made.graph.mesh, [[]])
-    assert [made.graph.shardings[value] for value in op.results] == [whole]
+    assert communication(made.graph) == {"sdy.all_gather": 1}
+    (note,) = made.notes
+    assert (note.op, note.location) == ("stablehlo.reduce", "test.mlir:5")
+    assert "dimension 1" in note.message
+    assert note.bytes == 512 * 1024 * 4 * 3 // 4
 
 
 def test_an_unknown_custom_call_is_computed_whole() -> None:

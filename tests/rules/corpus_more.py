@@ -70,13 +70,11 @@ WITHOUT_INSTANCES |= {op: reason for op, reason in _NEWER.items() if is_register
 
 @maker("stablehlo.reduce")
 def _reduce(rng: random.Random, name: str) -> Instance:
-    """The initial values are drawn, and may be used any number of times: of pairs only idempotent bodies tell the same."""
     shape, count = shape_of(rng), rng.choice((1, 1, 2))
     dims = [dim for dim in range(len(shape)) if rng.random() < 0.5]
     result = tensor([size for dim, size in enumerate(shape) if dim not in dims])
     operands = (*(tensor(shape),) * count, *("tensor<f32>",) * count)
-    kinds = ("add", "maximum", "multiply", "minimum") if count == 1 else ("maximum", "minimum")
-    body = binary_body(rng.choice(kinds), pairs=count)
+    body = binary_body(rng.choice(("add", "maximum", "multiply", "minimum")), pairs=count)
     return Instance(name, operands, (result,) * count, f"dimensions = {array(dims)}", body)
 
 

@@ -16,7 +16,7 @@ from shardwright.partition.localize.exchanges import Exchange
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.moves import local_step
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
-from shardwright.partition.localize.rounds import rounds
+from shardwright.partition.localize.rounds import picks, rounds
 
 __all__: list[str] = []
 
@@ -36,7 +36,7 @@ def _reduce(
     if is_split(axes):
         kind = signature.bodies[0].reduction
         if kind is None:
-            _require_complete(target)
+            _require_rounds(signature, target)
             return _in_rounds(ctx, signature, inputs, initials, source)
         for sharding in target:
             require_partial("a reduction", axes, kind, sharding)
@@ -46,7 +46,13 @@ def _reduce(
     return ctx.append(local_signature(signature, source, target), (*inputs, *initials))
 
 
-def _require_complete(target: Shardings) -> None:
+def _require_rounds(signature: Signature, target: Shardings) -> None:
+    if not picks(signature):
+        raise ShardingError(
+            "a reduction by a computation of its own cannot be split along the dimension that it reduces",
+            cause="what its body computes of an initial value would count once for every part",
+            remedy="gather that dimension first",
+        )
     for sharding in target:
         if sharding.partial:
             raise ShardingError(
@@ -61,7 +67,7 @@ def _in_rounds(
 ) -> tuple[int, ...]:
     """The results complete: what each device has reduced is exchanged, and reduced once more.
 
-    Initial values are used wherever something is reduced, as often as StableHLO allows: any number of times.
+    Initial values are used wherever something is reduced: of bodies that pick elements they count once all the same.
     """
     values = tuple(inputs)
     for one in rounds(signature, source[0]):

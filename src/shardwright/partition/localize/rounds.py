@@ -1,7 +1,10 @@
 """A reduction by a computation of its own, along dimensions that are split: rounds of reducing and exchanging.
 
-Of StableHLO such a body is associative, and the initial values change nothing: it combines elements in any grouping, in
-the lexicographic order of their indices, with initial values in between, as many as an implementation likes. So each
+Of StableHLO such a body is associative: it combines elements in any grouping, in the lexicographic order of their
+indices, with initial values in between, as many as an implementation likes. XLA uses these once for every result, and
+what is split must be equal; so it is done for bodies that pick one of two elements, to which initial values are the
+same however often they are used. Where a body computes something of them (a sum beside a maximum), nobody can tell
+whether an initial value is neutral, and the operand is gathered. Each
 device reduces its shard, all devices exchange what they have, and reduce that once more; shards stand in the order of
 their index along the axes that split the dimension, which is the order of their elements.
 
@@ -24,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardwright.axes import axes_size
-from shardwright.ir.signature import Signature
+from shardwright.ir.signature import Body, Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split
@@ -35,7 +38,7 @@ from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather
 
-__all__ = ["Round", "rounds"]
+__all__ = ["Round", "picks", "rounds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +56,33 @@ class Round:
     exchanges: tuple[Exchange, ...]
 
 
-def _has_own_computation(signature: Signature) -> bool:
-    """Whether a reduce combines by something that is no kind of reduction that collectives do."""
-    return signature.bodies[0].reduction is None
+_EITHER = frozenset({"stablehlo.select", "stablehlo.maximum", "stablehlo.minimum", "stablehlo.and", "stablehlo.or"})
+"""Ops that of two equal operands, the last two, give that one."""
+
+
+def picks(signature: Signature) -> bool:
+    """Whether a reduce combines by something that is no kind of reduction that collectives do, and picks elements."""
+    (body,) = signature.bodies
+    return body.reduction is None and _is_idempotent(body)
+
+
+def _is_idempotent(body: Body) -> bool:
+    """Whether a computation makes of two equal tuples that tuple, as far as its ops tell: argmax does, no sum."""
+    tuples = range(len(body.arguments) // 2)
+    names: list[object] = [*tuples, *tuples]
+    for op in body.ops[:-1]:
+        last = {names[value] for value in op.operands[-2:]}
+        names += last if op.name in _EITHER and len(last) == 1 else [object() for _ in op.results]
+    return [names[value] for value in body.ops[-1].operands] == [*tuples]
 
 
 def _exchanged(signature: Signature, rule: ShardingRule) -> frozenset[int]:
-    return rule.reduction if _has_own_computation(signature) else frozenset()
+    return rule.reduction if picks(signature) else frozenset()
 
 
 @exchanges("stablehlo.reduce", factors=_exchanged)
 def _exchanges(signature: Signature, operands: Shardings) -> tuple[Exchange, ...]:
-    if not _has_own_computation(signature):
+    if not picks(signature):
         return ()
     return tuple(exchange for one in rounds(signature, operands[0]) for exchange in one.exchanges)
 
