@@ -2,11 +2,12 @@
 
 Of StableHLO such a body is associative: it combines elements in any grouping, in the lexicographic order of their
 indices, with initial values in between, as many as an implementation likes. XLA uses these once for every result, and
-what is split must be equal; so it is done for bodies that pick one of two elements, to which initial values are the
-same however often they are used. Where a body computes something of them (a sum beside a maximum), nobody can tell
-whether an initial value is neutral, and the operand is gathered. Each
-device reduces its shard, all devices exchange what they have, and reduce that once more; shards stand in the order of
-their index along the axes that split the dimension, which is the order of their elements.
+what is split must be equal. So bodies are taken that pick one of two elements: initial values are the same to them
+however often they are used. Where a body computes something of them (a sum beside a maximum), nobody can tell whether
+that is no matter, and the operand is gathered.
+
+Each device reduces its shard, all devices exchange what they have, and reduce that once more; shards stand in the order
+of their index along the axes that split the dimension, which is the order of their elements.
 
 Nothing says that a body commutes: the elements of a shard must be next to each other in that order. They are along the
 minor-most dimension, all others fixed. Of several dimensions the last one that is split is therefore done first, with
