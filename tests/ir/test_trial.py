@@ -37,6 +37,7 @@ def test_an_action_is_tried_without_effect() -> None:
 def test_what_ends_the_copy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ended_by(os.abort) == "it ends the process: SIGABRT"
     assert ended_by(lambda: os._exit(3)) == "it ends the process: status 3"
+    assert ended_by(lambda: bytearray(1 << 44)).startswith("it takes more than")
     monkeypatch.setattr(trial, "_SECONDS", 0.05)
     assert ended_by(lambda: time.sleep(60)) == "it takes more than 0.05 seconds"
     with pytest.raises(ChildProcessError):
@@ -74,7 +75,7 @@ func.func @main(%a: tensor<f32>) -> tensor<f32> {
 
 
 def test_what_cannot_be_verified_afterwards_is_noticed_too() -> None:
-    """The verifier of `linalg.transpose` is never done with a scalar, and takes ever more memory."""
+    """The verifier of `linalg.transpose` reads beyond a scalar's dimensions: what it meets there decides how it ends."""
     with pytest.raises(ShardingError, match="cannot be run on this module") as refused:
         run_native(load_module(TRANSPOSED), "builtin.module(stablehlo-legalize-to-linalg{enable-primitive-ops=true})")
-    assert refused.value.diagnostic.cause.endswith("it takes more than 2.0 GiB of memory")
+    assert refused.value.diagnostic.cause.startswith("MLIR does not survive the pass, or verifying what comes out of it")
