@@ -2,7 +2,8 @@
 
 `load` is importing the package and what reads programs, which is the least that a user of it ends up with. Beside each,
 in turns, stands what nothing that reads MLIR can do without: importing jaxlib's MLIR with the dialects that we use, and
-nothing else. Whole processes are measured, the interpreter's own start and end included on every side.
+nothing else. Whole processes are measured, the interpreter's own start and end included on every side. What is imported
+is bytecode on every side, as it is once installed, whatever this environment says of keeping it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def start(code: str, *arguments: str) -> Sample:
     """The processor time of a fresh interpreter, its output thrown away."""
     command = [sys.executable, "-c", code, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with Path(os.devnull).open("w") as nowhere:
         child = subprocess.Popen(command, env=environment, stdout=nowhere, stderr=subprocess.PIPE)
         assert child.stderr is not None
