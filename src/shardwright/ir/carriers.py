@@ -2,7 +2,8 @@
 
 An op has `shardwright.shardings`, an array with one text per result, in place of `sdy.sharding`; an argument or result
 of a function has `shardwright.sharding`; and in place of an `sdy.sharding_constraint`, which it becomes in the graph,
-stands the op `"shardwright.constraint"(%x) {sharding = "text"}`. An empty text says nothing.
+stands the op `"shardwright.constraint"(%x) {sharding = "text"}`. An empty text says nothing. Which collective such an
+op, or a reshard, was written as stands in `shardwright.collective` while the module is checked; graphs do not have it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir
 
-__all__ = ["CARRIED_CONSTRAINT", "CARRIED_SHARDING", "CARRIED_SHARDINGS", "carried_text", "carried_texts"]
+__all__ = [
+    "CARRIED_COLLECTIVE",
+    "CARRIED_CONSTRAINT",
+    "CARRIED_SHARDING",
+    "CARRIED_SHARDINGS",
+    "carried_text",
+    "carried_texts",
+]
 
 CARRIED_SHARDINGS = "shardwright.shardings"
 CARRIED_SHARDING = "shardwright.sharding"
 CARRIED_CONSTRAINT = "shardwright.constraint"
+CARRIED_COLLECTIVE = "shardwright.collective"
 
 
 def carried_text(handle: Any) -> str:

@@ -60,10 +60,13 @@ def _is_partitioned(graph: Graph) -> bool:
 def _is_explicit(graph: Graph) -> bool:
     """Whether a program looks like one that `partition` wrote: collectives between ops, a layout for every tensor.
 
-    Collectives in a program whose tensors are not all sharded yet are requests for layouts instead.
+    Collectives in a program whose tensors are not all sharded yet, or which has reshards, are requests for layouts
+    instead.
     """
     collectives = False
     for op in graph.main.block.walk(opaque=_BODIES):
+        if op.name == "sdy.reshard":
+            return False
         collectives = collectives or op.name in COLLECTIVES
         if op.name in _BODIES:
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardwright.boundary import NOTHING_STATED, Boundary
-from shardwright.ir.carriers import CARRIED_SHARDINGS
+from shardwright.ir.carriers import CARRIED_COLLECTIVE, CARRIED_SHARDINGS
 from shardwright.ir.handles import body_of
 from shardwright.ir.opaque import attribute_text
 from shardwright.ir.ops import BODY_OPS, COMPUTATIONS, SHARDING_ATTRIBUTES, STEPS
@@ -23,7 +23,7 @@ Attributes = tuple[tuple[str, str], ...]
 """MLIR text by name, sorted."""
 
 _BOUNDARY = ("in_shardings", "out_shardings", "manual_axes")
-_NOT_SIGNATURE = frozenset({"sdy.sharding", CARRIED_SHARDINGS, "mhlo.sharding"})
+_NOT_SIGNATURE = frozenset({"sdy.sharding", CARRIED_SHARDINGS, CARRIED_COLLECTIVE, "mhlo.sharding"})
 
 
 @dataclass(frozen=True, slots=True)

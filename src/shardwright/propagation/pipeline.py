@@ -17,6 +17,7 @@ from shardwright.propagation.order import Places, order_by_use, restore
 from shardwright.propagation.recording import Recording
 from shardwright.propagation.rfc.completion import complete
 from shardwright.propagation.steps.boundary import leave, outermost
+from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.constants import merge_constants, merge_scalars, split_constants
 from shardwright.propagation.steps.constraints import apply_constraints
 from shardwright.propagation.steps.dataflow import add_edges, find_edges
@@ -84,6 +85,7 @@ def propagate(
         write_debug(debug, record, made, graph.main.block.terminator.operands, sink=True)
     merge_constants(working)
     leave(working, graph.meshes.values())
+    reshard_where_unfit(working)
     remove_dead(working.block, len(working.types))
     if in_order_of_use:
         restore(working.block, places)

@@ -10,18 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.ops import DATA_FLOW_OPS
+from shardwright.ir.ops import DATA_FLOW_OPS, STEPS
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.rewrite.uses import Uses
 from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
 __all__ = [
+    "COLLECTIVES",
     "CONSTRAINT",
     "EDGE",
     "GROUP",
     "MANUAL",
     "NAMED",
+    "SHARDED_TO_UNREDUCED",
     "DataFlowEdge",
     "Working",
     "special_ops",
@@ -32,8 +34,10 @@ GROUP = "sdy.sharding_group"
 EDGE = "sdy.data_flow_edge"
 MANUAL = "sdy.manual_computation"
 NAMED = "sdy.named_computation"
+SHARDED_TO_UNREDUCED = "sdy.sharded_to_unreduced"
+COLLECTIVES = STEPS.keys() | {SHARDED_TO_UNREDUCED}
 
-_SPECIAL = DATA_FLOW_OPS | {CONSTRAINT, GROUP, EDGE}
+_SPECIAL = DATA_FLOW_OPS | COLLECTIVES | {CONSTRAINT, GROUP, EDGE}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

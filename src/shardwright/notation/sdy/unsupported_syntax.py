@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 
 from shardwright.errors import ShardingError
+from shardwright.ir.carriers import CARRIED_COLLECTIVE
 from shardwright.ir.context import reduction_kinds
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.notation.names import STRING
@@ -27,10 +28,7 @@ from shardwright.notation.sdy.verifier_crashes import refuse_verifier_crashes
 from shardwright.scanner import line_of
 from shardwright.sharding import REDUCTION_KINDS
 
-__all__ = ["COLLECTIVE", "prepare"]
-
-COLLECTIVE = "shardwright.collective"
-"""The attribute that says which collective an op stands for: `all_reduce max {"x"}`."""
+__all__ = ["prepare"]
 
 _FORMS = (
     "all_to_all_param",
@@ -264,7 +262,7 @@ def _op(op: str, parts: ShardedOp, parameters: str) -> str:
         return f'"{op}"({parts.operand}) {{{entries}}}'
     if short in _COLLECTIVES:
         what = f"{short} {parameters}".strip().replace("\\", "\\\\").replace('"', '\\"')
-        extra.append(f'{COLLECTIVE} = "{what}"')
+        extra.append(f'{CARRIED_COLLECTIVE} = "{what}"')
     if _KIND.search(parts.sharding):
         entries = ", ".join([f"sharding = {_string(parts.sharding)}", *extra])
         return f'"shardwright.constraint"({parts.operand}) {{{entries}}}'

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from shardwright.boundary import without_manual_axes
 from shardwright.errors import ShardingError
-from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
+from shardwright.ir.carriers import CARRIED_COLLECTIVE, CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIED_SHARDINGS
 from shardwright.ir.context import ir
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.ops import COLLECTIVES, COMPUTATIONS, SHARDING_ATTRIBUTES
@@ -31,7 +31,6 @@ from shardwright.notation.names import STRING
 from shardwright.notation.sdy.attributes import parse_manual_axes
 from shardwright.notation.sdy.collectives import check_collective, check_partial, parse_step, reduced_axes
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
-from shardwright.notation.sdy.unsupported_syntax import COLLECTIVE
 from shardwright.scanner import line_of
 from shardwright.sharding import TensorSharding
 
@@ -41,7 +40,7 @@ _LOOPS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 """Ops of StableHLO whose regions may hold any op; those of all others compute on scalars."""
 
 _OPS = tuple(name.removeprefix("sdy.") for name in (*COLLECTIVES, "sdy.manual_computation"))
-_WORDS = (COLLECTIVE, CARRIED_SHARDING + " ")
+_WORDS = (CARRIED_COLLECTIVE, CARRIED_SHARDING + " ")
 _OP = re.compile(rf"sdy\.(?:{'|'.join(_OPS)})")
 _NEGATIVE = re.compile(r"=\s*-\s*[0-9]")
 _SPELT = re.compile(
@@ -155,11 +154,11 @@ class _ModuleChecker:
     def _sdy(self, op: Any, name: str) -> None:
         if name == "sdy.manual_computation":
             self._manual(op)
-        if name in COLLECTIVES or COLLECTIVE in op.attributes:
+        if name in COLLECTIVES or CARRIED_COLLECTIVE in op.attributes:
             self._collective(op, name)
 
     def _collective(self, op: Any, name: str) -> None:
-        spelt = ir.StringAttr(op.attributes[COLLECTIVE]).value if COLLECTIVE in op.attributes else ""
+        spelt = ir.StringAttr(op.attributes[CARRIED_COLLECTIVE]).value if CARRIED_COLLECTIVE in op.attributes else ""
         short, _, parameters = spelt.partition(" ") if spelt else (name.removeprefix("sdy."), "", "")
         before, after = self._sharding(op.operands[0]), self._results(op)[0]
         if before is None or after is None:

@@ -33,6 +33,7 @@ from shardwright.propagation.rfc.derivation import Completion, Decision, Dropped
 from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
 from shardwright.propagation.rfc.option import OPTION, preset
 from shardwright.propagation.steps.boundary import outermost
+from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.normalize import normalize
 from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working
 from shardwright.rules.registry import rule_for
@@ -229,6 +230,7 @@ class _Completer:
         made.main.result_shardings = self.results = self._results()
         for block in self.block.blocks():
             self._reshard(block)
+        reshard_where_unfit(working)
         made.types, made.shardings, made.main.block = working.types, working.shardings, self.block
         return made
 
