@@ -157,6 +157,20 @@ def test_the_device_that_holds_a_value_alone_is_one_of_the_partitions() -> None:
     assert "device_ids=[3]" in sw.convert(written, to="sdy")
 
 
+def test_devices_of_meshes_that_shardings_spell_out_are_counted() -> None:
+    text = """
+    module attributes {mhlo.num_partitions = 1 : i64} {
+      func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+        %0 = sdy.sharding_constraint %a <mesh<["a"=2, "b"=4]>, [{"b"}, {"a"}]> : tensor<8x8xf32>
+        return %0 : tensor<8x8xf32>
+      }
+    }
+    """
+    written = sw.convert(text, to="mhlo")
+    assert "mhlo.num_partitions = 8 : i32" in written
+    assert '[{"b"}, {"a"}]' in sw.convert(written, to="sdy")
+
+
 def test_a_manual_computation_over_no_axes_is_its_body() -> None:
     text = """
     sdy.mesh @mesh = <["x"=2]>

@@ -17,6 +17,7 @@ from shardwright.errors import ShardingError
 from shardwright.files import printable, read_file
 from shardwright.frontends.names import argument_names
 from shardwright.ir.context import as_text, context, ir, module_text
+from shardwright.ir.devices import check_counts
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
@@ -119,6 +120,7 @@ def _read_large(content: str, name: str) -> Source | None:
     generic = notation.generic(content, name)
 
     def check(module: ir.Module) -> None:
+        check_counts(module, name)
         notation.read(module, name, generic)
         grids(module)
 

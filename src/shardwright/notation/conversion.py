@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardwright.ir.context import as_text, ir, load_module, valid_text
+from shardwright.ir.devices import check_counts
 from shardwright.memo import uncollected
 from shardwright.notation.module_notations import module_notation, notation_of
 from shardwright.notation.notation import ModuleNotation
@@ -50,6 +51,7 @@ def open_module(content: str | bytes, name: str = "-") -> Opened:
     notation = notation_of(content)
     generic = as_generic(content, name, notation)
     module = load_module(generic, name)
+    check_counts(module, name)
     notation.read(module, name, generic)
     return Opened(notation, generic, module)
 

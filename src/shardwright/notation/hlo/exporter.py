@@ -68,6 +68,7 @@ class Exporter:
         self.locations = LocationTable()
         self.fail = partial(fail_at, self.locations)
         self.meshes: dict[str, Mesh] = {}
+        self.used_meshes: set[Mesh] = set()  # some of them only shardings spell out
         self.annotated: list[tuple[Any, Any]] = []
         self.ops: dict[str, list[Any]] = {}
         self.functions: dict[str, Any] = {}
@@ -160,9 +161,11 @@ class Exporter:
 
     def _shardings(self, attribute: Any, op: Any) -> tuple[TensorSharding, ...]:
         try:
-            return parse_shardings(str(attribute), self.meshes)
+            shardings = parse_shardings(str(attribute), self.meshes)
         except ShardingError as error:
             raise error.replaced(op=op.name, location=self.locations.where(op.location)) from None
+        self.used_meshes.update(sharding.mesh for sharding in shardings)
+        return shardings
 
     def _hlo(self, attribute: Any, manual: Axes, op: Any) -> tuple[HloSharding | None, ...]:
         """What each sharding of `attribute` is in this notation; `None` for one that says nothing."""
@@ -343,11 +346,11 @@ class Exporter:
         return annotated
 
     def _finish(self) -> None:
-        devices = max([_devices(mesh) for mesh in self.meshes.values()], default=1)
+        meshes = self.used_meshes.union(self.meshes.values())
         i32 = ir.IntegerType.get_signless(32)
         attributes = self.module.operation.attributes
-        if self.meshes:
-            attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, devices)
+        if meshes:
+            attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(i32, max(map(_devices, meshes)))
             if "mhlo.num_replicas" not in attributes:
                 attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(i32, 1)
         if not self.needed:
