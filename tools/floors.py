@@ -27,7 +27,7 @@ from pathlib import Path
 
 FLOORS = (  # ground first
     "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "axes", "mesh", "sharding",
-    "steps", "boundary", "ir", "notation", "rules", "cost", "reshard", "propagation", "partition", "optimize",
+    "routes", "steps", "boundary", "ir", "notation", "rules", "cost", "reshard", "propagation", "partition", "optimize",
     "analysis", "autoshard", "runtime", "frontends", "passes", "report", "program", "cli", "opt",
     "__init__", "__main__",
 )  # fmt: skip

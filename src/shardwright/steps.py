@@ -26,6 +26,7 @@ from shardwright.axes import Axes, AxisRef, axes_size, merge_axes, overlaps_any,
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
+from shardwright.routes import Route
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "MOVING",
     "NAMED",
     "ReduceScatter",
+    "Send",
     "Step",
     "ToUnreduced",
     "local_bytes",
@@ -188,6 +190,25 @@ class ToUnreduced:
         return _layout(self, before, before.axes, (*before.partial, *made))
 
 
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Some devices hand what they hold to others, those without a sender get zeros: the tensor becomes another one.
+
+    So it is no way between layouts, no plan takes it, and `sdy` has no op for it: it stands inside an op.
+
+    Attributes:
+        axes: The axes by whose index shards are numbered; all devices that differ in others do the same.
+        routes: Which shards go where. No device is the sender, nor the receiver, of two.
+    """
+
+    axes: Axes
+    routes: tuple[Route, ...]
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout of the other tensor: that of the one."""
+        return before
+
+
 MOVING: dict[str, type[Any]] = {
     "all_gather": AllGather,
     "all_reduce": AllReduce,
@@ -202,7 +223,7 @@ NAMED: dict[str, type[Any]] = {**MOVING, "replicated_to_unreduced": ToUnreduced}
 """All steps, by the names of their ops."""
 
 Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
-"""Any step."""
+"""Any step between layouts."""
 
 
 @memoize

@@ -37,6 +37,7 @@ from shardwright.steps import (
     AllToAll,
     CollectivePermute,
     ReduceScatter,
+    Send,
     Step,
     ToUnreduced,
     same_placement,
@@ -84,7 +85,7 @@ def work_cost(sizes: Iterable[int], split: Iterable[Axes]) -> Cost:
 
 
 @singledispatch
-def step_cost(step: Step, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+def step_cost(step: Step | Send, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     """What each device does in a step.
 
     Arguments:
@@ -119,6 +120,11 @@ def _(step: AllToAll, before: TensorSharding, local_bytes: float, by_hand: Kinds
 def _(step: CollectivePermute, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
     """All it holds, or nothing where every device already holds what it shall."""
     return Cost() if same_placement(before, step.target) else Cost(collective_permute_bytes(local_bytes), 1)
+
+
+@step_cost.register
+def _(step: Send, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
+    return Cost(collective_permute_bytes(local_bytes), 1)
 
 
 @step_cost.register

@@ -21,7 +21,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Hashed, memoize
-from shardwright.partition.factors import FactorAxes, can_split, project, tensor_sharding
+from shardwright.partition.factors import FactorAxes, can_split, project, tensor_sharding, within_bounds
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of
 from shardwright.partition.splits import Splits, splits_of
@@ -254,7 +254,7 @@ def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[S
     for operand, (mapping, source) in enumerate(zip(mappings, sources, strict=True)):
         if not source:
             continue
-        proposed = project(mapping, splits.rule.sizes, source[0].axes)
+        proposed = within_bounds(splits, project(mapping, splits.rule.sizes, source[0].axes))
         parts = [axes_size(axes) if factor in splits.allowed else 1 for factor, axes in enumerate(proposed)]
         dims = zip(mapping, source[0].axes, strict=True)
         if any(axes_size(axes) > math.prod([parts[factor] for factor in dim]) for dim, axes in dims):

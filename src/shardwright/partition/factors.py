@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, merge_axes
+from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, merge_axes, truncate_by_divisor
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
-__all__ = ["FactorAxes", "can_split", "factor_axes", "feasible", "merge", "project", "tensor_sharding"]
+__all__ = ["FactorAxes", "can_split", "factor_axes", "feasible", "merge", "project", "tensor_sharding", "within_bounds"]
 
 FactorAxes = tuple[Axes, ...]
 """The axes that split each factor of a rule, major to minor."""
@@ -82,12 +82,13 @@ def can_split(axis: AxisRef, used: Iterable[AxisRef]) -> bool:
 
 
 def feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
-    """Drop axes that some tensor could not hold: those of a minor factor below a major one that is not full.
+    """Drop axes that some tensor could not hold: those of a minor factor below a major one that is not full, and those
+    that do not divide what the factor can be cut into.
 
     What is dropped for one tensor may leave a factor of another not full, so this goes on until nothing changes.
     """
     rule = splits.rule
-    kept = list(factors)
+    kept = list(within_bounds(splits, factors))
     for mapping in (*rule.operands, *rule.results):
         for dim in mapping:
             full = True
@@ -97,6 +98,14 @@ def feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
                 full = full and axes_size(kept[factor]) == rule.sizes[factor]
     less = tuple(kept)
     return less if less == factors else feasible(splits, less)
+
+
+def within_bounds(splits: Splits, factors: FactorAxes) -> FactorAxes:
+    """The major part of the axes of each factor into which it can be cut."""
+    if not splits.bounds:
+        return factors
+    pairs = zip(factors, splits.bounds, strict=True)
+    return tuple(axes if bound % axes_size(axes) == 0 else truncate_by_divisor(axes, bound) for axes, bound in pairs)
 
 
 @memoize

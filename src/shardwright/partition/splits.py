@@ -8,6 +8,7 @@ gathered first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,6 +39,9 @@ class Splits:
         linear: Sets of operands in which, all others fixed, the op is linear: see `linear_operands`.
         exchanged: Those of `allowed` along which devices exchange something inside the op, which gives its results
             complete.
+        bounds: For each factor the greatest number of shards that it can have, which any other number of them divides:
+            its size or, of `exchanged` ones, what all dimensions have in common that it stands for. None given where
+            all are sizes.
     """
 
     rule: ShardingRule
@@ -45,6 +49,7 @@ class Splits:
     kind: str
     linear: tuple[tuple[int, ...], ...]
     exchanged: frozenset[int] = frozenset()
+    bounds: tuple[int, ...] = ()
 
     @property
     def contributing(self) -> frozenset[int]:
@@ -81,7 +86,7 @@ def splits_of(signature: Signature) -> Splits | None:
     own = _known_splits(signature, known) if known is not None else None
     if own is not None:
         allowed, exchanged = (corresponding_factors(rule, own.rule, some) for some in (own.allowed, own.exchanged))
-        return Splits(rule, allowed, own.kind, own.linear, exchanged)
+        return Splits(rule, allowed, own.kind, own.linear, exchanged, _bounds(signature, rule, exchanged))
     return Splits(rule, stated_factors(signature, rule), "sum", ()) if is_opaque(signature) else None
 
 
@@ -95,7 +100,23 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
         splittable |= rule.reduction - rule.need_replication - rule.permutation
     exchanged = exchanged_factors(signature, rule)
     allowed = covered_factors(signature, rule, splittable | exchanged)
-    return Splits(rule, allowed, kind or "sum", linear_operands(signature), exchanged & allowed)
+    exchanged &= allowed
+    return Splits(
+        rule, allowed, kind or "sum", linear_operands(signature), exchanged, _bounds(signature, rule, exchanged)
+    )
+
+
+def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int]) -> tuple[int, ...]:
+    """The bounds of an op's factors: dimensions of several sizes have shards of one number."""
+    if not exchanged:
+        return ()
+    bounds = list(rule.sizes)
+    tensors = zip((*signature.operands, *signature.results), (*rule.operands, *rule.results), strict=True)
+    for type, mapping in tensors:
+        for size, factors in zip(type.dims, mapping, strict=True):
+            if len(factors) == 1 and factors[0] in exchanged:
+                bounds[factors[0]] = math.gcd(bounds[factors[0]], size)
+    return tuple(bounds)
 
 
 def _reduction_kind(signature: Signature) -> str | None:

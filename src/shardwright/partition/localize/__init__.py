@@ -13,6 +13,7 @@ from shardwright.partition.localize import (  # noqa: F401 (imported for what th
     reduction,
     scatter,
     shapes,
+    slices,
     update,
 )
 from shardwright.partition.localize.local import Local, local_type

@@ -30,6 +30,7 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.notation.names import quoted, symbol_text
 from shardwright.partition.localize.local import Local, positions
+from shardwright.routes import Route
 from shardwright.sharding import TensorSharding
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "local_collective_permute",
     "local_exchange",
     "local_reduce_scatter",
+    "local_send",
     "permute_pairs",
     "replica_groups",
 ]
@@ -63,14 +65,19 @@ def replica_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
 
 
 def _dense_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
+    groups = _groups(axes, mesh, partitions)
+    return f"dense<{groups.tolist()}> : tensor<{groups.shape[0]}x{groups.shape[1]}xi64>"
+
+
+def _groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> Any:
+    """The partitions of every group, a row each, in the order of their index along `axes`."""
     position = positions(mesh, partitions)
     index, rest = np.zeros_like(position), position.copy()
     for stride, size in map(mesh.digit, axes):
         coordinate = position // stride % size
         index = index * size + coordinate
         rest -= coordinate * stride
-    groups = np.lexsort((index, rest)).reshape(-1, axes_size(axes))
-    return f"dense<{groups.tolist()}> : tensor<{groups.shape[0]}x{groups.shape[1]}xi64>"
+    return np.lexsort((index, rest)).reshape(-1, axes_size(axes))
 
 
 def local_all_gather(ctx: Local, value: int, axes: Axes, dim: int, mesh: Mesh | None = None) -> int:
@@ -218,6 +225,24 @@ def permute_pairs(source: TensorSharding, target: TensorSharding, partitions: Me
     receivers = moved[np.argsort(needed[moved], kind="stable")]
     sender[receivers] = senders
     return np.stack([sender, np.arange(len(held))], axis=1)
+
+
+def local_send(ctx: Local, value: int, axes: Axes, routes: Sequence[Route], mesh: Mesh) -> int:
+    """What another device in the group along `axes` sends here along one of `routes`, or zeros."""
+    type = ctx.type(value)
+    if not type.elements:
+        return value
+    text = _send_pairs(axes, tuple(routes), mesh, ctx.mesh)
+    return ctx.emit(
+        "collective_permute", (value,), type, {"source_target_pairs": text, "channel_handle": ctx.channel()}
+    )
+
+
+@memoize
+def _send_pairs(axes: Axes, routes: tuple[Route, ...], mesh: Mesh, partitions: Mesh) -> str:
+    shards = np.concatenate([route.pairs() for route in routes])
+    pairs = _groups(axes, mesh, partitions)[:, shards].reshape(-1, 2)
+    return f"dense<{pairs.tolist()}> : tensor<{len(pairs)}x2xi64>"
 
 
 def _shards(sharding: TensorSharding, partitions: Mesh) -> Any:

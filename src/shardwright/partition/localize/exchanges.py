@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shardwright.ir.signature import Signature
-from shardwright.ir.types import TensorType
+from shardwright.ir.types import TensorType, bit_width
 from shardwright.partition.localize.registry import Shardings
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
-from shardwright.steps import Step
+from shardwright.steps import Send, Step
 
 __all__ = ["Exchange", "Exchanges", "exchanged_factors", "exchanges", "exchanges_of", "may_exchange"]
 
@@ -35,7 +35,7 @@ class Exchange:
 
     type: TensorType
     before: TensorSharding
-    step: Step
+    step: Step | Send
 
 
 Exchanges: TypeAlias = Callable[[Signature, Shardings], tuple[Exchange, ...]]
@@ -61,9 +61,14 @@ def exchanges(*names: str, factors: Factors) -> Callable[[Exchanges], Exchanges]
 
 
 def exchanged_factors(signature: Signature, rule: ShardingRule) -> frozenset[int]:
-    """The factors of an op's known rule along which it can be split with an exchange inside; of most ops none."""
+    """The factors of an op's known rule along which it can be split with an exchange inside; of most ops none.
+
+    Elements must be plain numbers: collectives take no others.
+    """
     factors = _FACTORS.get(signature.name)
-    return frozenset() if factors is None else factors(signature, rule)
+    if factors is None or not all(bit_width(type.dtype) for type in signature.results):
+        return frozenset()
+    return factors(signature, rule)
 
 
 def may_exchange(name: str) -> bool:
@@ -74,4 +79,6 @@ def may_exchange(name: str) -> bool:
 def exchanges_of(signature: Signature, operand_shardings: Shardings) -> tuple[Exchange, ...]:
     """What devices exchange inside an op whose operands lie so, in order; of most ops nothing."""
     steps = _EXCHANGES.get(signature.name)
-    return () if steps is None else steps(signature, operand_shardings)
+    if steps is None:
+        return ()
+    return tuple(one for one in steps(signature, operand_shardings) if one.type.elements)

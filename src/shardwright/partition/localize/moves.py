@@ -17,6 +17,7 @@ from shardwright.partition.localize.collectives import (
     local_collective_permute,
     local_exchange,
     local_reduce_scatter,
+    local_send,
 )
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.registry import Shardings, localizer
@@ -28,6 +29,7 @@ from shardwright.steps import (
     AllToAll,
     CollectivePermute,
     ReduceScatter,
+    Send,
     Step,
     ToUnreduced,
     same_placement,
@@ -36,7 +38,7 @@ from shardwright.steps import (
 __all__ = ["local_step"]
 
 
-def local_step(ctx: Local, value: int, step: Step, before: TensorSharding, after: TensorSharding) -> int:
+def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding, after: TensorSharding) -> int:
     """One device's part of a tensor after a step from `before` to `after`, from its part before it.
 
     What is gathered or scattered along several dimensions is so along one after the other.
@@ -57,6 +59,8 @@ def local_step(ctx: Local, value: int, step: Step, before: TensorSharding, after
                 value = local_reduce_scatter(ctx, value, axes, dim, kind, mesh)
         case CollectivePermute(target):
             value = local_collective_permute(ctx, value, before, target)
+        case Send(axes, routes):
+            value = local_send(ctx, value, axes, routes, mesh)
         case ToUnreduced(axes, kind):
             value = ctx.once(value, axes, kind, mesh)
     return value

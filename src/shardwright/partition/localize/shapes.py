@@ -15,29 +15,6 @@ from shardwright.partition.localize.registry import Shardings, local_signature, 
 __all__: list[str] = []
 
 
-@localizer("stablehlo.slice")
-def _slice(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    """A split dimension is taken whole, or in steps that divide a shard, so that each shard gives its own part."""
-    require_alike("a slice", range(source[0].rank), source[0], target[0])
-    whole = signature.operands[0].dims
-    local = local_type(signature.operands[0], source[0]).dims
-    starts, limits, steps = (signature.get(f"{name}", ()) for name in ("start_indices", "limit_indices", "strides"))
-    limits = list(limits)
-    for dim, axes in enumerate(source[0].axes):
-        if not is_split(axes):
-            continue
-        taken = signature.results[0].dims[dim]
-        if starts[dim] >= steps[dim] or local[dim] % steps[dim] or taken * steps[dim] != whole[dim]:
-            raise ShardingError(
-                f"a slice of a part of dimension {dim} needs it whole, but it lies as {source[0]!r}",
-                remedy="gather the dimension before the op",
-            )
-        limits[dim] = local[dim]
-    return ctx.append(local_signature(signature, source, target).replace(limit_indices=i64_array(limits)), operands)
-
-
 @localizer("stablehlo.pad")
 def _pad(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
