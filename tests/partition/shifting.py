@@ -29,8 +29,8 @@ class Moving:
 
     operands: tuple[tuple[int, ...], ...]
     result: tuple[int, ...]
-    write: Callable[[Sequence[str], str], str]
-    """`(names of operands, element type) -> text`, without the result's name."""
+    write: Callable[[str, Sequence[str], str], str]
+    """`(name of the result, names of operands, element type) -> text`."""
 
 
 Maker = Callable[[random.Random, tuple[int, ...], tuple[int, ...]], Moving]
@@ -71,7 +71,7 @@ def program(make: Maker, seed: int, count: int = 6) -> tuple[str, Mesh]:
         names = [f"%a{number}_{index}" for index in range(len(made.operands))]
         for name, of_operand in zip(names, made.operands, strict=True):
             arguments.append(f"{name}: {tensor(of_operand, dtype)} {{sdy.sharding = {layout}}}")
-        lines.append(f"%r{number} = {made.write(names, dtype)}")
+        lines.append(made.write(f"%r{number}", names, dtype))
         results.append((f"%r{number}", tensor(made.result, dtype), layout))
     returned, types = (", ".join(column) for column in list(zip(*results, strict=True))[:2])
     stated = ", ".join(f"{type} {{sdy.sharding = {layout}}}" for _, type, layout in results)

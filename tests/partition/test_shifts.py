@@ -12,17 +12,19 @@ import pytest
 
 import shardwright as sw
 from shardwright.cost.hardware import BYTES
+from shardwright.cost.price import Cost, step_cost
 from shardwright.ir.graph import Op
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
 from shardwright.partition.decisions import Computed
 from shardwright.partition.localize.exchanges import exchanges_of
+from shardwright.steps import local_bytes
 from tests.frontends.devices import eight_devices
 from tests.partition.shifting import Maker, Moving, check_programs, program, tensor
 
 eight_devices()
 
-FUZZ = int(os.environ.get("SHARDWRIGHT_FUZZ", "24"))
+FUZZ = int(os.environ.get("SHARDWRIGHT_FUZZ", "8"))
 """How many random programs of each op are tried."""
 
 
@@ -77,13 +79,67 @@ def random_slice(rng: random.Random, shape: tuple[int, ...], counts: tuple[int, 
     result = tuple(-(-(limit - start) // stride) for start, limit, stride in bounds)
     ranges = ", ".join(":".join(map(str, one)) for one in bounds)
 
-    def write(names: Any, dtype: str) -> str:
-        return f"stablehlo.slice {names[0]} [{ranges}] : ({tensor(shape, dtype)}) -> {tensor(result, dtype)}"
+    def write(name: str, names: Any, dtype: str) -> str:
+        return f"{name} = stablehlo.slice {names[0]} [{ranges}] : ({tensor(shape, dtype)}) -> {tensor(result, dtype)}"
 
     return Moving((shape,), result, write)
 
 
-MAKERS: dict[str, Maker] = {"slice": random_slice}
+def random_pad(rng: random.Random, shape: tuple[int, ...], counts: tuple[int, ...]) -> Moving:
+    """A pad to as many shards, in front, behind and in between; also less than nothing."""
+    low, high, interior, result = [], [], [], []
+    for size, count in zip(shape, counts, strict=True):
+        between = rng.choice([0, 0, 0, 1, 2, 3])
+        wide = size + (size - 1) * between
+        padded = count * rng.randint(1, 2 + wide // count)
+        front = rng.choice([0, rng.randint(1 - wide, padded - 1), rng.randint(-2, 2)])
+        low.append(front)
+        high.append(padded - wide - front)
+        interior.append(between)
+        result.append(padded)
+
+    def write(name: str, names: Any, dtype: str) -> str:
+        fill = {"i1": "true", "complex<f32>": "(7.0, 8.0)"}.get(dtype, "7" if dtype in ("i32", "ui8") else "7.0")
+        types = f"({tensor(shape, dtype)}, tensor<{dtype}>) -> {tensor(result, dtype)}"
+        return f"""{name}_fill = stablehlo.constant dense<{fill}> : tensor<{dtype}>
+      {name} = stablehlo.pad {names[0]}, {name}_fill, low = {low}, high = {high}, interior = {interior} : {types}"""
+
+    return Moving((shape,), tuple(result), write)
+
+
+def random_reverse(rng: random.Random, shape: tuple[int, ...], counts: tuple[int, ...]) -> Moving:
+    """A reversal of some dimensions."""
+    dims = sorted(rng.sample(range(len(shape)), rng.randint(1, len(shape))))
+
+    def write(name: str, names: Any, dtype: str) -> str:
+        return f"{name} = stablehlo.reverse {names[0]}, dims = {dims} : {tensor(shape, dtype)}"
+
+    return Moving((shape,), shape, write)
+
+
+def random_concatenate(rng: random.Random, shape: tuple[int, ...], counts: tuple[int, ...]) -> Moving:
+    """Up to four tensors along some dimension, some of one size, some of none."""
+    dim = rng.randrange(len(shape))
+    sizes = [shape[dim]] * rng.randint(1, 4)
+    if rng.random() < 0.5:
+        sizes = [counts[dim] * rng.choice([0, 1, 1, 2, 3]) for _ in sizes]
+    shapes = tuple((*shape[:dim], size, *shape[dim + 1 :]) for size in sizes)
+    result = (*shape[:dim], sum(sizes), *shape[dim + 1 :])
+
+    def write(name: str, names: Any, dtype: str) -> str:
+        types = ", ".join(tensor(one, dtype) for one in shapes)
+        joined = f"({types}) -> {tensor(result, dtype)}"
+        return f"{name} = stablehlo.concatenate {', '.join(names)}, dim = {dim} : {joined}"
+
+    return Moving(shapes, result, write)
+
+
+MAKERS: dict[str, Maker] = {
+    "slice": random_slice,
+    "pad": random_pad,
+    "reverse": random_reverse,
+    "concatenate": random_concatenate,
+}
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -141,18 +197,87 @@ def test_a_small_tensor_is_gathered_where_starting_collectives_costs_more() -> N
     assert exchanging(sw.from_jax(lambda x: x[3:3075:3], large).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()) == 1
 
 
+# --- pads
+
+
+PADS = [
+    ("a row in front, none of the last", (1, -1, 0), 1 * ROW, 1),
+    ("a row at both ends", (2, 2, 0), 1 * ROW, 1),
+    ("behind", (0, 4, 0), 3 * ROW, 1),
+    ("more than a shard in front", (24, -24, 0), 16 * ROW, 2),
+    ("a shard in front", (16, -16, 0), 16 * ROW, 1),
+    ("a shard behind", (0, 64, 0), 32 * ROW, 2),
+    ("all but one shard cut off", (-16, -32, 0), 12 * ROW, 3),
+    ("between", (0, 1, 1), 0, 0),
+    ("between, and two in front", (2, -1, 1), 1 * ROW, 1),
+    ("two between, and four in front", (4, -2, 2), 1 * ROW, 1),
+]
+
+
+@pytest.mark.parametrize(("rows", "expected", "collectives"), [one[1:] for one in PADS], ids=[one[0] for one in PADS])
+def test_a_pad_sends_the_rows_that_cross(rows: tuple[int, int, int], expected: int, collectives: int) -> None:
+    def function(x: Any) -> Any:
+        return jax.lax.pad(x, np.float32(np.nan), (rows, (1, 0, 0)))
+
+    assert sent(function, numbers(64, 8), mesh=sw.Mesh(x=4), collectives=collectives) == expected
+
+
+def test_a_pad_of_one_row_sends_one() -> None:
+    """All others before: 3,145,728 bytes."""
+    x = numbers(4096, 256)
+    function = lambda x: jax.lax.pad(x, np.float32(3), ((1, -1, 0), (0, 0, 0)))  # noqa: E731
+    spmd = sw.from_jax(function, x).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()
+    assert spmd.traffic.total.static_bytes == 256 * 4
+
+
+# --- reversals
+
+
+def test_a_reversal_is_one_permute() -> None:
+    x = numbers(64, 8)
+    assert sent(lambda x: x[::-1], x, mesh=sw.Mesh(x=4), collectives=1) == 16 * ROW
+    assert sent(lambda x: x[::-1, ::-1], x, mesh=sw.Mesh(x=2, y=4), arg="x,y", collectives=1) == 64 * ROW / 8
+    assert sent(lambda x: x[:, ::-1], x, mesh=sw.Mesh(x=4), collectives=0) == 0
+
+
+# --- concatenations
+
+
+def test_a_concatenation_of_two_sends_what_each_device_gets() -> None:
+    """Both whole before: 6,291,456 bytes."""
+    a, b = numbers(4096, 256), -numbers(4096, 256)
+    function, mesh = (lambda a, b: jax.numpy.concatenate([a, b])), sw.Mesh(x=4)
+    spmd = sw.from_jax(function, a, b).shard(mesh, args={0: "x,-", 1: "x,-"}).partition()
+    assert spmd.traffic.total.static_bytes == 2 * 1024 * 256 * 4
+    assert spmd.traffic.total.static == 2
+
+
+@pytest.mark.parametrize("joined", [1, 2, 3, 4])
+def test_what_is_joined_shares_its_collectives(joined: int) -> None:
+    arrays = [numbers(64, 8) * 100**number for number in range(joined)]
+    rounds = {1: 0, 2: 2, 3: 3, 4: 3}[joined]
+    mesh = sw.Mesh(x=4)
+    assert sent(lambda *x: jax.numpy.concatenate(x), *arrays, mesh=mesh, collectives=rounds) == rounds * 16 * ROW
+
+
 # --- whatever moves
 
 
-def test_what_is_sent_inside_is_priced_as_written() -> None:
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_is_sent_inside_is_priced_as_written(name: str) -> None:
     for seed in range(12):
-        text, _ = program(MAKERS["slice"], seed, count=1)
+        text, _ = program(MAKERS[name], seed, count=1)
         with Session(hardware=BYTES):
             spmd = sw.load(text).plan().partition()
         inside = [
             exchange for op, layouts in ops_with_layouts(spmd) for exchange in exchanges_of(op.signature, layouts)
         ]
-        assert spmd.traffic.total.static == len(inside)
+        cost = Cost()
+        for one in inside:
+            held = local_bytes(one.type.dims, one.type.bytes // one.type.elements, one.before)
+            cost += step_cost(one.step, one.before, held)
+        permutes = [op.signature.operands[0] for op in spmd.local.walk() if op.name == "stablehlo.collective_permute"]
+        assert (len(permutes), sum(type.bytes for type in permutes)) == (cost.starts, cost.bytes_sent)
 
 
 def test_a_loop_and_its_body_exchange_as_well() -> None:

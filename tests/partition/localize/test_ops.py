@@ -409,21 +409,21 @@ def _local_job(graph: object, value: np.ndarray) -> Job:
 
 REFUSED = {
     "slice of a part": (
-        "needs it whole",
+        "split alike",
         _simple(
             "1",
             A,
             "tensor<8x4xf32>",
-            f'%r = stablehlo.slice %a [0:8, 0:4] {{SH([{{"x"}}, {{"y"}}])SH}} : ({ALL}) -> tensor<8x4xf32>',
+            f'%r = stablehlo.slice %a [0:8, 0:4] {{SH([{{"x"}}, {{}}])SH}} : ({ALL}) -> tensor<8x4xf32>',
         ),
     ),
     "padding": (
-        "needs it whole",
+        "split alike",
         _simple(
             "2",
             A,
             "tensor<8x12xf32>",
-            f'%z = stablehlo.constant dense<1.0> : tensor<f32> %r = stablehlo.pad %a, %z, low = [0, 2], high = [0, 2], interior = [0, 0] {{SH([{{"x"}}, {{"y"}}])SH}} : ({ALL}, tensor<f32>) -> tensor<8x12xf32>',
+            f'%z = stablehlo.constant dense<1.0> : tensor<f32> %r = stablehlo.pad %a, %z, low = [0, 2], high = [0, 2], interior = [0, 0] {{SH([{{"x"}}, {{}}])SH}} : ({ALL}, tensor<f32>) -> tensor<8x12xf32>',
         ),
     ),
     "reshape": (
@@ -442,16 +442,16 @@ REFUSED = {
         ),
     ),
     "reverse": (
-        "whole",
-        _simple("5", A, ALL, f'%r = stablehlo.reverse %a, dims = [1] {{SH([{{"x"}}, {{"y"}}])SH}} : {ALL}'),
+        "split alike",
+        _simple("5", A, ALL, f'%r = stablehlo.reverse %a, dims = [1] {{SH([{{"x"}}, {{}}])SH}} : {ALL}'),
     ),
     "concatenate": (
-        "whole",
+        "split alike",
         _simple(
             "6",
             A,
             "tensor<8x16xf32>",
-            f'%r = stablehlo.concatenate %a, %a, dim = 1 {{SH([{{"x"}}, {{"y"}}])SH}} : ({ALL}, {ALL}) -> tensor<8x16xf32>',
+            f'%r = stablehlo.concatenate %a, %a, dim = 1 {{SH([{{"x"}}, {{}}])SH}} : ({ALL}, {ALL}) -> tensor<8x16xf32>',
         ),
     ),
     "dynamic slice": (

@@ -7,30 +7,12 @@ from collections.abc import Sequence
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
-from shardwright.partition.localize.checks import is_split, require_alike, require_whole
+from shardwright.partition.localize.checks import require_alike, require_whole
 from shardwright.partition.localize.layout import same_elements, wide
 from shardwright.partition.localize.local import Local, identity_value, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
 
 __all__: list[str] = []
-
-
-@localizer("stablehlo.pad")
-def _pad(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    """On a split dimension padding may only follow each element alike."""
-    require_alike("a pad", range(source[0].rank), source[0], target[0])
-    low, high, interior = (
-        signature.get(name, ()) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
-    )
-    for dim, axes in enumerate(source[0].axes):
-        if is_split(axes) and not (min(low[dim], high[dim]) >= 0 and low[dim] + high[dim] == interior[dim]):
-            raise ShardingError(
-                f"padding of dimension {dim} needs it whole, but it lies as {source[0]!r}",
-                remedy="gather the dimension before the op",
-            )
-    return rebuild(ctx, signature, operands, source, target)
 
 
 @localizer("stablehlo.reshape", "stablehlo.dynamic_reshape")
@@ -102,24 +84,6 @@ def _clamped(ctx: Local, start: int, limit: int) -> int:
         return zero
     largest = ctx.constant(min(limit, int(identity_value("min", type.dtype))), type)
     return ctx.emit("clamp", (zero, start, largest), type)
-
-
-@localizer("stablehlo.concatenate")
-def _concatenate(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    require_whole("a concatenation", [signature.get("dimension")], *source, *target)
-    require_alike("a concatenation", range(target[0].rank), target[0], *source)
-    return rebuild(ctx, signature, operands, source, target)
-
-
-@localizer("stablehlo.reverse")
-def _reverse(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    require_whole("a reversal", signature.get("dimensions", ()), source[0], target[0])
-    require_alike("a reversal", range(target[0].rank), target[0], *source)
-    return rebuild(ctx, signature, operands, source, target)
 
 
 @localizer("stablehlo.sort")
