@@ -333,6 +333,18 @@ def test_devices_in_an_order_of_their_own() -> None:
         np.testing.assert_array_equal(actual, numbers(16, 3)[3:15])
 
 
+def test_scalars_have_no_dimensions_to_move() -> None:
+    text = """sdy.mesh @m = <["x"=4]>
+    func.func @main(%a: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.pad %a, %a, low = [], high = [], interior = [] : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %1 = stablehlo.slice %0 [] : (tensor<f32>) -> tensor<f32>
+      %2 = stablehlo.reverse %1, dims = [] : tensor<f32>
+      return %2 : tensor<f32>
+    }"""
+    names = [op.name.removeprefix("stablehlo.") for op in sw.load(text).plan().partition().local.walk()]
+    assert names == ["pad", "slice", "reverse", "func.return"]
+
+
 def test_values_without_elements() -> None:
     assert sent(lambda x: x[4:], numbers(64, 0), mesh=sw.Mesh(x=4)) == 0
     assert sent(lambda x: x[4:4], numbers(64, 8), mesh=sw.Mesh(x=4)) == 0

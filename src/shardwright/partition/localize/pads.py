@@ -120,6 +120,6 @@ def _pad(
 def _written(ctx: Local, signature: Signature, value: int, fill: int, padding: tuple[_Padding, ...]) -> int:
     type = ctx.type(value)
     result = type.with_shape(_shape(type.dims, padding))
-    columns = dict(zip(_NAMES, map(i64_array, zip(*padding, strict=True)), strict=True))
+    columns = {name: i64_array([one[column] for one in padding]) for column, name in enumerate(_NAMES)}
     local = signature.replace(operands=(type, ctx.type(fill)), results=(result,), **columns)
     return ctx.append(local, (value, fill))[0]
