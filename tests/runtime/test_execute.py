@@ -248,6 +248,14 @@ def test_cutting_and_assembling_are_inverse(kind: str) -> None:
     assert differences == []
 
 
+def test_what_shards_hold_behind_the_end_of_an_array_is_no_difference() -> None:
+    sharding = TensorSharding.of(Mesh(x=2, y=4), [["y"]])
+    shards = [np.append(np.arange(2 * y, min(2 * y + 2, 7)), [x] * (y == 3)) for x in range(2) for y in range(4)]
+    whole, differences = assemble(shards, sharding, (7,))
+    assert whole.tolist() == list(range(7))
+    assert differences == []
+
+
 def test_explicit_offsets_are_cut_as_said() -> None:
     mesh = Mesh(x=2)
     sharding = TensorSharding(mesh, TensorSharding.of(mesh, [["x"]]).dims, offsets=((0, 1, 4),))

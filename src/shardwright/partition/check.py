@@ -2,6 +2,8 @@
 
 An op inside which devices exchange something (`Splits.exchanged`) is both.
 
+Arguments and results may be uneven; nothing reads and makes such tensors but the ops of `localize.uneven`.
+
 This is what `localize` relies on, for programs that `materialize` made and for those read from a file. It does not
 trust either: layouts after collectives are derived again, and each op's operands and results must be one split of it.
 """
@@ -17,6 +19,7 @@ from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.partition.emit import step_of
 from shardwright.partition.factors import factor_axes, tensor_sharding
+from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.splits import linear_operands, splits_of
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
@@ -48,7 +51,7 @@ class _Checker:
             remedy="insert the collective that brings its operands where it needs them",
         )
 
-    def layouts(self, op: Op, values: tuple[int, ...]) -> list[TensorSharding | None]:
+    def layouts(self, op: Op, values: tuple[int, ...], uneven: bool = False) -> list[TensorSharding | None]:
         layouts: list[TensorSharding | None] = []
         for value in values:
             type, sharding = self.graph.types[value], self.graph.shardings[value]
@@ -56,7 +59,7 @@ class _Checker:
                 raise self.fail(op, f"value %{value} has no sharding")
             if type.is_tensor and sharding is not None:
                 sharding.check(type.dims)
-                if not sharding.divides(type.dims):
+                if not uneven and not sharding.divides(type.dims):
                     raise self.fail(op, f"{sharding!r} does not divide {type}")
             layouts.append(sharding.closed() if sharding is not None and type.is_tensor else None)
         return layouts
@@ -64,13 +67,23 @@ class _Checker:
     def block(self, block: Block, yields: list[TensorSharding | None] | None) -> None:
         for op in block.ops:
             if op.name in RETURNS:
-                self.same(op, self.layouts(op, op.operands), yields, "what is yielded")
+                outermost = block is self.graph.main.block
+                self.same(op, self.layouts(op, op.operands, outermost), yields, "what is yielded")
+            elif self.is_at_boundary(op):
+                continue
             elif op.regions:
                 self.regions(op)
             elif op.name.startswith("sdy."):
                 self.collective(op)
             else:
                 self.split(op)
+
+    def is_at_boundary(self, op: Op) -> bool:
+        """Whether an op pads an uneven argument, or makes an uneven result: see `localize.uneven`."""
+        if op.name not in ("stablehlo.pad", "stablehlo.slice"):
+            return False
+        layouts = self.layouts(op, op.operands, True), self.layouts(op, op.results, True)
+        return enters(op.signature, *layouts) or leaves(op.signature, *layouts)
 
     def same(
         self, op: Op, layouts: list[TensorSharding | None], expected: Sequence[TensorSharding | None] | None, what: str

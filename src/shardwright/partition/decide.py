@@ -16,6 +16,7 @@ from shardwright.ir.types import TensorType
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import check_body
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
+from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.note import Note
 from shardwright.partition.notes import body_notes, is_unknown, whole_notes
 from shardwright.partition.splits import check_supported
@@ -50,6 +51,8 @@ class _Decider:
         self.decisions: dict[Op, Decision] = {}
         self._handlers: dict[str, Callable[[Op], Decision]] = {
             "stablehlo.broadcast_in_dim": self._broadcast,
+            "stablehlo.pad": self._boundary,
+            "stablehlo.slice": self._boundary,
             "stablehlo.while": self._while,
             "stablehlo.case": self._case,
             "stablehlo.if": self._case,
@@ -138,6 +141,15 @@ class _Decider:
         made = zip(op.results, choice.results, steps, strict=True)
         after = tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken])
         return Computed(before, read, results, after, notes)
+
+    def _boundary(self, op: Op) -> Computed:
+        """A pad of an uneven argument, or the slice that makes an uneven result, leaves every shard as it is."""
+        into, out = self.targets.of(op.operands), self.targets.of(op.results)
+        if not enters(op.signature, into, out) and not leaves(op.signature, into, out):
+            return self._split(op)
+        before, read = self.values.read(self._operands(op), into)
+        self._define(op.results, out, out)
+        return Computed(before, read, out)
 
     def _stays_partial(self, value: int, layout: TensorSharding) -> bool:
         """Whether a result that is computed so is read by nobody, or given so and not read otherwise."""

@@ -1,4 +1,7 @@
-"""The layouts that a propagated program asks for: its shardings, cut to what divides each tensor."""
+"""The layouts that a propagated program asks for: its shardings, cut to what divides each tensor.
+
+Uneven are arguments that are padded, and results that are cut, by ops that leave all shards as they are.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Layout
+from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["Targets"]
@@ -30,6 +34,7 @@ class Targets:
         main = graph.main
         arguments, returned = main.block.arguments, main.block.terminator.operands
         stated = [graph.shardings[value] for value in arguments]
+        self._uneven = _uneven(graph)
         self.arguments = tuple(map(_with_contributions, self.of(arguments), stated))
         self.results = tuple(map(self._returned, returned, main.result_shardings))
         self.contributions = {
@@ -41,12 +46,42 @@ class Targets:
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
         types, shardings, mesh = self._graph.types, self._graph.shardings, self.mesh
-        return tuple([_layout(shardings[v], types[v], mesh) if types[v].is_tensor else None for v in values])
+        layouts = [_layout(shardings[v], types[v], mesh) if types[v].is_tensor else None for v in values]
+        if self._uneven:
+            layouts = [self._uneven.get(value, layout) for value, layout in zip(values, layouts, strict=True)]
+        return tuple(layouts)
 
     def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
-        if stated is None:
+        if stated is None or value in self._uneven:
             return self.of((value,))[0]
         return _with_contributions(_layout(stated, self._graph.types[value], self.mesh), stated)
+
+
+def _uneven(graph: Graph) -> dict[int, TensorSharding]:
+    """The uneven arguments and results that only the ops at the boundary read and make, and how they lie."""
+    main = graph.main
+    last = main.block.terminator
+    kept: dict[int, TensorSharding] = {}
+    for value in (*main.block.arguments, *last.operands):
+        sharding, type = graph.shardings[value], graph.types[value]
+        if sharding is None or not type.is_tensor or sharding.mesh.is_maximal or sharding.partial:
+            continue
+        if not sharding.divides(type.dims):
+            kept[value] = sharding.closed()
+    if not kept:
+        return kept
+    there = set(main.block.arguments)
+    for op in graph.walk():
+        operands, results = ([graph.shardings[value] for value in values] for values in (op.operands, op.results))
+        if leaves(op.signature, operands, results):
+            there.update(op.results)
+        elif op is not last and not enters(op.signature, operands, results):
+            for value in kept.keys() & set(op.operands):
+                del kept[value]
+    for value, stated in zip(last.operands, main.result_shardings, strict=True):
+        if value in kept and (value not in there or (stated is not None and stated.closed() != kept[value])):
+            del kept[value]
+    return kept
 
 
 @memoize

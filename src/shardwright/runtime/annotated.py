@@ -18,7 +18,7 @@ def needs_devices(graph: Graph) -> bool:
 
 
 def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_shardings: Sequence[TensorSharding]) -> Graph:
-    """The program with these shardings at its boundary.
+    """The program with what divides of these shardings at its boundary: of an uneven one XLA's partitioner takes it.
 
     Raises:
         ShardingError: a layout at the boundary that XLA's partitioner does not know.
@@ -37,6 +37,7 @@ def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_sharding
     made = Variant(graph).run()
     block = made.main.block
     for value, sharding in zip(block.arguments, in_shardings, strict=True):
-        made.shardings[value] = sharding
-    made.main.result_shardings = list(out_shardings)
+        made.shardings[value] = sharding.evenly_dividing(made.types[value].dims)
+    types = [made.types[value].dims for value in block.terminator.operands]
+    made.main.result_shardings = [one.evenly_dividing(dims) for one, dims in zip(out_shardings, types, strict=True)]
     return made

@@ -108,21 +108,26 @@ def assemble(
     """
     held: dict[tuple[tuple[int, ...], int], int] = {}
     differences = []
-    for position, shard in enumerate(shards):
+    pieces = [_within(shard, sharding, shape, position) for position, shard in enumerate(shards)]
+    for position, piece in enumerate(pieces):
         contribution = sharding.mesh.index(sharding.partial_axes, position)
         first = held.setdefault((_part(sharding, position), contribution), position)
-        if first != position and not _identical(shard, shards[first]):
-            differences.append(ReplicaDifference(output, position, first, _distance(shard, shards[first])))
+        if first != position and not _identical(piece, pieces[first]):
+            differences.append(ReplicaDifference(output, position, first, _distance(piece, pieces[first])))
     whole = np.zeros(shape, shards[0].dtype)
     filled: set[tuple[int, ...]] = set()
     for (part, _), position in held.items():
-        where = sharding.device_slice(shape, position)
-        piece = shards[position][tuple(slice(0, s.stop - s.start) for s in where)]
+        where, piece = sharding.device_slice(shape, position), pieces[position]
         if part in filled:
             piece = _COMBINE[sharding.partial[0].kind](whole[where], piece)
         filled.add(part)
         whole[where] = piece
     return whole, differences
+
+
+def _within(shard: Array, sharding: TensorSharding, shape: tuple[int, ...], position: int) -> Array:
+    """What of a shard is of the array: behind the end of an uneven dimension it may hold anything."""
+    return shard[tuple(slice(0, part.stop - part.start) for part in sharding.device_slice(shape, position))]
 
 
 def _identical(left: Array, right: Array) -> bool:

@@ -132,7 +132,7 @@ def verify(
         ShardingError: one of them cannot be run. That outputs differ is not raised: see `Verification.require`.
     """
     job = Job(local, tuple(inputs), mesh, tuple(in_shardings), tuple(out_shardings), tuple(out_types))
-    reference = Reference(unsharded, tuple(inputs), graph, tolerance is None, job if partitioned else None)
+    reference = Reference(unsharded, tuple(inputs), graph, tolerance is None, _even(job) if partitioned else None)
     own, *variants = reference.jobs()
     first, result, *others = try_jobs([own, job, *variants], timeout=timeout)
     reference.take([first, *others])
@@ -168,6 +168,13 @@ def _with_nan_kept(job: Job, result: Execution, reference: Reference, timeout: f
         return job, result
     reference.notes.append(NOTE)
     return kept, again
+
+
+def _even(job: Job) -> Job:
+    """The layouts that XLA's partitioner gives a program: what divides of those at its boundary."""
+    ins = [one.evenly_dividing(array.shape) for one, array in zip(job.in_shardings, job.inputs, strict=True)]
+    outs = [one.evenly_dividing(type.dims) for one, type in zip(job.out_shardings, job.out_types, strict=True)]
+    return replace(job, in_shardings=tuple(ins), out_shardings=tuple(outs))
 
 
 def _widened(job: Job) -> Job:

@@ -16,6 +16,7 @@ from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.manual import inline
 from shardwright.partition.localize.registry import Shardings, localize_op
+from shardwright.partition.localize.uneven import shard_type
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
@@ -30,8 +31,9 @@ def localize(graph: Graph) -> Graph:
     """The program that each device of the mesh runs.
 
     Arguments:
-        graph: An explicit program: every tensor has a closed sharding that divides evenly, every op can be computed
-            on shards alone, and communication stands between ops (sdy collectives) or in manual computations.
+        graph: An explicit program: every tensor has a closed sharding that divides evenly (but for arguments and
+            results, see `uneven`), every op can be computed on shards alone, and communication stands between ops
+            (sdy collectives) or in manual computations.
 
     Returns:
         A new graph without shardings, whose arguments and results are shards. Its collectives name devices by their
@@ -78,11 +80,20 @@ class _Localizer:
         main = self.source.main
         for number, (name, value) in enumerate(zip(main.argument_names, main.block.arguments, strict=True)):
             try:
-                self.argument(value)
+                self.main_argument(value)
             except ShardingError as error:
                 told = error.replaced(message=f"argument {name!r}: {error.diagnostic.message}")
                 raise told.at("func.func", self.source.argument_location(number)) from None
         return tuple(self.values[value] for value in main.block.arguments)
+
+    def main_argument(self, value: int) -> None:
+        """An argument of the program, which may be uneven: what reads it then has to pad it."""
+        type, sharding = self.source.types[value], self.source.shardings[value]
+        plain = sharding is not None and not sharding.offsets and not sharding.halos and type.dtype != "index"
+        if sharding is not None and plain and sharding.rank == type.rank and not sharding.divides(type.dims):
+            self.values[value] = self.target.new_value(shard_type(type, sharding))
+        else:
+            self.argument(value)
 
     def arguments(self, block: Block) -> tuple[int, ...]:
         """The local arguments of a block."""

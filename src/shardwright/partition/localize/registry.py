@@ -15,6 +15,7 @@ from typing import TypeAlias
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.uneven import enters, leaves, local_entering
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE
 from shardwright.sharding import TensorSharding
@@ -95,6 +96,10 @@ def localize_op(
     Raises:
         ShardingError: the op cannot be computed in these parts.
     """
+    if enters(signature, operand_shardings, result_shardings):
+        return (local_entering(ctx, signature, operands, operand_shardings[0]),)
+    if leaves(signature, operand_shardings, result_shardings):
+        return tuple(operands)
     write = _LOCALIZERS.get(signature.name, rebuild)
     if signature.text(ATTRIBUTE) is not None:
         signature = signature.replace(**{ATTRIBUTE: None})  # it has the sizes of the whole
