@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
@@ -15,6 +16,7 @@ from shardwright.runtime.arrays import check_array
 from shardwright.runtime.call import JaxCall
 from shardwright.runtime.contributions import Stack, stack_of
 from shardwright.runtime.execute import try_first
+from shardwright.runtime.filled import Filled
 from shardwright.runtime.placement import mesh_devices, named_shardings
 from shardwright.runtime.xla import compile_local
 from shardwright.sharding import TensorSharding
@@ -29,6 +31,8 @@ class Compiled:
     Arguments are placed on the devices as `in_shardings` say, for which those that lie so already are not moved.
     Results are `jax.Array`s laid out as `out_shardings` say: unreduced where the program gives contributions to a sum;
     contributions to other reductions, for which JAX has no sharding, are combined. Donated arguments are consumed.
+    JAX's shardings divide: an uneven argument or result is laid out by what divides of its sharding outside of the
+    program, and filled up, or cut, on the devices on its way (see `runtime.filled`).
 
     Attributes:
         in_shardings: The `NamedSharding` of each argument of the module.
@@ -44,8 +48,9 @@ class Compiled:
         out_types: Sequence[TensorType],
         call: JaxCall | None,
         stacks: Sequence[Stack | None],
+        fillings: Sequence[Filled | None],
     ) -> None:
-        """Hold what `compile_program` made."""
+        """Hold what `compile_program` made; `fillings` are of the arguments and results, in order."""
         self.in_shardings = tuple(in_shardings)
         self.out_shardings = tuple(out_shardings)
         self._executable = executable
@@ -53,6 +58,8 @@ class Compiled:
         self._out_types = tuple(out_types)
         self._call = call
         self._stacks = tuple(stacks)
+        self._filled_in = tuple(fillings[: len(in_shardings)])
+        self._filled_out = tuple(fillings[len(in_shardings) :])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run once.
@@ -74,17 +81,22 @@ class Compiled:
 
     def _run(self, leaves: Sequence[Any]) -> list[jax.Array]:
         with jax.enable_x64(True):  # leaves have the program's types already; without it 64 bits would become 32
-            placed = [
-                self._executable.placed(number, leaf, sharding)
-                for number, (leaf, sharding) in enumerate(zip(leaves, self.in_shardings, strict=True))
-            ]
+            placed = [self._placed(number, leaf) for number, leaf in enumerate(leaves)]
             shards = _called(self._executable, placed)
             return [self._result(number, parts) for number, parts in enumerate(shards)]
+
+    def _placed(self, number: int, leaf: Any) -> jax.Array:
+        filled = self._filled_in[number]
+        if filled is None:
+            return self._executable.placed(number, leaf, self.in_shardings[number])  # type: ignore[no-any-return]
+        return self._executable.placed(number, filled.fill(leaf), filled.inside)  # type: ignore[no-any-return]
 
     def _result(self, number: int, parts: Sequence[jax.Array]) -> jax.Array:
         """The array of one result; contributions that JAX has no sharding for are combined."""
         dims, sharding = self._out_types[number].dims, self.out_shardings[number]
-        stack = self._stacks[number]
+        stack, filled = self._stacks[number], self._filled_out[number]
+        if filled is not None:
+            return filled.cut(parts)
         if stack is not None:
             return stack.complete(dims, parts, sharding)
         return jax.make_array_from_single_device_arrays(dims, sharding, parts)
@@ -146,7 +158,9 @@ def compile_program(
         sharding if stack is None else sharding.with_axes(sharding.axes)
         for sharding, stack in zip(out_shardings, stacks, strict=True)
     ]
-    named = named_shardings([*in_shardings, *complete], among)  # before XLA, which takes longer to refuse
+    every, types = [*in_shardings, *complete], [*in_types.values(), *out_types]
+    even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(every, types, strict=True)]
+    named = named_shardings([*even, *every], among)  # before XLA, which takes longer to refuse
     if trial and devices.flat[0].platform == "cpu":
         try_first(module, mesh, in_shardings, list(in_types.values()))
     try:
@@ -158,6 +172,19 @@ def compile_program(
             remedy="verify() runs it in a process of its own and shows what XLA says",
         ) from None
     memory_kinds = (*executable.memory_kinds, *executable.result_memory_kinds)
-    placed = [sharding.with_memory_kind(kind) for sharding, kind in zip(named, memory_kinds, strict=True)]
+    placed = [
+        sharding.with_memory_kind(kind) for sharding, kind in zip(named, (*memory_kinds, *memory_kinds), strict=True)
+    ]
+    outside, inside = placed[: len(every)], placed[len(every) :]
+    fillings = [
+        None if cut == sharding else Filled(type.dims, _filled_shape(sharding, type), *lies)
+        for sharding, cut, type, *lies in zip(every, even, types, outside, inside, strict=True)
+    ]
     count = len(in_shardings)
-    return Compiled(executable, placed[:count], placed[count:], in_types, out_types, call, stacks)
+    return Compiled(executable, outside[:count], outside[count:], in_types, out_types, call, stacks, fillings)
+
+
+def _filled_shape(sharding: TensorSharding, type: TensorType) -> tuple[int, ...]:
+    """The shape whose parts are the shards of an uneven tensor, all of one size."""
+    sizes = zip(sharding.local_shape(type.dims), sharding.axes, strict=True)
+    return tuple([size * axes_size(axes) for size, axes in sizes])
