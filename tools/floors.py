@@ -63,6 +63,7 @@ ORDERS = {
     "partition": (
         "localize",
         "splits",
+        "padding",
         "decisions",
         "write",
         "factors",

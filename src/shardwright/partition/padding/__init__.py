@@ -1,0 +1,1 @@
+"""Dimensions that do not divide by their shards, made ones that do: a program whose tensors are padded."""

@@ -1,0 +1,169 @@
+"""Which ops can be computed on padded dimensions, and which of their operands they would see the padding of.
+
+Padding stands at the end of a dimension, and what stands in it is left open. An op can be computed on a padded
+dimension along a factor that it goes through index by index: what it makes of padding is padding of its result. Where
+it combines what stands along a factor, padding must hold what changes nothing: `seen_padding` says where, and what.
+
+No op is taken for one that can be padded because nothing speaks against it: those that can be are named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from shardwright.errors import ShardingError
+from shardwright.ir.attributes import i64_array
+from shardwright.ir.ops import LAYOUTS
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
+from shardwright.partition.localize.local import identity_value
+from shardwright.partition.localize.rounds import picks
+from shardwright.partition.splits import splits_of
+from shardwright.rules.facts import names
+from shardwright.rules.registry import is_given
+from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in, identity_rule
+from shardwright.rules.traits import is_elementwise
+
+__all__ = ["Seen", "paddable", "resized", "seen_padding"]
+
+_INDEX_BY_INDEX = frozenset(
+    names(
+        "stablehlo",
+        "broadcast_in_dim cholesky concatenate dot dot_general dynamic_slice fft gather",
+        "pad reduce reduce_window reshape reverse select_and_scatter slice sort transpose triangular_solve",
+    )
+)
+"""Ops that go through their pass-through factors index by index, and hold sizes of these in `_SIZES` alone."""
+
+_SIZES = {
+    "stablehlo.dynamic_slice": "slice_sizes",
+    "stablehlo.gather": "slice_sizes",
+    "stablehlo.slice": "limit_indices",
+}
+"""The attribute that has, for each dimension of the first operand, how much is taken of it."""
+
+_PRODUCTS = frozenset(names("stablehlo", "dot dot_general"))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Padding of an operand that an op would see.
+
+    Attributes:
+        operand: Number of the operand.
+        dims: Its dimensions along which the padding stands.
+        kind: The reduction kind whose identity the padding must hold; `None` for an initial value of the op.
+        initial: Number of the operand that is this initial value.
+    """
+
+    operand: int
+    dims: tuple[int, ...]
+    kind: str | None
+    initial: int | None = None
+
+
+@memoize
+def paddable(signature: Signature) -> tuple[ShardingRule, frozenset[int]] | None:
+    """An op's rule, and the factors along which it can be computed on padded dimensions; `None` where there are none.
+
+    A factor of which a dimension has others beside it is none of them: its indices are no end of that dimension.
+    """
+    if signature.name in LAYOUTS:
+        rule = identity_rule(signature.results[0].dims)
+        return rule, frozenset(range(len(rule.sizes)))
+    splits = None if is_given(signature) else splits_of(signature)
+    if splits is None:
+        return None
+    rule = splits.rule
+    factors = splits.allowed & (_through(signature, rule) | _combined(signature, rule))
+    alone = frozenset([factor for factor in factors if _stands_alone(rule, factor)])
+    return (rule, alone) if alone else None
+
+
+def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """The factors that an op goes through index by index."""
+    if signature.name == "stablehlo.dynamic_update_slice":  # where an update goes depends on the size it is put into
+        return rule.pass_through & factors_in(rule.operands[0]) & factors_in(rule.operands[1])
+    if signature.name in _INDEX_BY_INDEX or (is_elementwise(signature) and not signature.bodies):
+        return rule.pass_through
+    return frozenset()
+
+
+def _combined(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """The factors along which an op combines elements, where something is known that changes nothing."""
+    if signature.name in _PRODUCTS:
+        return rule.reduction
+    if signature.name != "stablehlo.reduce":
+        return frozenset()
+    kind = signature.bodies[0].reduction
+    if kind is None:
+        return rule.reduction if picks(signature) else frozenset()
+    with suppress(ShardingError):
+        identity_value(kind, signature.operands[0].dtype)
+        return rule.reduction
+    return frozenset()
+
+
+def _stands_alone(rule: ShardingRule, factor: int) -> bool:
+    dims = [dim for mapping in (*rule.operands, *rule.results) for dim in mapping if factor in dim]
+    return all(dim == (factor,) for dim in dims)
+
+
+def resized(signature: Signature, sizes: Mapping[int, int]) -> Signature:
+    """The same op with factors that are padded, to the sizes given."""
+    return _resized(signature, tuple(sorted(sizes.items()))) if sizes else signature
+
+
+@memoize
+def _resized(signature: Signature, sizes: tuple[tuple[int, int], ...]) -> Signature:
+    known = paddable(signature)
+    assert known is not None
+    rule, new = known[0], dict(sizes)
+    made = signature.replace(
+        operands=_types(signature.operands, rule.operands, new), results=_types(signature.results, rule.results, new)
+    )
+    attribute = _SIZES.get(signature.name)
+    if attribute is None:
+        return made
+    whole, wider = signature.operands[0].dims, made.operands[0].dims
+    taken = [
+        padded if part == size else part  # of a batching dimension one is taken
+        for part, size, padded in zip(signature.get(attribute), whole, wider, strict=True)
+    ]
+    text: dict[str, str | None] = {attribute: i64_array(taken)}
+    return made.replace(operands=None, results=None, **text)
+
+
+def _types(
+    types: tuple[TensorType, ...], mappings: tuple[TensorMapping, ...], sizes: Mapping[int, int]
+) -> tuple[TensorType, ...]:
+    return tuple(
+        [
+            type.with_shape(_shape(type.dims, of, sizes)) if of else type
+            for type, of in zip(types, mappings, strict=True)
+        ]
+    )
+
+
+def _shape(dims: tuple[int, ...], mapping: TensorMapping, sizes: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple([sizes.get(dim[0], size) if dim else size for size, dim in zip(dims, mapping, strict=True)])
+
+
+@memoize
+def seen_padding(signature: Signature, factors: frozenset[int]) -> tuple[Seen, ...]:
+    """The padding that an op would see where `factors` of it are padded."""
+    known = paddable(signature)
+    if known is None or not factors & known[0].reduction:
+        return ()
+    rule = known[0]
+    combined = factors & rule.reduction
+    count = len(signature.operands) if signature.name in _PRODUCTS else len(signature.results)
+    kind = "sum" if signature.name in _PRODUCTS else signature.bodies[0].reduction
+    seen: list[Seen] = []
+    for number, mapping in enumerate(rule.operands[:count]):
+        dims = tuple([dim for dim, of in enumerate(mapping) if combined.intersection(of)])
+        seen.append(Seen(number, dims, kind, None if kind else count + number))
+    return tuple(seen)
