@@ -12,6 +12,7 @@ from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph
 from shardwright.notation.modules import read, write
 from shardwright.partition import check, enclose, localize, materialize
+from shardwright.partition.padding import with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.propagation import propagate
 from shardwright.runtime.execute import Execution, Job
@@ -39,7 +40,7 @@ def make_explicit(graph: Graph) -> Graph:
 def make_case(text: str, seed: int, explicit: Callable[[Graph], Graph] = make_explicit) -> Case:
     """Take `text` through all stages, each checked, the explicit one made by `explicit`, written and read again."""
     graph = read(load_module(text))
-    made = explicit(propagate(graph))
+    made = explicit(with_stated_boundary(propagate(graph), graph))
     check(made)
     module = write(enclose(made))
     assert module.operation.verify()

@@ -24,45 +24,63 @@ def _brief(spmd: Spmd) -> list[tuple[str, str, int, str]]:
     return [(note.op, note.location, note.bytes, note.measure) for note in spmd.notes]
 
 
-_TANH = "  %0 = stablehlo.tanh %a : tensor<6x8xf32>\n"
-_SIX = "tensor<6x8xf32>"
+_TANH = "  %0 = stablehlo.tanh %a : tensor<2x8xf32>\n"
+_TWO = "tensor<2x8xf32>"
+"""Over four devices two rows are one on each of two, however they are split: what does not divide is cut."""
 
 
 def test_an_argument_that_is_cut_to_a_part_of_an_axis_is_told_at_its_place() -> None:
-    spmd = _spmd("%a: " + _on(_SIX, '{"y"}, {"x"}'), f"{_TANH}  return %0 : {_SIX}", _SIX)
+    spmd = _spmd("%a: " + _on(_TWO, '{"y"}, {"x"}'), f"{_TANH}  return %0 : {_TWO}", _TWO)
     first = spmd.notes[0]
-    assert (first.op, first.location, first.bytes, first.measure) == ("func.func", "-:2", (3 - 2) * 4 * 4, "held")
-    shards = "4 shards of dimension 0 (6) would not be of one size"
+    assert (first.op, first.location, first.bytes, first.measure) == ("func.func", "-:2", 0, "held")
+    shards = "4 shards of dimension 0 (2) would be no smaller"
     assert first.message == f"argument 'a' lies as [{{y:(1)2}}, {{x}}], not as [{{y}}, {{x}}]: {shards}"
-    assert _brief(spmd)[1:] == [("stablehlo.tanh", "-:3", 16, "held")]
+    assert _brief(spmd)[1:] == [("stablehlo.tanh", "-:3", 0, "held")]
 
 
 def test_shardings_given_from_outside_are_told_as_well() -> None:
-    program = sw.load("func.func @main(%a: tensor<7x8xf32>) -> tensor<7x8xf32> {\n return %a : tensor<7x8xf32>\n}")
+    program = sw.load(f"func.func @main(%a: {_TWO}) -> {_TWO} {{\n return %a : {_TWO}\n}}")
     (note,) = program.shard(sw.Mesh(x=2, y=4), args={"a": sw.P("y", "x")}).partition().notes
-    assert note.message.startswith("argument 'a' lies as [{}, {x}], not as [{y}, {x}]")
-    assert note.bytes == (7 - 2) * 4 * 4
+    assert note.message.startswith("argument 'a' lies as [{y:(1)2}, {x}], not as [{y}, {x}]")
+
+
+def test_uneven_shardings_are_kept_and_not_told_of() -> None:
+    seven = "tensor<7x8xf32>"
+    spmd = _spmd(
+        "%a: " + _on(seven, '{"y"}, {"x"}'), f"  %0 = stablehlo.tanh %a : {seven}\n  return %0 : {seven}", seven
+    )
+    assert spmd.notes == ()
+    assert [repr(sharding) for sharding in (*spmd.in_shardings, *spmd.out_shardings)] == ["[{y}, {x}]"] * 2
+
+
+def test_an_op_that_cannot_be_computed_on_uneven_shards_is_told_of() -> None:
+    seven = "tensor<7x8xf32>"
+    call = f"  %0 = stablehlo.reverse %a, dims = [0] : {seven}\n  return %0 : {seven}"
+    notes = _spmd("%a: " + _on(seven, '{"y"}, {}'), call, seven).notes
+    (note,) = (note for note in notes if note.measure == "sent")
+    assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.reverse", "-:3", 3 * 2 * 8 * 4, "sent")
+    assert note.message == "an operand is gathered along dimension 0 (7): no local form of this op on uneven shards"
 
 
 def test_a_result_that_is_cut_is_told_at_the_return() -> None:
-    spmd = _spmd(f"%a: {_SIX}", f"{_TANH}  return %0 : {_SIX}", _on(_SIX, '{"y"}, {}'))
-    assert ("func.func", "-:4", 32, "held") in _brief(spmd)
+    spmd = _spmd(f"%a: {_TWO}", f"{_TANH}  return %0 : {_TWO}", _on(_TWO, '{"y"}, {}'))
+    assert ("func.func", "-:4", 0, "held") in _brief(spmd)
     assert spmd.notes[0].message.startswith("result 'result0' lies as [{y:(1)2}, {}], not as [{y}, {}]")
 
 
 def test_a_constraint_that_is_cut_is_told_at_its_line() -> None:
-    body = f'{_TANH}  %1 = sdy.sharding_constraint %0 <@mesh, [{{"y"}}, {{}}]> : {_SIX}\n  return %1 : {_SIX}'
-    assert [note.location for note in _spmd(f"%a: {_SIX}", body, _SIX).notes] == ["-:3", "-:4"]
+    body = f'{_TANH}  %1 = sdy.sharding_constraint %0 <@mesh, [{{"y"}}, {{}}]> : {_TWO}\n  return %1 : {_TWO}'
+    assert [note.location for note in _spmd(f"%a: {_TWO}", body, _TWO).notes] == ["-:3", "-:4"]
 
 
 def test_what_follows_from_a_cut_value_is_told_once() -> None:
-    body = _TANH + "".join(f"  %{n + 1} = stablehlo.tanh %{n} : {_SIX}\n" for n in range(5))
-    spmd = _spmd("%a: " + _on(_SIX, '{"y"}, {"x"}'), f"{body}  return %5 : {_SIX}", _SIX)
+    body = _TANH + "".join(f"  %{n + 1} = stablehlo.tanh %{n} : {_TWO}\n" for n in range(5))
+    spmd = _spmd("%a: " + _on(_TWO, '{"y"}, {"x"}'), f"{body}  return %5 : {_TWO}", _TWO)
     assert len(spmd.notes) == 2
 
 
 def test_shardings_that_divide_are_not_told_of() -> None:
-    spmd = _spmd("%a: " + _on(_SIX, '{"x"}, {"y"}'), f"{_TANH}  return %0 : {_SIX}", _on(_SIX, '{"x"}, {"y"}'))
+    spmd = _spmd("%a: " + _on(_TWO, '{"x"}, {"y"}'), f"{_TANH}  return %0 : {_TWO}", _on(_TWO, '{"x"}, {"y"}'))
     assert spmd.notes == ()
 
 

@@ -6,5 +6,16 @@ from shardwright.partition.localize import localize
 from shardwright.partition.materialize import Explicit, materialize
 from shardwright.partition.note import Note
 from shardwright.partition.notes import boundary_notes
+from shardwright.partition.padding import is_kept_uneven, with_stated_boundary
 
-__all__ = ["Explicit", "Note", "boundary_notes", "check", "enclose", "localize", "materialize"]
+__all__ = [
+    "Explicit",
+    "Note",
+    "boundary_notes",
+    "check",
+    "enclose",
+    "is_kept_uneven",
+    "localize",
+    "materialize",
+    "with_stated_boundary",
+]

@@ -19,7 +19,7 @@ from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.partition.emit import step_of
 from shardwright.partition.factors import factor_axes, tensor_sharding
-from shardwright.partition.localize.uneven import enters, leaves
+from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.splits import linear_operands, splits_of
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
@@ -83,7 +83,7 @@ class _Checker:
         if op.name not in ("stablehlo.pad", "stablehlo.slice"):
             return False
         layouts = self.layouts(op, op.operands, True), self.layouts(op, op.results, True)
-        return enters(op.signature, *layouts) or leaves(op.signature, *layouts)
+        return is_at_boundary(op.signature, *layouts)
 
     def same(
         self, op: Op, layouts: list[TensorSharding | None], expected: Sequence[TensorSharding | None] | None, what: str

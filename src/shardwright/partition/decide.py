@@ -16,7 +16,7 @@ from shardwright.ir.types import TensorType
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import check_body
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
-from shardwright.partition.localize.uneven import enters, leaves
+from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.note import Note
 from shardwright.partition.notes import body_notes, is_unknown, whole_notes
 from shardwright.partition.splits import check_supported
@@ -145,7 +145,7 @@ class _Decider:
     def _boundary(self, op: Op) -> Computed:
         """A pad of an uneven argument, or the slice that makes an uneven result, leaves every shard as it is."""
         into, out = self.targets.of(op.operands), self.targets.of(op.results)
-        if not enters(op.signature, into, out) and not leaves(op.signature, into, out):
+        if not is_at_boundary(op.signature, into, out):
             return self._split(op)
         before, read = self.values.read(self._operands(op), into)
         self._define(op.results, out, out)

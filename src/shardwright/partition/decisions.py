@@ -7,7 +7,6 @@ their numbers in the propagated graph, and stand in the order of its ops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardwright.partition.note import Note
@@ -111,8 +110,3 @@ class Decisions:
     arguments: tuple[Layout, ...]
     results: tuple[Layout, ...]
     ops: tuple[Decision | None, ...]
-
-    @property
-    def notes(self) -> Iterator[Note]:
-        """What users are told of the ops, in order."""
-        return (note for decision in self.ops if isinstance(decision, Computed) for note in decision.notes)

@@ -29,6 +29,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import has_kinds_of
 from shardwright.partition.localize import Local, local_type, localize_op
 from shardwright.partition.localize.exchanges import exchanges_of, may_exchange
+from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.sharding import TensorSharding
 
 __all__ = ["enclose", "manual_computation"]
@@ -46,7 +47,12 @@ def enclose(graph: Graph) -> Graph:
 
 def _exchanges(graph: Graph, op: Op) -> bool:
     """Whether devices exchange something inside an op."""
-    return may_exchange(op.name) and bool(exchanges_of(op.signature, _layouts(graph, op.operands)))
+    if not may_exchange(op.name):
+        return False
+    operands = _layouts(graph, op.operands)
+    return not is_at_boundary(op.signature, operands, _layouts(graph, op.results)) and bool(
+        exchanges_of(op.signature, operands)
+    )
 
 
 def _is_lacking(sharding: TensorSharding | None) -> bool:

@@ -1,7 +1,7 @@
 """Propagated program → explicit program: every op local, every communication an op.
 
-It is looked at (`kinds`, `boundary`), decided on (`decide`), and written as decided (`write`); what users should know
-of it is told in one list (`notes`).
+It is looked at (`kinds`, `boundary`), padded where it is uneven (`padding`), decided on (`decide`), and written as
+decided (`write`); what users should know of it is told in one list (`notes`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from shardwright.partition.note import Note
 from shardwright.partition.notes import (
     alone_notes,
     cut_notes,
+    decision_notes,
     remove_unread,
     unread_notes,
 )
+from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.write import write
 from shardwright.stage import Stage
@@ -37,7 +39,7 @@ class Explicit:
 
 
 @uncollected
-def materialize(graph: Graph) -> Explicit:
+def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 
     A program that is explicit already (one that was written as such, and read again) is checked and given back.
@@ -45,6 +47,8 @@ def materialize(graph: Graph) -> Explicit:
     Arguments:
         graph: Every tensor has a sharding. Collectives between ops of a program that is not explicit yet ask for
             layouts; other ops may then need more of them.
+        annotated: The program that it was propagated from: uneven shardings that this states of arguments and results
+            are kept, of which propagation leaves only what divides.
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
@@ -57,9 +61,16 @@ def materialize(graph: Graph) -> Explicit:
         graph = recognize(graph)
         check(graph)
         return Explicit(_with_results(graph), tuple(unread_notes(graph)))
+    padded = pad_uneven(graph if annotated is None else with_stated_boundary(graph, annotated))
+    graph = padded.graph
     decisions = decide(graph)
     explicit = recognize(write(graph, decisions))
-    notes = (*cut_notes(graph), *alone_notes(graph), *decisions.notes, *remove_unread(explicit))
+    notes = (
+        *cut_notes(graph),
+        *alone_notes(graph),
+        *decision_notes(graph, decisions, padded.resizes),
+        *remove_unread(explicit),
+    )
     return Explicit(explicit, notes)
 
 

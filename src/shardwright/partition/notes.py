@@ -8,7 +8,7 @@ and what was to be on one device alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shardwright.axes import axes_size
@@ -22,7 +22,9 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.assign import Choice
 from shardwright.partition.boundary import alone
+from shardwright.partition.decisions import Computed, Decisions
 from shardwright.partition.emit import step_of
+from shardwright.partition.localize.uneven import leaves
 from shardwright.partition.note import Note
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import splits_of
@@ -37,6 +39,7 @@ __all__ = [
     "body_notes",
     "boundary_notes",
     "cut_notes",
+    "decision_notes",
     "is_unknown",
     "remove_unread",
     "unread_notes",
@@ -71,8 +74,14 @@ def cut_notes(graph: Graph) -> Iterator[Note]:
     """
     if any(_lost_axes(sharding, type) for sharding, type in set(zip(graph.shardings, graph.types, strict=True))):
         for op in graph.walk():
-            if op.name != "sdy.sharding_group" and not facts_of(op.name).constant:
+            if op.name != "sdy.sharding_group" and not facts_of(op.name).constant and not _is_result(graph, op):
                 yield from _cut_by(graph, op)
+
+
+def _is_result(graph: Graph, op: Op) -> bool:
+    """Whether an op makes an uneven result of the program."""
+    operands, results = ([graph.shardings[value] for value in values] for values in (op.operands, op.results))
+    return leaves(op.signature, operands, results)
 
 
 def _cut_by(graph: Graph, op: Op) -> Iterator[Note]:
@@ -108,8 +117,9 @@ def _note(what: str, op: str, where: str, asked: TensorSharding, kept: TensorSha
     shards = [(size, axes_size(axes)) for size, axes in zip(type.dims, asked.axes, strict=True)]
     uneven = [f"{count} shards of dimension {dim} ({size})" for dim, (size, count) in enumerate(shards) if size % count]
     plain = [one.with_axes(one.axes) for one in (kept, asked)]
-    why = f"{', '.join(uneven)} would not be of one size" if uneven else "whole axes split what goes in and out"
     held = math.prod(kept.local_shape(type.dims)) - math.prod(asked.local_shape(type.dims))
+    why = f"{', '.join(uneven)} would be no smaller" if held <= 0 else f"{', '.join(uneven)} would not be of one size"
+    why = why if uneven else "whole axes split what goes in and out"
     element = type.bytes // max(1, type.elements)
     return Note(op, where, f"{what} lies as {plain[0]!r}, not as {plain[1]!r}: {why}", max(0, held) * element, "held")
 
@@ -143,6 +153,22 @@ def whole_notes(
             yield Note(label, where, message, max(0, held) * element, "held")
     if not noted and is_unknown(op.signature):
         yield Note(label, where, f"it is computed whole on every device: {why}", 0)
+
+
+def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]) -> Iterator[Note]:
+    """What is told of ops, in order. Of one that cuts padding off it is told for the op that `resizes` names, which
+    cannot be computed on padded dimensions; of others that pad and cut only what they send, since nobody wrote them.
+    """
+    for op, decision in zip(graph.walk(), decisions.ops, strict=True):
+        for note in decision.notes if isinstance(decision, Computed) else ():
+            reader = resizes.get(op)
+            if reader is None or (op.name == "stablehlo.pad" and note.measure == "sent"):
+                yield note
+            elif reader:
+                sizes = zip(op.signature.results[0].dims, op.signature.operands[0].dims, strict=True)
+                dims = ", ".join(f"{dim} ({size})" for dim, (size, had) in enumerate(sizes) if size != had)
+                message = f"an operand is gathered along dimension {dims}: no local form of this op on uneven shards"
+                yield replace(note, op=reader, message=message)
 
 
 def is_unknown(signature: Signature) -> bool:

@@ -3,8 +3,8 @@
 By default, the reshards that a partitioner is not left to find (`minimal_reshards`), as in the C++. With
 `enable-full-version`, all of it, by `partition.materialize`: how an op is split and how a tensor is resharded are
 chosen together, by cost, so reshards are collectives at once and `sdy-reshard-to-collectives` finds nothing left to do
-after it. Neither do the passes that pad what does not divide and move data between neighbours: dimensions are split
-along the major part of their axes that divides them, and an op's split brings its moves with it.
+after it. Neither do the passes that pad what does not divide and move data between neighbours: dimensions are padded
+before ops are split, and an op's split brings its moves with it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ What explains is loaded when asked for: to see where axes go does without.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,7 +66,7 @@ class Planned(FrozenValue):
     @property
     def results(self) -> dict[str, TensorSharding]:
         """The sharding of each result by name: the layout in which the sharded program gives it."""
-        main = self.graph.main
+        main = self._bounded.main
         layouts = self._layouts(main.block.terminator.operands, main.result_shardings)
         stated = [
             own is not None and layout.partial for layout, own in zip(layouts, main.result_shardings, strict=True)
@@ -84,12 +84,14 @@ class Planned(FrozenValue):
     @property
     def in_shardings(self) -> tuple[Any, ...]:
         """`NamedSharding`s for `jax.jit(..., in_shardings=plan.in_shardings)` and `jax.device_put`: one pytree for
-        each positional argument of the function; without a function, one sharding for each argument.
+        each positional argument of the function; without a function, one sharding for each argument. JAX's shardings
+        divide: of an uneven one this is what does.
 
         Raises:
             ShardingError: fewer devices here than the mesh has, or a function lowered with keyword arguments.
         """
-        leaves = self._named(list(self.arguments.values()), self.graph.main.argument_attributes)
+        main = self.graph.main
+        leaves = self._named(self.arguments, main.block.arguments, main.argument_attributes)
         return tuple(leaves) if self.call is None else self.call.in_shardings(leaves)
 
     @property
@@ -99,7 +101,8 @@ class Planned(FrozenValue):
         Raises:
             ShardingError: fewer devices here than the mesh has.
         """
-        leaves = self._named(list(self.results.values()), self.graph.main.result_attributes)
+        main = self.graph.main
+        leaves = self._named(self.results, main.block.terminator.operands, main.result_attributes)
         return tuple(leaves) if self.call is None else self.call.out_shardings(leaves)
 
     @property
@@ -229,22 +232,37 @@ class Planned(FrozenValue):
         """
         return write_file(path, self.module())
 
+    @cached_property
+    def _bounded(self) -> Graph:
+        """The program with the uneven shardings at its boundary that users gave, and that propagation cuts."""
+        from shardwright.partition import with_stated_boundary
+
+        return with_stated_boundary(self.graph, self.annotated)
+
     def _layouts(
         self, values: Sequence[int], stated: Sequence[TensorSharding | None] | None = None
     ) -> list[TensorSharding]:
-        """Closed layouts that divide their tensors, which is what holds at the boundary of the sharded program."""
+        """Closed layouts at the boundary of the sharded program: those that divide, and those that are kept uneven."""
+        from shardwright.partition import is_kept_uneven
+
         layouts: list[TensorSharding] = []
         for number, value in enumerate(values):
             type = self.graph.types[value]
-            sharding = (stated[number] if stated is not None else None) or self.graph.shardings[value]
+            sharding = (stated[number] if stated is not None else None) or self._bounded.shardings[value]
             if sharding is None or sharding.mesh.is_maximal:
                 sharding = replicated(self.mesh, type.rank)  # every device runs every op, so each holds it
-            layouts.append(sharding.closed().evenly_dividing(type.dims))
+            layout = sharding.closed()
+            layouts.append(layout if is_kept_uneven(layout, type) else layout.evenly_dividing(type.dims))
         return layouts
 
-    def _named(self, shardings: list[TensorSharding], attributes: list[dict[str, str]]) -> list[NamedSharding]:
+    def _named(
+        self, shardings: Mapping[str, TensorSharding], values: Sequence[int], attributes: list[dict[str, str]]
+    ) -> list[NamedSharding]:
+        """What divides of the shardings of these values, as JAX has it."""
         # imports jax, which most commands do without
         from shardwright.runtime.placement import in_memory, named_shardings
 
         among = self.call.on(self.mesh) if self.call else None
-        return in_memory(named_shardings(shardings, among), attributes)
+        shapes = [self.graph.types[value].dims for value in values]
+        even = [one.evenly_dividing(shape) for one, shape in zip(shardings.values(), shapes, strict=True)]
+        return in_memory(named_shardings(even, among), attributes)

@@ -200,7 +200,7 @@ class Plan(Planned):
 
         clock = self.clock.branch()
         with clock.stage("materialize"):
-            explicit = materialize(self.graph)
+            explicit = materialize(self.graph, self.annotated)
         with clock.stage("localize"):
             local = localize(explicit.graph)
         notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)

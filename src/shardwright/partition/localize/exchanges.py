@@ -77,8 +77,11 @@ def may_exchange(name: str) -> bool:
 
 
 def exchanges_of(signature: Signature, operand_shardings: Shardings) -> tuple[Exchange, ...]:
-    """What devices exchange inside an op whose operands lie so, in order; of most ops nothing."""
+    """What devices exchange inside an op whose operands lie so, in order; of most ops nothing.
+
+    Nothing of uneven operands either: the one op that reads them leaves them where they are (see `uneven`).
+    """
     steps = _EXCHANGES.get(signature.name)
-    if steps is None:
+    if steps is None or not operand_shardings[0].divides(signature.operands[0].dims):
         return ()
     return tuple(one for one in steps(signature, operand_shardings) if one.type.elements)

@@ -22,7 +22,7 @@ from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local
 from shardwright.sharding import TensorSharding
 
-__all__ = ["enters", "leaves", "local_entering", "shard_type"]
+__all__ = ["enters", "is_at_boundary", "leaves", "local_entering", "shard_type"]
 
 Layout = TensorSharding | None
 
@@ -54,6 +54,11 @@ def leaves(signature: Signature, operands: Sequence[Layout], results: Sequence[L
     if any(starts) or any(stride != 1 for stride in strides):
         return False
     return _fills(type, after, signature.operands[0], before)
+
+
+def is_at_boundary(signature: Signature, operands: Sequence[Layout], results: Sequence[Layout]) -> bool:
+    """Whether an op stands between an uneven argument or result and the program, and leaves all shards as they are."""
+    return enters(signature, operands, results) or leaves(signature, operands, results)
 
 
 @memoize

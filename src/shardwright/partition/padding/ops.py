@@ -23,7 +23,7 @@ from shardwright.partition.localize.local import identity_value
 from shardwright.partition.localize.rounds import picks
 from shardwright.partition.splits import splits_of
 from shardwright.rules.facts import names
-from shardwright.rules.registry import is_given
+from shardwright.rules.registry import is_given, local_factors
 from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in, identity_rule
 from shardwright.rules.traits import is_elementwise
 
@@ -84,11 +84,11 @@ def paddable(signature: Signature) -> tuple[ShardingRule, frozenset[int]] | None
 
 
 def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
-    """The factors that an op goes through index by index."""
+    """The factors that an op goes through index by index, each shard by itself."""
     if signature.name == "stablehlo.dynamic_update_slice":  # where an update goes depends on the size it is put into
-        return rule.pass_through & factors_in(rule.operands[0]) & factors_in(rule.operands[1])
+        return factors_in(rule.operands[0]) & factors_in(rule.operands[1]) & local_factors(signature)
     if signature.name in _INDEX_BY_INDEX or (is_elementwise(signature) and not signature.bodies):
-        return rule.pass_through
+        return local_factors(signature)
     return frozenset()
 
 

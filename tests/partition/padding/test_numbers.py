@@ -1,0 +1,170 @@
+"""Programs with uneven dimensions, through all stages and on virtual devices, against the program for one device."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardwright as sw
+from shardwright.notation import modules
+from shardwright.partition.padding.sizes import exact_shape
+from shardwright.runtime.execute import try_jobs
+from tests.partition.compare import Case, assert_equal, make_case
+
+SEED = int(os.environ.get("SHARDWRIGHT_SEED", "0"))
+
+MESHES = (sw.Mesh(x=4), sw.Mesh(x=3), sw.Mesh(x=2, y=4), sw.Mesh(x=3, y=2), sw.Mesh(x=5), sw.Mesh(x=2, y=2, z=2))
+
+
+class Kind(NamedTuple):
+    """A function of arrays of some shapes; equal letters are equal sizes."""
+
+    function: Callable[..., Any]
+    shapes: tuple[str, ...]
+
+
+def _logarithms(a: Any, b: Any) -> Any:
+    """What padding becomes on the way is -inf, and NaN: it must be seen nowhere."""
+    wild = jnp.log(jnp.abs(a)) + jnp.abs(a / b)
+    return wild.sum(0), wild.max(1), wild.min(), wild.prod(0), wild.mean(1), wild.T @ wild
+
+
+def _no_numbers(a: Any, b: Any) -> Any:
+    """Where the elements themselves are NaN and infinite."""
+    wild = jnp.log(a) / jnp.maximum(b, 0)
+    return wild.sum(0), wild.prod(1), wild.T @ b, jnp.where(jnp.isnan(wild), 0, wild).max(0)
+
+
+def _logic(a: Any) -> Any:
+    bits = (a * 8).astype("int32")
+    return (a > 0).all(0), (a > 0).any(1), jnp.bitwise_or.reduce(bits, axis=0), jnp.bitwise_xor.reduce(bits, axis=1)
+
+
+def _loop(a: Any, b: Any) -> Any:
+    def body(_: Any, carried: Any) -> Any:
+        one, total = carried
+        one = jnp.tanh(one @ b) / (1 + jnp.abs(one).max(0))
+        return one, total + one.sum(0)
+
+    return jax.lax.fori_loop(0, 3, body, (a, jnp.zeros(a.shape[1])))
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    scores = jnp.einsum("bqd,bkd->bqk", q, k)
+    return jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(scores), v)
+
+
+def _branches(a: Any, b: Any) -> Any:
+    return jax.lax.cond(a[0, 0] > 0.5, lambda: (a @ b, a.sum(0)), lambda: (a * 2, a.max(0)))
+
+
+def _norms(a: Any, scale: Any) -> Any:
+    centred = a - a.mean(-1, keepdims=True)
+    out = centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale
+    return out, jax.nn.logsumexp(out, axis=0), out.argmax(0), out.argmin(1)
+
+
+def _gradient(w: Any, v: Any, x: Any) -> Any:
+    def loss(w: Any, v: Any) -> Any:
+        return jnp.square(jax.nn.relu(x @ w) @ v).mean()
+
+    return jax.grad(loss, argnums=(0, 1))(w, v)
+
+
+def _picked(a: Any, i: Any) -> Any:
+    index = (i * 5).astype("int32")
+    return jnp.take(a, index, axis=0), jnp.take_along_axis(a, a.argsort(0), axis=0), jnp.sort(a, axis=1)
+
+
+def _parts(a: Any, b: Any) -> Any:
+    joined = jnp.concatenate([a, b], axis=1)
+    return joined[:, 1:], jnp.pad(a, ((0, 0), (1, 2))), joined[::-1], jnp.cumsum(a, axis=0), a.reshape(-1), a[..., None]
+
+
+KINDS = {
+    "elements": Kind(lambda a, b: (jnp.tanh(a) * b + a, jnp.where(a > b, a, b).T), ("ij", "ij")),
+    "product": Kind(lambda a, b: a @ b, ("ik", "kj")),
+    "products in a row": Kind(lambda a, b, c: jnp.exp(a @ b) @ c, ("ik", "kj", "jl")),
+    "batched product": Kind(lambda a, b: jnp.einsum("bik,bkj->bij", 1 / a, b), ("bik", "bkj")),
+    "twice contracted": Kind(lambda a, b: jnp.einsum("bik,bkj->ij", a, b), ("bik", "bkj")),
+    "logarithms": Kind(_logarithms, ("ij", "ij")),
+    "no numbers": Kind(_no_numbers, ("ij", "ij")),
+    "logic": Kind(_logic, ("ij",)),
+    "loop": Kind(_loop, ("ij", "jj")),
+    "attention": Kind(_attention, ("bqd", "bkd", "bke")),
+    "branches": Kind(_branches, ("ij", "jj")),
+    "norms": Kind(_norms, ("ij", "j")),
+    "gradient": Kind(_gradient, ("kj", "jl", "ik")),
+    "picked": Kind(_picked, ("ij", "k")),
+    "parts": Kind(_parts, ("ij", "ik")),
+}
+
+
+def annotated(kind: Kind, chance: random.Random) -> str:
+    """A program of random sizes whose arguments, and some results, are split at random, mostly unevenly."""
+    mesh = chance.choice(MESHES)
+    sizes = {letter: chance.choice((2, 3, 5, 6, 7, 9, 10, 11, 13)) for letter in "bdeijklq"}
+    shapes = [tuple(sizes[letter] for letter in letters) for letters in kind.shapes]
+    program = sw.from_jax(kind.function, *[jax.ShapeDtypeStruct(shape, "float32") for shape in shapes])
+    args = [random_sharding(mesh, len(shape), chance) for shape in shapes]
+    graph = program.shard(mesh, args=args).annotated
+    results = [
+        random_sharding(mesh, type.rank, chance) if chance.random() < 0.5 else None for type in graph.results.values()
+    ]
+    return modules.located_text(replace(graph, main=replace(graph.main, result_shardings=results)))
+
+
+def random_sharding(mesh: sw.Mesh, rank: int, chance: random.Random) -> sw.TensorSharding:
+    dims: list[list[str]] = [[] for _ in range(rank)]
+    for name in chance.sample(list(mesh.sizes), len(mesh.sizes)):
+        if dims and chance.random() < 0.8:
+            chance.choice(dims).append(name)
+    return sw.TensorSharding.of(mesh, dims)
+
+
+def _poisoned(array: Any, sharding: sw.TensorSharding) -> Any:
+    """An array of the shards of another, which hold what is no number behind its end."""
+    filled = np.full(exact_shape(sharding, array.shape), np.nan, array.dtype)
+    filled[tuple(map(slice, array.shape))] = array
+    return filled
+
+
+def run(seeds: range) -> None:
+    """Programs of each kind, and the same with shards of arguments that hold no numbers behind the end."""
+    cases: dict[str, Case] = {}
+    for name, kind in KINDS.items():
+        for seed in seeds:
+            cases[f"{name} {seed}"] = make_case(annotated(kind, random.Random(f"{SEED} {name} {seed}")), seed)
+    jobs = []
+    for case in cases.values():
+        inputs = tuple(map(_poisoned, case.local.inputs, case.local.in_shardings))
+        jobs += [case.unsharded, case.local, replace(case.local, inputs=inputs)]
+    done = try_jobs(jobs, timeout=600)
+    for number, (name, case) in enumerate(cases.items()):
+        unsharded, local, poisoned = done[3 * number : 3 * number + 3]
+        assert_equal(name, case, unsharded, local)
+        assert_equal(f"{name}, poisoned", case, unsharded, poisoned)
+    taken = [pair for case in cases.values() for pair in zip(case.local.in_shardings, case.local.inputs, strict=True)]
+    given = [
+        pair for case in cases.values() for pair in zip(case.local.out_shardings, case.local.out_types, strict=True)
+    ]
+    assert sum(not sharding.divides(array.shape) for sharding, array in taken) > len(taken) // 2
+    assert sum(not sharding.divides(type.dims) for sharding, type in given) > len(given) // 4
+
+
+def test_uneven_programs_are_the_unsharded_ones_whatever_stands_behind_the_end() -> None:
+    run(range(1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(8))
+def test_uneven_programs_are_the_unsharded_ones_long(block: int) -> None:
+    run(range(4 * block + 1, 4 * block + 5))
