@@ -4,6 +4,7 @@ import pytest
 
 from tests.oracles.hlo import HloCollective, collectives, count_trips, replica_groups, shape_bytes
 from tests.oracles.xla import ROOT, XlaError, partition
+from tests.oracles.xla_many import Costs, costs_of
 
 HEADER = "HloModule jit_f, entry_computation_layout={(f32[4])->f32[4]}, num_partitions=8\n\n"
 ADD = """%add (x: f32[], y: f32[]) -> f32[] {
@@ -182,3 +183,26 @@ def test_xla_partitions_the_small_example() -> None:
 def test_a_module_that_xla_refuses_is_an_error() -> None:
     with pytest.raises(XlaError, match="parse"):
         partition("module { nonsense }", 2)
+
+
+MEAN = """\
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<64x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0]
+      : (tensor<64x8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+LOCAL = "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
+
+
+@pytest.mark.oracle
+def test_many_modules_are_compiled_and_one_that_fails_spares_the_others() -> None:
+    costs, wrong, again = costs_of([MEAN, "no module", MEAN], 4, local=False)
+    assert isinstance(costs, Costs)
+    assert costs.sent == 2 * 8 * 4 * 3 / 4
+    assert 8 * 15 <= costs.work <= 8 * 16 + 64
+    assert isinstance(wrong, str)
+    assert again == costs
+    assert costs_of([LOCAL], 4, local=True) == [Costs(0, 0)]

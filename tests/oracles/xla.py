@@ -204,11 +204,13 @@ def _read(dump: Path, devices: int, answer: dict[str, float]) -> XlaPartition:
     )
 
 
-def _compile(source: Path, devices: int, dump: Path, local: bool) -> None:
-    """In the child: compile, dumping around the partitioner, and leave a report beside the dumps."""
+def compiling(devices: int, dump: Path, *, local: bool) -> tuple[Any, Any]:
+    """The client of so many virtual CPU devices and how it compiles for them, dumping what `_read` reads.
+
+    With `local` the module is per-device already; else Shardy and XLA's partitioner make it so.
+    """
     import jax
     import numpy as np
-    from jax._src.lib import _jax  # type: ignore[attr-defined]
     from jax._src.lib import xla_client as xc  # type: ignore[attr-defined]
 
     options = xc.CompileOptions()
@@ -225,11 +227,23 @@ def _compile(source: Path, devices: int, dump: Path, local: bool) -> None:
     else:
         debug.xla_dump_hlo_pass_re = "spmd-partitioning|shardy-xla"
     options.device_assignment = xc.DeviceAssignment.create(np.arange(devices, dtype=np.int32)[None])
-    there = jax.devices()
+    return jax.devices()[0].client, options
+
+
+def compiled(text: str, client: Any, options: Any) -> Any:
+    """The executable of a module on all of a client's devices."""
+    from jax._src.lib import _jax  # type: ignore[attr-defined]
+
+    return client.compile_and_load(text, _jax.DeviceList(tuple(client.devices())), options)
+
+
+def _compile(source: Path, devices: int, dump: Path, local: bool) -> None:
+    """In the child: compile, dumping around the partitioner, and leave a report beside the dumps."""
+    client, options = compiling(devices, dump, local=local)
     dump.mkdir()
     (dump / "baseline").write_text(str(_peak_bytes(os.getpid())))
     start = time.perf_counter()
-    program = there[0].client.compile_and_load(source.read_text(), _jax.DeviceList(tuple(there)), options)
+    program = compiled(source.read_text(), client, options)
     seconds = time.perf_counter() - start
     report = {"seconds": seconds, "peak": _peak_bytes(os.getpid()), "memory": _buffers(program)}
     (dump / "report").write_text(json.dumps(report))
