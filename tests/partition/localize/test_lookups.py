@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import shardwright as sw
 from tests.partition.localize.programs import Case, problems
 
 WILD = np.array([[0, 1], [7, 3], [-1, 2], [3, -5], [8, 0], [100, 100], [-(2**31), 2**31 - 1], [4, 3]], np.int32)
@@ -327,3 +328,22 @@ def test_names_are_unique() -> None:
 def test_lookup_gives_what_one_device_computes(by_case: dict[str, str], number: int) -> None:
     name = CASES[number].name
     assert name not in by_case, by_case[name]
+
+
+def test_an_update_of_few_rows_touches_as_many_of_a_shard() -> None:
+    """A row of a cache that is split along its rows, as decoding writes one every step."""
+    text = """
+    sdy.mesh @mesh = <["x"=4]>
+    func.func @main(%cache: tensor<4096x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                    %row: tensor<1x8xf32>, %at: tensor<i32>, %zero: tensor<i32>) -> tensor<4096x8xf32> {
+      %0 = stablehlo.dynamic_update_slice %cache, %row, %at, %zero
+          : (tensor<4096x8xf32>, tensor<1x8xf32>, tensor<i32>, tensor<i32>) -> tensor<4096x8xf32>
+      return %0 : tensor<4096x8xf32>
+    }
+    """
+    local = sw.load(text).plan().partition().module("local")
+    touching = [line for line in local.splitlines() if "tensor<1024x8xf32>" in line]
+    assert [line.split("stablehlo.")[-1].split()[0] for line in touching if "stablehlo." in line] == [
+        "dynamic_slice",
+        "dynamic_update_slice",
+    ]

@@ -1,10 +1,13 @@
 """dynamic_update_slice into a tensor of which each device holds a part.
 
 The update is whole on every device and each writes what falls into its shard. With a shard of L elements from `offset`
-on, an update of U elements from `start` on:
+on, an update of U elements from `start` on reaches at most W = min(U, L) of them, all of which lie in the W elements
+from `place` on, `start - offset` clamped to the shard:
 
-    pad the update with L elements on both sides, and cut L out of that at offset - start + L:
-    what falls on the shard, at its place; elements that came from the padding are masked and stay as they were
+    pad the update with W elements on both sides, and cut W out of that at place + offset - start + W:
+    what falls there on the shard; elements that came from the padding are masked and stay as they were
+
+So a row written into a cache that is split along its rows touches one row of each shard, not all of them.
 """
 
 from __future__ import annotations
@@ -65,6 +68,8 @@ class _Masked:
         globally = signature.operands[1].dims
         self.starts = [self.start(value, self.whole[dim] - globally[dim]) for dim, value in enumerate(operands[2:])]
         self.offsets = {dim: self.offset(dim) for dim in crossed}
+        self.reach = tuple(map(min, self.part, self.shard))
+        self.places = [self.place(dim) if dim in crossed else start for dim, start in enumerate(self.starts)]
 
     def start(self, value: int, limit: int) -> int:
         """A start as StableHLO clamps it, clamped before its width changes."""
@@ -77,22 +82,29 @@ class _Masked:
     def offset(self, dim: int) -> int:
         return self.ctx.offset(self.sharding.axes[dim], self.shard[dim], self.sharding.mesh, self.dtype)
 
+    def place(self, dim: int) -> int:
+        """Where the elements of the shard begin that the update may reach."""
+        ctx, last = self.ctx, self.shard[dim] - self.reach[dim]
+        if last == 0:
+            return self.zero
+        ahead = ctx.binary("subtract", self.starts[dim], self.offsets[dim])
+        type = ctx.type(ahead)
+        return ctx.binary("minimum", ctx.binary("maximum", ahead, ctx.constant(0, type)), ctx.constant(last, type))
+
     def write(self) -> int:
         """The new shard."""
-        ctx, rank = self.ctx, len(self.shard)
-        piece = self.piece()
+        ctx, piece = self.ctx, self.piece()
         shape = ctx.type(piece).dims
-        starts = [self.zero if dim in self.crossed else self.starts[dim] for dim in range(rank)]
-        current = self.operand if shape == self.shard else ctx.dynamic_slice(self.operand, starts, shape)
+        current = self.operand if shape == self.shard else ctx.dynamic_slice(self.operand, self.places, shape)
         merged = ctx.select(self.mask(shape), piece, current)
         if shape == self.shard:
             return merged
-        return ctx.emit("dynamic_update_slice", (self.operand, merged, *starts), ctx.type(self.operand))
+        return ctx.emit("dynamic_update_slice", (self.operand, merged, *self.places), ctx.type(self.operand))
 
     def piece(self) -> int:
-        """What the update puts at each place of the shard, along the dimensions crossed."""
+        """What the update puts at each place that it may reach."""
         ctx, rank = self.ctx, len(self.shard)
-        margin = [self.shard[dim] if dim in self.crossed else 0 for dim in range(rank)]
+        margin = [self.reach[dim] if dim in self.crossed else 0 for dim in range(rank)]
         padded = tuple(size + 2 * edge for size, edge in zip(self.part, margin, strict=True))
         type = ctx.type(self.update)
         attributes = {
@@ -104,10 +116,15 @@ class _Masked:
         wide = ctx.emit("pad", (self.update, zero), type.with_shape(padded), attributes)
         starts = [self.zero] * rank
         for dim in self.crossed:
-            ahead = ctx.binary("subtract", self.offsets[dim], self.starts[dim])
-            starts[dim] = ctx.binary("add", ahead, ctx.constant(self.shard[dim], ctx.type(ahead)))
-        sizes = tuple(self.shard[dim] if dim in self.crossed else self.part[dim] for dim in range(rank))
-        return ctx.dynamic_slice(wide, starts, sizes)
+            ahead = ctx.binary("subtract", self.first(dim), self.starts[dim])
+            starts[dim] = ctx.binary("add", ahead, ctx.constant(margin[dim], ctx.type(ahead)))
+        return ctx.dynamic_slice(wide, starts, self.reach)
+
+    def first(self, dim: int) -> int:
+        """The number, in the whole dimension, of the first element that the update may reach."""
+        if self.places[dim] == self.zero:
+            return self.offsets[dim]
+        return self.ctx.binary("add", self.offsets[dim], self.places[dim])
 
     def mask(self, shape: tuple[int, ...]) -> int:
         """Which elements of the piece the update covers."""
@@ -116,7 +133,7 @@ class _Masked:
         for dim in self.crossed:
             line = (shape[dim],)
             type = TensorType(line, self.dtype)
-            place = ctx.binary("add", ctx.iota(type, 0), ctx.broadcast(self.offsets[dim], line))
+            place = ctx.binary("add", ctx.iota(type, 0), ctx.broadcast(self.first(dim), line))
             start = self.starts[dim]
             end = ctx.binary("add", start, ctx.constant(self.part[dim], ctx.type(start)))
             covered = ctx.binary(
