@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shardwright.cost.hardware import BYTES, TPU_V5P, Hardware
@@ -12,7 +14,7 @@ from shardwright.memo import Session
 from shardwright.mesh import Mesh
 from shardwright.partition.assign import assign, choices
 from shardwright.partition.proposals import Source
-from shardwright.reshard.plan import plan
+from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
 
 MESH = Mesh(x=2, y=4)
@@ -56,6 +58,24 @@ def test_the_cheapest_of_the_choices_is_taken(
     assert taken in ways
     assert len(set(ways)) == len(ways)
     assert taken.price(hardware) == min(way.price(hardware) for way in ways)
+
+
+def test_edges_of_what_costs_too_much_already_are_not_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product that is split as its operands are costs its work alone: of the other ways no edge is asked for."""
+    asked: list[tuple[TensorSharding, TensorSharding]] = []
+
+    def counted(*question: Any, **options: Any) -> ReshardPlan:
+        asked.append(question[2:4])
+        return plan(*question, **options)
+
+    monkeypatch.setattr("shardwright.partition.assign.plan", counted)
+    question = DOT, ((lies("x", ""),), (lies("", "y"),)), (lies("x", "y"),), NONE
+    with Session():
+        taken = assign(*question)
+        assert taken.price(TPU_V5P) == taken.own.multiply_adds / TPU_V5P.multiply_adds_per_second
+        assert not asked
+        choices(*question)
+        assert asked
 
 
 def test_each_edge_has_a_price_of_its_own() -> None:

@@ -3,15 +3,17 @@
 A candidate says what the op itself costs and, apart from that, every edge: resharding each operand from each version
 of it that exists, and bringing each result to the sharding that it should have. `choices` lists the candidates, those
 that tensors at hand propose or all that the mesh allows (see `proposals`); `assign` takes the cheapest of the former by
-the one price of `cost.price`.
+the one price of `cost.price`. Most of the time goes into plans for edges, so `assign` asks for those of a candidate
+only where bounds of what they cost (`reshard.bound`) do not come to more than the cheapest so far.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
@@ -25,6 +27,7 @@ from shardwright.partition.factors import FactorAxes, can_split, project, tensor
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of
 from shardwright.partition.splits import Splits, splits_of
+from shardwright.reshard.bound import least_cost
 from shardwright.reshard.plan import plan
 from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import Partial, TensorSharding, replicated
@@ -68,9 +71,7 @@ class Choice:
         """Seconds for the op and all its edges, each operand brought from the version that is cheapest."""
         total = self.own + self.exchange
         for versions in self.reads:
-            reachable = [cost for cost in versions if cost is not None]
-            if reachable:
-                total += min(reachable, key=lambda cost: price(cost, hardware))
+            total += _least(versions, hardware)
         for cost in self.writes:
             total += cost
         return price(total, hardware)
@@ -157,27 +158,28 @@ def choices(
             cause=f"{counted(len(splits.allowed), 'loop')} may be split over {mesh_of(sources, targets)!r}",
             remedy="take the ways that tensors at hand propose, or a mesh of fewer axes",
         )
-    return tuple(_choices(question, proposed))
+    gathered, whole = _undivided(question)
+    priced = [_priced(question, way, _by_plan) for way in _ways(question, proposed)]
+    return tuple([replace(choice, gathered=gathered, whole=whole) for choice in priced])
 
 
 @memoize
 def _cheapest(question: _Question) -> Choice:
     """Among equals the one with less work, then the one through which more partial sums pass, then the first."""
-
-    def merit(choice: Choice) -> tuple[float, float, int]:
+    hardware = question.hardware
+    best: Choice | None = None
+    least = math.inf, math.inf, 0
+    for way in _ways(question, from_tensors(question.splits, question.sources, question.targets)):
+        if best is not None and _priced(question, way, _at_least).price(hardware) * _ROUNDED > least[0]:
+            continue
+        choice = _priced(question, way, _by_plan)
         passing = sum(bool(sharding.partial) for sharding in choice.operands)
-        return choice.price(question.hardware), choice.own.multiply_adds, -passing
-
-    proposed = from_tensors(question.splits, question.sources, question.targets)
-    return min(_choices(question, proposed), key=merit)
-
-
-def _choices(question: _Question, proposed: Iterable[FactorAxes]) -> Iterator[Choice]:
-    splits, targets = question.splits, [(target,) for target in question.targets]
-    gathered = tuple(_lost(splits.rule.operands, splits, question.sources))
-    whole = tuple(_lost(splits.rule.results, splits, targets))
-    for factors in proposed:
-        yield from _split_by(question, factors, gathered, whole)
+        merit = choice.price(hardware), choice.own.multiply_adds, -passing
+        if best is None or merit < least:
+            best, least = choice, merit
+    assert best is not None, "a way that splits nothing is among them"
+    gathered, whole = _undivided(question)
+    return replace(best, gathered=gathered, whole=whole)
 
 
 def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware) -> Choice:
@@ -191,33 +193,46 @@ def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings
         "sum",
         _NOTHING,
         _NOTHING,
-        _reads(signature.operands, sources, operands, hardware),
-        _writes(signature.results, results, targets, hardware),
+        _reads(signature.operands, sources, operands, hardware, _by_plan),
+        _writes(signature.results, results, targets, hardware, _by_plan),
         gathered=tuple(i for i, source in enumerate(sources) if source and any(source[0].axes)),
         whole=tuple(i for i, target in enumerate(targets) if any(target.axes)),
     )
 
 
-def _split_by(
-    question: _Question, factors: FactorAxes, gathered: tuple[int, ...], whole: tuple[int, ...]
-) -> Iterator[Choice]:
-    """The choices that these axes of the factors allow: no partial sum passes through, or some do."""
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to split an op before its edges are priced; the fields are those of `Choice`."""
+
+    operands: Shardings
+    results: Shardings
+    own: Cost
+    exchange: Cost
+
+
+def _ways(question: _Question, proposed: Iterable[FactorAxes]) -> Iterator[_Way]:
+    """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
     splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
     rule = splits.rule
-    partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
-    made = tuple(Partial(axis, splits.kind) for axis in mesh.in_order(partial))
-    operands = tuple(tensor_sharding(mesh, mapping, factors) for mapping in rule.operands)
-    results = tuple(tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results)
-    own = work_cost(rule.sizes, factors)
-    exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else _NOTHING
-    for through in (frozenset[int](), *_passes(question, factors)):
-        moved = next(iter(through), None)
-        held = sources[moved][0].partial if moved is not None else ()
-        needed = tuple(_plus(s, held) if i in through else s for i, s in enumerate(operands))
-        produced = tuple(_plus(s, held) for s in results)
-        reads = _reads(question.operand_types, sources, needed, question.hardware)
-        writes = _writes(question.result_types, produced, question.targets, question.hardware)
-        yield Choice(needed, produced, splits.kind, own, exchange, reads, writes, gathered, whole)
+    for factors in proposed:
+        partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
+        made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
+        operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
+        results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
+        own = work_cost(rule.sizes, factors)
+        exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else _NOTHING
+        yield _Way(operands, results, own, exchange)
+        for through in _passes(question, factors):
+            held = sources[min(through)][0].partial
+            needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(operands)])
+            yield _Way(needed, tuple([_plus(s, held) for s in results]), own, exchange)
+
+
+def _priced(question: _Question, way: _Way, cost_of: _CostOf) -> Choice:
+    """A way with what its edges cost, each by itself."""
+    reads = _reads(question.operand_types, question.sources, way.operands, question.hardware, cost_of)
+    writes = _writes(question.result_types, way.results, question.targets, question.hardware, cost_of)
+    return Choice(way.operands, way.results, question.splits.kind, way.own, way.exchange, reads, writes)
 
 
 def _exchange_cost(signature: Signature, operands: Shardings) -> Cost:
@@ -249,10 +264,17 @@ def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorShard
     return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed() if partial else sharding
 
 
+def _undivided(question: _Question) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The operands, and the results, of which a dimension is split by more than its factors can be, however it is."""
+    splits, targets = question.splits, [(target,) for target in question.targets]
+    rule = splits.rule
+    return tuple(_lost(rule.operands, splits, question.sources)), tuple(_lost(rule.results, splits, targets))
+
+
 def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[Source]) -> Iterator[int]:
     """Operands, or results, of which a dimension is split by more than its factors can be."""
     for operand, (mapping, source) in enumerate(zip(mappings, sources, strict=True)):
-        if not source:
+        if not source or not any(source[0].axes):
             continue
         proposed = within_bounds(splits, project(mapping, splits.rule.sizes, source[0].axes))
         parts = [axes_size(axes) if factor in splits.allowed else 1 for factor, axes in enumerate(proposed)]
@@ -261,29 +283,57 @@ def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[S
             yield operand
 
 
+_CostOf: TypeAlias = Callable[[TensorType, TensorSharding, TensorSharding, Hardware], Cost]
+"""`(type, source, target, hardware) -> what bringing a tensor from one sharding to another costs`."""
+
+
+def _by_plan(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
+    return plan(type.dims, type.bytes // type.elements, source, target, hardware, dtype=type.dtype).cost
+
+
+def _at_least(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
+    return least_cost(type.dims, type.bytes // type.elements, source, target)
+
+
+_ROUNDED = 1 - 1e-12
+"""Of a bound by as much, sums of other numbers that are the same but for rounding are not less."""
+
+
 def _reads(
-    types: tuple[TensorType, ...], sources: tuple[Source, ...], needed: Shardings, hardware: Hardware
+    types: tuple[TensorType, ...], sources: tuple[Source, ...], needed: Shardings, hardware: Hardware, cost_of: _CostOf
 ) -> tuple[tuple[Cost | None, ...], ...]:
+    """What bringing each operand to the sharding needed costs from each version of it."""
     return tuple(
         [
-            tuple([_edge(type, version, target, hardware) if _leads(version, target) else None for version in source])
+            tuple([_edge(type, v, target, hardware, cost_of) if _leads(v, target) else None for v in source])
             for type, source, target in zip(types, sources, needed, strict=True)
         ]
     )
 
 
-def _writes(types: tuple[TensorType, ...], made: Shardings, targets: Shardings, hardware: Hardware) -> tuple[Cost, ...]:
+def _writes(
+    types: tuple[TensorType, ...], made: Shardings, targets: Shardings, hardware: Hardware, cost_of: _CostOf
+) -> tuple[Cost, ...]:
+    """What bringing each result to its target costs."""
     edges = zip(types, made, targets, strict=True)
-    return tuple([_edge(type, result, target, hardware) for type, result, target in edges])
+    return tuple([_edge(type, result, target, hardware, cost_of) for type, result, target in edges])
 
 
-def _edge(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
+def _least(versions: tuple[Cost | None, ...], hardware: Hardware) -> Cost:
+    """What the cheapest version costs; nothing where there is none."""
+    reachable = [cost for cost in versions if cost is not None]
+    return min(reachable, key=lambda cost: price(cost, hardware)) if reachable else _NOTHING
+
+
+def _edge(
+    type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware, cost_of: _CostOf
+) -> Cost:
     """What bringing a tensor from one sharding to another costs."""
     if source == target or not type.elements:
         return _NOTHING
     if not _leads(source, target):
         target = target.with_axes(target.axes)  # and contributions are made of it, which sends nothing
-    return plan(type.dims, type.bytes // type.elements, source, target, hardware, dtype=type.dtype).cost
+    return cost_of(type, source, target, hardware)
 
 
 _NOTHING = Cost()

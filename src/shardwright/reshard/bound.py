@@ -1,0 +1,43 @@
+"""What no plan goes below, told from shapes and shardings without a search.
+
+>>> from shardwright.mesh import Mesh
+>>> mesh = Mesh(x=4, y=2)
+>>> source = TensorSharding.of(mesh, [["y"], []], partial=["x"])
+>>> least_cost((16, 16), 4, source, TensorSharding.of(mesh, [[], []]))
+Cost(bytes_sent=1280.0, starts=2, multiply_adds=0.0)
+"""
+
+from __future__ import annotations
+
+import math
+
+from shardwright.axes import axes_size
+from shardwright.cost.price import Cost
+from shardwright.sharding import TensorSharding
+from shardwright.steps import local_bytes
+
+__all__ = ["least_cost"]
+
+
+def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Cost:
+    """The least that a device sends, and starts, to bring a tensor from `source` to `target`; nothing where unknown.
+
+    What a device comes to hold more than it does it must receive, in a gather. An element with `n` contributions is
+    sent `n − 1` times until it is whole, in a reduction, and once for each further device that needs it; and what
+    devices receive others send, all of them alike.
+
+    Arguments:
+        shape: The whole tensor's, in elements.
+        element_bytes: Bytes of one element.
+        source: How the tensor lies.
+        target: How it shall lie; partial along axes of the source's partial ones at most.
+    """
+    held, needed = (local_bytes(shape, element_bytes, sharding) for sharding in (source, target))
+    staying = axes_size(target.partial_axes)
+    contributions = axes_size(source.partial_axes) // staying
+    sent, starts = float(max(0, needed - held)), int(needed > held)
+    if contributions > 1:
+        total = math.prod(shape) * element_bytes * staying
+        sent = max(sent, needed + total * (contributions - 2) / source.mesh.size)
+        starts += 1
+    return Cost(sent, starts)

@@ -1,0 +1,48 @@
+"""No plan costs less than the bound says, and the plain collectives cost that."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from shardwright.cost.hardware import BYTES, TPU_V5P, Hardware
+from shardwright.mesh import Mesh
+from shardwright.reshard.bound import least_cost
+from shardwright.reshard.plan import plan
+from shardwright.sharding import TensorSharding
+from tests.reshard.strategies import reshards
+
+MESH = Mesh(x=4, y=2)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@pytest.mark.parametrize("hardware", [BYTES, TPU_V5P], ids=lambda hardware: hardware.name)
+@given(reshard=reshards())
+def test_no_plan_costs_less(
+    reshard: tuple[tuple[int, ...], TensorSharding, TensorSharding], hardware: Hardware
+) -> None:
+    shape, source, target = reshard
+    least, cost = least_cost(shape, 1 << 20, source, target), plan(shape, 1 << 20, source, target, hardware).cost
+    assert least.bytes_sent <= cost.bytes_sent * (1 + 1e-12)
+    assert least.starts <= cost.starts
+
+
+@pytest.mark.parametrize(
+    ("source", "partial", "target"),
+    [
+        ("xy", "", "x"),  # all_gather
+        ("xy", "", ""),
+        ("", "xy", ""),  # all_reduce
+        ("", "xy", "xy"),  # reduce_scatter
+        ("", "", "xy"),  # all_slice
+    ],
+)
+def test_plain_collectives_cost_what_the_bound_says(source: str, partial: str, target: str) -> None:
+    before, after = TensorSharding.of(MESH, [source], partial=partial), TensorSharding.of(MESH, [target])
+    assert least_cost((16,), 4, before, after) == plan((16,), 4, before, after, BYTES).cost
+
+
+def test_what_stays_partial_is_counted_by_its_contributions() -> None:
+    before = TensorSharding.of(MESH, [[]], partial=["x", "y"])
+    after = TensorSharding.of(MESH, [[]], partial=["y"])
+    assert least_cost((16,), 4, before, after) == plan((16,), 4, before, after, BYTES).cost
