@@ -14,7 +14,9 @@ from shardwright.cost.hardware import BYTES, Hardware
 from shardwright.cost.price import Cost, price
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.reshard.edges import Edges, SearchState
 from shardwright.reshard.plan import plan
+from shardwright.reshard.problem import pose
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 from tests.reshard.exhaustive import Exhaustive, State
@@ -68,6 +70,22 @@ def test_nothing_within_the_memory_is_cheaper(mesh: Mesh, shape: tuple[int, ...]
             with pytest.raises(ShardingError, match="cannot become") as refused:
                 plan(shape, ELEMENT, before, after, hardware, most * ELEMENT - 1)
             assert f"must hold {most * ELEMENT} bytes" in str(refused.value)
+
+
+@pytest.mark.parametrize("reduced", [False, True], ids=["whole", "partial"])
+@pytest.mark.parametrize(("mesh", "shape"), MESHES[:5], ids=repr)
+def test_no_chain_has_fewer_collectives_than_the_bound_says(mesh: Mesh, shape: tuple[int, ...], reduced: bool) -> None:
+    """By brute force, where a collective is worth so much that nothing else counts; the bound is often met."""
+    every, dear = Exhaustive(tuple(axis.size for axis in primes(mesh)), shape), Fraction(1 << 40)
+    bounds: list[int] = []
+    for source, targets in samples(mesh, shape, reduced, 8, 40):
+        least = every.least(source, dear)
+        for target in targets:
+            problem = pose(shape, sharding(mesh, source), sharding(mesh, target), fine=True).problem
+            start = SearchState(problem.source, problem.partial, not problem.permute, "")
+            bounds.append(Edges(problem).to_start(start))
+            assert bounds[-1] <= least[target][1], (source, target)
+    assert max(bounds) > 1
 
 
 def samples(

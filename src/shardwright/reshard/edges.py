@@ -122,14 +122,15 @@ class Edges:
     def to_start(self, state: SearchState) -> int:
         """How many collectives must be started at least.
 
-        Each kind of reduction takes one at least, and what is out of place in a dimension takes another. One of them
-        may be part of the run that the state is in.
+        Each kind of reduction takes one at least, and what is out of place in a dimension takes another. Where a device
+        comes to hold more than it does, that is a gather, which takes from one dimension: two where more are out of
+        place. One of them may be part of the run that the state is in.
         """
         kinds = len({self.kind_of[atom] for atom in state.partial})
-        misplaced = not state.permuted or any(
-            self.matched(state.layout, dim) < len(atoms) for dim, atoms in enumerate(state.layout)
-        )
-        return max(0, kinds + misplaced - (state.run != ""))
+        misplaced = sum([self.matched(state.layout, dim) < len(atoms) for dim, atoms in enumerate(state.layout)])
+        misplaced += not state.permuted
+        moves = min(misplaced, 2 if self.local(state.layout) < self.final else 1)
+        return max(0, kinds + moves - (state.run != ""))
 
     def leaving(self, state: SearchState) -> Iterator[Edge]:
         """Every step worth taking."""
