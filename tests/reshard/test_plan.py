@@ -17,8 +17,9 @@ from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
 from shardwright.reshard.plan import ReshardPlan, plan
+from shardwright.reshard.problem import idle_axes
 from shardwright.sharding import Partial, TensorSharding, replicated
-from shardwright.steps import CollectivePermute, layouts_after, local_bytes
+from shardwright.steps import AllSlice, CollectivePermute, layouts_after, local_bytes
 from tests.reshard.greedy import greedy
 from tests.reshard.simulate import Scene, run
 from tests.reshard.strategies import reshards
@@ -202,6 +203,17 @@ def test_idle_devices_share_a_large_reduction_but_not_a_small_one() -> None:
     assert names(large) == ["AllSlice", "AllReduce", "AllGather"]
     assert large.cost.bytes_sent == 2 * 2**25 * 3 / 4 + 2**25  # without: 2 * 2**26 * 3 / 4
     simulate((16, 16), source, target, plan((16, 16), 1 << 20, source, target))
+
+
+def test_axes_of_one_device_are_not_idle() -> None:
+    mesh = Mesh(x=4, one=1, y=2)
+    source, target = TensorSharding.of(mesh, [[], []], partial=["x"]), replicated(mesh, 2)
+    assert idle_axes(source, target) == (mesh.axis("y"),)
+    assert idle_axes(TensorSharding.of(mesh, [[mesh.axis("x", 2, 2)]]), replicated(mesh, 1)) == (
+        mesh.axis("x", 1, 2),
+        mesh.axis("y"),
+    )
+    assert plan((4096, 4096), 4, source, target).steps[0] == AllSlice(((mesh.axis("y"),), ()))
 
 
 def test_what_stays_partial_stays() -> None:

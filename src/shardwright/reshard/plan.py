@@ -21,7 +21,7 @@ from shardwright.cost.price import Cost, Kinds, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.reshard.edges import Edges, steps_along
-from shardwright.reshard.problem import pose
+from shardwright.reshard.problem import idle_axes, pose
 from shardwright.reshard.search import least_peak, search
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
@@ -140,7 +140,7 @@ def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
 
 
 def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
-    """Whether a plan may be cheaper in which devices along idle axes share the work.
+    """Whether there are idle axes, and a plan may be cheaper in which devices along them share the work.
 
     Without idle axes no chain sends less than `bound`. Sharing among w divides the bytes of a reduction by w, and those
     of nothing else; gathering along the idle axes in the end sends (1 − 1/w) of the target.
@@ -149,7 +149,8 @@ def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> b
     sent = (target + min(bound, target)) / 2
     if not question.source.partial:
         sent = max(sent, bound)
-    return price(Cost(sent, starts=2), question.hardware) < question.price(best)
+    may_pay = price(Cost(sent, starts=2), question.hardware) < question.price(best)
+    return may_pay and bool(idle_axes(question.source, question.target))
 
 
 def _searched(question: _ReshardQuestion, fine: bool = False, idle: bool = False) -> tuple[list[ReshardPlan], bool]:

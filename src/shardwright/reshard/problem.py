@@ -16,7 +16,7 @@ from shardwright.errors import ShardingError
 from shardwright.reshard.atoms import Layout, Problem
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["Frame", "pose"]
+__all__ = ["Frame", "idle_axes", "pose"]
 
 _ATOMS = 6
 """How many atoms a search should have at most: cutting stops, and idle axes are left out, where it would have more."""
@@ -213,20 +213,24 @@ def _by_ratio(axis: AxisRef, ratios: Iterable[int]) -> Axes:
     return (AxisRef(axis.name, axis.pre, major), AxisRef(axis.name, axis.pre * major, minor))
 
 
+def idle_axes(source: TensorSharding, target: TensorSharding) -> Axes:
+    """The axes of more than one device, or parts of axes, that neither side uses."""
+    mesh, taken = source.mesh, (*source.used_axes, *source.partial_axes, *target.used_axes)
+    clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
+    whole = tuple(mesh.axis(name) for name, size in mesh.axes if size > 1 and name not in clashing)
+    return subtract_axes(whole, taken)
+
+
 def _unused(shape: Sequence[int], source: TensorSharding, target: TensorSharding, atoms: int) -> Axes:
-    """Axes that neither side uses, as far as there is room for them: they can share the work of a reduction.
+    """The idle axes, as far as there is room for them: they can share the work of a reduction.
 
     An axis that divides what the source has of some dimension stays whole: all of it is worth more than any part.
     """
     local = source.local_shape(shape)
-    mesh, taken = source.mesh, (*source.used_axes, *source.partial_axes, *target.used_axes)
-    clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
-    whole = tuple(mesh.axis(name) for name in mesh.sizes if name not in clashing)
-    unused = sorted(subtract_axes(whole, taken), key=lambda axis: -axis.size)
     chosen: list[AxisRef] = []
-    for axis in unused:
+    for axis in sorted(idle_axes(source, target), key=lambda axis: -axis.size):
         fits = any(size % axis.size == 0 for size in local)
-        for pieces in ((axis,),) if fits and axis.size > 1 else (_into_primes(axis), (axis,)):
+        for pieces in ((axis,),) if fits else (_into_primes(axis), (axis,)):
             if pieces and len(pieces) + len(chosen) + atoms <= _ATOMS:
                 chosen += pieces
                 break
