@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -89,13 +90,12 @@ def feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
     """
     rule = splits.rule
     kept = list(within_bounds(splits, factors))
-    for mapping in (*rule.operands, *rule.results):
-        for dim in mapping:
-            full = True
-            for factor in dim:
-                if not full:
-                    kept[factor] = ()
-                full = full and axes_size(kept[factor]) == rule.sizes[factor]
+    for dim in [dim for dim in itertools.chain(*rule.operands, *rule.results) if len(dim) > 1]:
+        full = True
+        for factor in dim:
+            if not full:
+                kept[factor] = ()
+            full = full and axes_size(kept[factor]) == rule.sizes[factor]
     less = tuple(kept)
     return less if less == factors else feasible(splits, less)
 

@@ -36,7 +36,11 @@ def mesh_of(sources: tuple[Source, ...], targets: Shardings) -> Mesh:
 
 
 def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:
-    """What the tensors at hand propose, merged in several orders, and cut to what all tensors can hold."""
+    """What the tensors at hand propose, merged in several orders, and cut to what all tensors can hold.
+
+    Many tensors of an op lie alike: an order is merged once, however often it comes, and what is proposed in it twice
+    adds nothing the second time.
+    """
     rule = splits.rule
     of_results = [project(m, rule.sizes, t.axes) for m, t in zip(rule.results, targets, strict=True)]
     of_operands = [
@@ -47,9 +51,10 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
     orders: list[list[FactorAxes]] = [of_results + of_operands, of_operands + of_results, of_results, []]
     orders += [[first, *of_results, *of_operands] for first in of_operands]
     orders += [[*of_results, first] for first in of_operands]
+    distinct = dict.fromkeys([tuple(dict.fromkeys(filter(any, order))) for order in orders])
     seen: set[FactorAxes] = set()
     for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction - splits.exchanged)):
-        for order in orders:
+        for order in distinct:
             merged = feasible(splits, merge(len(rule.sizes), order, allowed))
             if merged not in seen:
                 seen.add(merged)
