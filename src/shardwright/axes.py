@@ -75,7 +75,7 @@ Axes = tuple[AxisRef, ...]
 
 def axes_size(axes: Iterable[AxisRef]) -> int:
     """Product of the sizes of `axes`."""
-    return math.prod(axis.size for axis in axes)
+    return math.prod([axis.size for axis in axes])
 
 
 def merge_axes(axes: Axes) -> Axes:

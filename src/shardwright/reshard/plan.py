@@ -242,6 +242,8 @@ def _joined(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 def _on_one_mesh(source: TensorSharding, target: TensorSharding) -> tuple[TensorSharding, TensorSharding]:
     """Both on the same mesh, if one of them places data alike on both; on this side nothing needs to move."""
+    if source.mesh == target.mesh:
+        return source, target
     if same_placement(source, replace(source, mesh=target.mesh)):
         return replace(source, mesh=target.mesh), target
     if same_placement(target, replace(target, mesh=source.mesh)):
@@ -251,6 +253,8 @@ def _on_one_mesh(source: TensorSharding, target: TensorSharding) -> tuple[Tensor
 
 def _wide(sharding: TensorSharding) -> TensorSharding:
     """`sharding` without axes of one device."""
+    if all(size > 1 for _, size in sharding.mesh.axes):
+        return sharding
     axes = [tuple(axis for axis in dim if axis.size > 1) for dim in sharding.axes]
     return sharding.with_axes(axes, (p for p in sharding.partial if p.axis.size > 1)).closed()
 

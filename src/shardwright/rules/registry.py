@@ -216,6 +216,7 @@ def rule_for(signature: Signature) -> ShardingRule | None:
     return given(signature) if given else known_rule(signature)
 
 
+@memoize
 def known_rule(signature: Signature) -> ShardingRule | None:
     """The rule that an op has by its meaning, whatever the program or a user says."""
     return _rules.get(signature.name, interface_rule)(signature)
@@ -227,7 +228,6 @@ def factors_apart(signature: Signature, rule: ShardingRule) -> frozenset[int] | 
     return None if apart is None else apart(signature, rule)
 
 
-@memoize
 def local_factors(signature: Signature) -> frozenset[int]:
     """The factors of the op's known rule along which each shard of the results needs only that shard of the operands.
 
