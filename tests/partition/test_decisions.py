@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +20,7 @@ from shardwright.notation.modules import read, text_of
 from shardwright.partition import check
 from shardwright.partition.decide import decide
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Fresh, PassedOn, Reshard, Version
+from shardwright.partition.values import Value
 from shardwright.partition.write import write
 from shardwright.propagation import propagate
 from shardwright.runtime.execute import try_jobs
@@ -169,6 +171,20 @@ def test_decisions_can_be_kept() -> None:
         kept = pickle.loads(pickle.dumps(decisions))
         assert kept == decisions
         assert text_of(write(graph, kept)) == text_of(write(graph, decisions))
+
+
+def test_nothing_but_the_decisions_is_kept_while_the_collector_is_paused() -> None:
+    """The versions of all values of a large program would be in memory while the explicit one is written."""
+    graph = propagated(REGIONS)
+    gc.collect()
+    gc.disable()
+    try:
+        decided = decide(graph)
+        kept = [value for value in gc.get_objects() if isinstance(value, Value)]
+    finally:
+        gc.enable()
+    assert decided.ops
+    assert not kept
 
 
 def test_each_op_is_decided_on() -> None:

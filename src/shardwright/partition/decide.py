@@ -8,6 +8,7 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
@@ -49,18 +50,6 @@ class _Decider:
         self.uses = _count_uses(graph)
         self.env: dict[int, Value] = {}
         self.decisions: dict[Op, Decision] = {}
-        self._handlers: dict[str, Callable[[Op], Decision]] = {
-            "stablehlo.broadcast_in_dim": self._broadcast,
-            "stablehlo.pad": self._boundary,
-            "stablehlo.slice": self._boundary,
-            "stablehlo.while": self._while,
-            "stablehlo.case": self._case,
-            "stablehlo.if": self._case,
-            "stablehlo.optimization_barrier": self._barrier,
-            **dict.fromkeys(LAYOUTS, self._layout),
-            "sdy.manual_computation": self._manual,
-            "sdy.named_computation": self._inline,
-        }
 
     def run(self) -> Decisions:
         arguments, results = self.targets.arguments, self.targets.results
@@ -94,9 +83,9 @@ class _Decider:
 
     def _ops(self, ops: list[Op]) -> None:
         for op in ops:
-            handler = self._handlers.get(op.name)
+            handler = self._HANDLERS.get(op.name)
             if handler is not None:
-                self.decisions[op] = handler(op)
+                self.decisions[op] = handler(self, op)
             elif facts_of(op.name).constant:
                 self.decisions[op] = self._at_uses(op)
             elif op.regions:
@@ -228,6 +217,19 @@ class _Decider:
         self._define(op.results, results, self.targets.of(op.results))
         check_body(self.graph, op.regions[0])
         return Computed(before, read, results, notes=tuple(body_notes(self.graph, op, set(boundary.manual_axes))))
+
+    _HANDLERS: ClassVar[dict[str, Callable[[_Decider, Op], Decision]]] = {
+        "stablehlo.broadcast_in_dim": _broadcast,
+        "stablehlo.pad": _boundary,
+        "stablehlo.slice": _boundary,
+        "stablehlo.while": _while,
+        "stablehlo.case": _case,
+        "stablehlo.if": _case,
+        "stablehlo.optimization_barrier": _barrier,
+        **dict.fromkeys(LAYOUTS, _layout),
+        "sdy.manual_computation": _manual,
+        "sdy.named_computation": _inline,
+    }
 
 
 def _to_last_reduction(type: TensorType, layout: TensorSharding, target: TensorSharding) -> tuple[Step, ...]:
