@@ -44,10 +44,8 @@ class Builder:
         regions: tuple[Block, ...] = (),
     ) -> tuple[int, ...]:
         """Append an op of this signature; its result values, with shardings where given."""
-        stated = list(shardings) + [None] * (len(signature.results) - len(shardings))
-        results = tuple(
-            [self.graph.new_value(type, sharding) for type, sharding in zip(signature.results, stated, strict=True)]
-        )
+        unstated = len(signature.results) - len(shardings)
+        results = self.graph.new_values(signature.results, (*shardings, *([None] * unstated)))
         self.ops.append(Op(signature, tuple(operands), results, regions, self.location))
         return results
 

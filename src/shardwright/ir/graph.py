@@ -6,7 +6,7 @@ numbers of its operands and results, the blocks of its regions, and the number o
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shardwright.ir.callees import Callees
@@ -151,6 +151,15 @@ class Graph:
         self.types.append(type)
         self.shardings.append(sharding)
         return len(self.types) - 1
+
+    def new_values(self, types: Sequence[TensorType], shardings: Sequence[TensorSharding | None]) -> tuple[int, ...]:
+        """Fresh values; ValueError where there is not one sharding for each."""
+        if len(types) != len(shardings):
+            raise ValueError(f"{len(shardings)} shardings for {len(types)} values")
+        first = len(self.types)
+        self.types += types
+        self.shardings += shardings
+        return tuple(range(first, len(self.types)))
 
     def argument_location(self, number: int) -> str:
         """Where an argument of `main` stands: `FILE:LINE`, or the file where no more is known."""

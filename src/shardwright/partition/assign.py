@@ -92,16 +92,23 @@ class _Question(Hashed):
     """The op, where it may exchange something inside: what that is depends on more than types."""
 
 
-def assign(signature: Signature, sources: tuple[Source, ...], targets: Shardings, passing: frozenset[int]) -> Choice:
-    """The cheapest of the `choices` to split an op, on the hardware of the session.
+def assign(
+    signature: Signature,
+    sources: tuple[Source, ...],
+    targets: Shardings,
+    passing: frozenset[int],
+    hardware: Hardware | None = None,
+) -> Choice:
+    """The cheapest of the `choices` to split an op.
 
     Arguments:
         signature: The op.
         sources: For each operand, the shardings it exists in.
         targets: The sharding each result should have in the end.
         passing: Operands whose partial sum may pass through this op (it is their only use).
+        hardware: What it is to be cheap on; that of the session where it is not said.
     """
-    return _assigned(signature, sources, targets, passing, current_hardware())
+    return _assigned(signature, sources, targets, passing, hardware or current_hardware())
 
 
 @memoize

@@ -7,6 +7,8 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -113,7 +115,8 @@ class _Decider:
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
         targets = tuple([layout or replicated(self.mesh, 0) for layout in layouts])
-        choice = assign(signature, sources, tuple(map(self.targets.contributions.get, op.results, targets)), passing)
+        asked = self.targets.contributed(op.results, targets)
+        choice = assign(signature, sources, asked, passing, self.values.hardware)
         notes: tuple[Note, ...] = ()
         if choice.gathered or choice.whole or is_unknown(signature):
             notes = tuple(whole_notes(self.graph, op, choice, sources, targets))
@@ -248,11 +251,6 @@ def _of_tensors(types: tuple[TensorType, ...], layouts: Sequence[TensorSharding]
     return tuple([layout if type.is_tensor else None for type, layout in zip(types, layouts, strict=True)])
 
 
-def _count_uses(graph: Graph) -> list[int]:
-    uses = [0] * len(graph.types)
-    for op in graph.walk():
-        if op.name == "sdy.sharding_group":
-            continue
-        for value in op.operands:
-            uses[value] += 1
-    return uses
+def _count_uses(graph: Graph) -> Counter[int]:
+    reads = [op.operands for op in graph.walk() if op.name != "sdy.sharding_group"]
+    return Counter(itertools.chain.from_iterable(reads))

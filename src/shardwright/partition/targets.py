@@ -45,16 +45,26 @@ class Targets:
 
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
-        types, shardings, mesh = self._graph.types, self._graph.shardings, self.mesh
-        layouts = [_layout(shardings[v], types[v], mesh) if types[v].is_tensor else None for v in values]
+        types, shardings = self._graph.types, self._graph.shardings
+        layouts = [self._layout(shardings[v], types[v]) if types[v].is_tensor else None for v in values]
         if self._uneven:
             layouts = [self._uneven.get(value, layout) for value, layout in zip(values, layouts, strict=True)]
         return tuple(layouts)
 
+    def contributed(self, values: tuple[int, ...], layouts: tuple[TensorSharding, ...]) -> tuple[TensorSharding, ...]:
+        """`layouts` of values, but where these are returned as contributions as they lie then."""
+        return tuple(map(self.contributions.get, values, layouts)) if self.contributions else layouts
+
     def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
         if stated is None or value in self._uneven:
             return self.of((value,))[0]
-        return _with_contributions(_layout(stated, self._graph.types[value], self.mesh), stated)
+        return _with_contributions(self._layout(stated, self._graph.types[value]), stated)
+
+    def _layout(self, sharding: TensorSharding | None, type: TensorType) -> TensorSharding:
+        """The layout that a sharding asks for. What is to be on one device is on all: each runs every op."""
+        if sharding is None or not sharding.mesh.axes:
+            return replicated(self.mesh, type.rank)
+        return _even(sharding, type.dims)
 
 
 def _uneven(graph: Graph) -> dict[int, TensorSharding]:
@@ -85,15 +95,12 @@ def _uneven(graph: Graph) -> dict[int, TensorSharding]:
 
 
 @memoize
-def _layout(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> TensorSharding:
-    """The layout that a sharding asks for, cut to what divides, and reduced.
+def _even(sharding: TensorSharding, shape: tuple[int, ...]) -> TensorSharding:
+    """A sharding cut to what divides, and reduced.
 
-    What is to be on one device is on all: each runs every op. That a value may be unreduced is no wish for
-    contributions to be made: what is partial stays so until it is read.
+    That a value may be unreduced is no wish for contributions to be made: what is partial stays so until it is read.
     """
-    if sharding is None or not sharding.mesh.axes:
-        return replicated(mesh, type.rank)
-    layout = sharding.closed().evenly_dividing(type.dims)
+    layout = sharding.closed().evenly_dividing(shape)
     return layout.with_axes(layout.axes) if layout.partial else layout
 
 

@@ -11,7 +11,7 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.bodies import copied_body
-from shardwright.partition.decisions import AtUses, Computed, Decisions, Fresh, Layout, PassedOn, Version
+from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Fresh, Layout, PassedOn, Version
 from shardwright.partition.emit import emit_steps
 from shardwright.partition.scope import Scope
 from shardwright.stage import Stage
@@ -26,20 +26,20 @@ def write(graph: Graph, decisions: Decisions) -> Graph:
     Raises:
         ShardingError: decisions about another program, or ones that name a version of a value that is not there.
     """
-    count = sum(1 for _ in graph.walk())
-    if len(decisions.ops) != count:
+    ops = list(graph.walk())
+    if len(decisions.ops) != len(ops):
         raise ShardingError(
-            f"{counted(len(decisions.ops), 'decision')} for a program of {counted(count, 'op')}",
+            f"{counted(len(decisions.ops), 'decision')} for a program of {counted(len(ops), 'op')}",
             cause="decisions stand in the order of the ops that they are about, one for each",
             remedy="write them with the propagated graph that they were made for",
         )
-    return _Writer(graph, decisions).run(decisions)
+    return _Writer(graph, dict(zip(ops, decisions.ops, strict=True))).run(decisions)
 
 
 class _Writer:
-    def __init__(self, source: Graph, decisions: Decisions) -> None:
+    def __init__(self, source: Graph, decisions: dict[Op, Decision | None]) -> None:
         self.source = source
-        self.decisions = dict(zip(source.walk(), decisions.ops, strict=True))
+        self.decisions = decisions
         self.graph = source.skeleton(Stage.EXPLICIT)
         self.builder = Builder(self.graph, [])
         self.scope = Scope()
