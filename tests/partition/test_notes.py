@@ -96,10 +96,14 @@ def test_an_op_whose_result_alone_was_to_be_split_is_told_of() -> None:
 
 
 def test_every_op_that_reads_what_was_gathered_is_told_of() -> None:
-    body = "".join(f"  %{n} = stablehlo.reverse %a, dims = [1] : {_EIGHT}\n" for n in range(2))
+    order = (
+        "%c = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %c : tensor<i1>"
+    )
+    sort = f'"stablehlo.sort"(%a) <{{dimension = 1}}> ({{^bb0(%p: tensor<f32>, %q: tensor<f32>): {order}}})'
+    body = "".join(f"  %{n} = {sort} : ({_EIGHT}) -> {_EIGHT}\n" for n in range(2))
     end = f"  %2 = stablehlo.add %0, %1 : {_EIGHT}\n  return %2 : {_EIGHT}"
     spmd = _spmd("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), body + end, _EIGHT)
-    assert _brief(spmd) == [("stablehlo.reverse", "-:3", 96, "sent"), ("stablehlo.reverse", "-:4", 0, "sent")]
+    assert _brief(spmd) == [("stablehlo.sort", "-:3", 96, "sent"), ("stablehlo.sort", "-:4", 0, "sent")]
 
 
 def test_a_rule_that_does_not_let_an_op_be_split_is_named() -> None:

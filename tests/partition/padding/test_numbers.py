@@ -84,6 +84,36 @@ def _picked(a: Any, i: Any) -> Any:
     return jnp.take(a, index, axis=0), jnp.take_along_axis(a, a.argsort(0), axis=0), jnp.sort(a, axis=1)
 
 
+def _embedding(table: Any, i: Any, w: Any) -> Any:
+    """Looked up, and its gradient scattered, at places that may be beyond the table."""
+    index = (jnp.abs(i) * table.shape[0]).astype("int32") - 1
+
+    def clamped(table: Any) -> Any:
+        return table.at[index].get(mode="clip") @ w
+
+    def loss(table: Any) -> Any:
+        return jnp.square(clamped(table)).sum()
+
+    dropped = table.at[index].add(jnp.ones((index.shape[0], table.shape[1])), mode="drop")
+    return clamped(table), dropped, jax.grad(loss)(table), table.at[index].max(0.5)
+
+
+def _images(image: Any, kernel: Any) -> Any:
+    def out(image: Any, kernel: Any) -> Any:
+        return jax.lax.conv(image, kernel, (1, 1), "SAME")
+
+    def loss(image: Any, kernel: Any) -> Any:
+        return jnp.square(out(image, kernel)).sum()
+
+    return out(1 / image, kernel), jax.grad(loss, argnums=(0, 1))(image, kernel)
+
+
+def _lines(a: Any, b: Any) -> Any:
+    """Along one dimension what only goes through the other."""
+    positive = jnp.einsum("bij,bkj->bik", a, a) + 9 * jnp.eye(a.shape[1])
+    return jnp.sort(a, 1), jax.lax.top_k(b, 2), jnp.cumsum(b, 1), jnp.linalg.cholesky(positive), jnp.fft.fft(b).real
+
+
 def _parts(a: Any, b: Any) -> Any:
     joined = jnp.concatenate([a, b], axis=1)
     return joined[:, 1:], jnp.pad(a, ((0, 0), (1, 2))), joined[::-1], jnp.cumsum(a, axis=0), a.reshape(-1), a[..., None]
@@ -104,6 +134,9 @@ KINDS = {
     "norms": Kind(_norms, ("ij", "j")),
     "gradient": Kind(_gradient, ("kj", "jl", "ik")),
     "picked": Kind(_picked, ("ij", "k")),
+    "embedding": Kind(_embedding, ("vd", "t", "de")),
+    "images": Kind(_images, ("bihw", "oihw")),
+    "lines": Kind(_lines, ("bij", "bi")),
     "parts": Kind(_parts, ("ij", "ik")),
 }
 
@@ -111,7 +144,7 @@ KINDS = {
 def annotated(kind: Kind, chance: random.Random) -> str:
     """A program of random sizes whose arguments, and some results, are split at random, mostly unevenly."""
     mesh = chance.choice(MESHES)
-    sizes = {letter: chance.choice((2, 3, 5, 6, 7, 9, 10, 11, 13)) for letter in "bdeijklq"}
+    sizes = {letter: chance.choice((2, 3, 5, 6, 7, 9, 10, 11, 13)) for letter in "bdehijkloqtvw"}
     shapes = [tuple(sizes[letter] for letter in letters) for letters in kind.shapes]
     program = sw.from_jax(kind.function, *[jax.ShapeDtypeStruct(shape, "float32") for shape in shapes])
     args = [random_sharding(mesh, len(shape), chance) for shape in shapes]

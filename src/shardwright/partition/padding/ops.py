@@ -22,19 +22,22 @@ from shardwright.memo import memoize
 from shardwright.partition.localize.local import identity_value
 from shardwright.partition.localize.rounds import picks
 from shardwright.partition.splits import splits_of
+from shardwright.rules.convolution import convolution_dims
 from shardwright.rules.facts import names
 from shardwright.rules.registry import is_given, local_factors
 from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in, identity_rule
 from shardwright.rules.traits import is_elementwise
 
-__all__ = ["Seen", "paddable", "resized", "seen_padding"]
+__all__ = ["Seen", "index_limits", "paddable", "resized", "seen_padding"]
 
 _INDEX_BY_INDEX = frozenset(
     names(
         "stablehlo",
-        "broadcast_in_dim cholesky concatenate dot dot_general dynamic_slice fft gather",
-        "pad reduce reduce_window reshape reverse select_and_scatter slice sort transpose triangular_solve",
+        "batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast_in_dim cholesky",
+        "concatenate dot dot_general dynamic_slice fft gather pad reduce reduce_window reshape reverse",
+        "select_and_scatter slice sort transpose triangular_solve",
     )
+    + names("chlo", "top_k")
 )
 """Ops that go through their pass-through factors index by index, and hold sizes of these in `_SIZES` alone."""
 
@@ -45,7 +48,8 @@ _SIZES = {
 }
 """The attribute that has, for each dimension of the first operand, how much is taken of it."""
 
-_PRODUCTS = frozenset(names("stablehlo", "dot dot_general"))
+_PRODUCTS = names("stablehlo", "dot dot_general")
+_LOOKUPS = names("stablehlo", "gather scatter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,11 @@ def paddable(signature: Signature) -> tuple[ShardingRule, frozenset[int]] | None
 
 def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     """The factors that an op goes through index by index, each shard by itself."""
+    if signature.name == "stablehlo.scatter":  # beyond the end of a dimension updates are dropped, padded or not
+        return rule.pass_through
+    if signature.name == "stablehlo.convolution":
+        dims = convolution_dims(signature.text("dimension_numbers") or "")
+        return _ungrouped(signature, {*rule.operands[0][dims.lhs_batch], *rule.operands[1][dims.rhs_output]})
     if signature.name == "stablehlo.dynamic_update_slice":  # where an update goes depends on the size it is put into
         return factors_in(rule.operands[0]) & factors_in(rule.operands[1]) & local_factors(signature)
     if signature.name in _INDEX_BY_INDEX or (is_elementwise(signature) and not signature.bodies):
@@ -94,17 +103,26 @@ def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
 
 def _combined(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     """The factors along which an op combines elements, where something is known that changes nothing."""
-    if signature.name in _PRODUCTS:
+    if signature.name in (*_PRODUCTS, "stablehlo.gather"):
         return rule.reduction
-    if signature.name != "stablehlo.reduce":
+    if signature.name == "stablehlo.convolution":
+        dims = convolution_dims(signature.text("dimension_numbers") or "")
+        return _ungrouped(signature, {*rule.operands[1][dims.rhs_input]})
+    if signature.name not in ("stablehlo.reduce", "stablehlo.scatter"):
         return frozenset()
     kind = signature.bodies[0].reduction
     if kind is None:
-        return rule.reduction if picks(signature) else frozenset()
+        return rule.reduction if signature.name == "stablehlo.reduce" and picks(signature) else frozenset()
     with suppress(ShardingError):
         identity_value(kind, signature.operands[0].dtype)
         return rule.reduction
     return frozenset()
+
+
+def _ungrouped(signature: Signature, factors: set[int]) -> frozenset[int]:
+    """These factors of a convolution, unless it has groups, which are parts of features."""
+    groups = (signature.get(f"{what}_group_count", 1) for what in ("feature", "batch"))
+    return frozenset(factors if all(count == 1 for count in groups) else ())
 
 
 def _stands_alone(rule: ShardingRule, factor: int) -> bool:
@@ -125,16 +143,20 @@ def _resized(signature: Signature, sizes: tuple[tuple[int, int], ...]) -> Signat
     made = signature.replace(
         operands=_types(signature.operands, rule.operands, new), results=_types(signature.results, rule.results, new)
     )
-    attribute = _SIZES.get(signature.name)
-    if attribute is None:
-        return made
-    whole, wider = signature.operands[0].dims, made.operands[0].dims
-    taken = [
-        padded if part == size else part  # of a batching dimension one is taken
-        for part, size, padded in zip(signature.get(attribute), whole, wider, strict=True)
-    ]
-    text: dict[str, str | None] = {attribute: i64_array(taken)}
-    return made.replace(operands=None, results=None, **text)
+    text: dict[str, str | None] = {}
+    if signature.name in _SIZES:
+        text[_SIZES[signature.name]] = i64_array(_taken(signature, made))
+    if signature.name in _LOOKUPS:  # the indices that padding holds are in no order, and name no place of their own
+        stated = {name: signature.text(name) for name in ("indices_are_sorted", "unique_indices")}
+        text |= {name: "false" for name, value in stated.items() if value is not None}
+    return made.replace(operands=None, results=None, **text) if text else made
+
+
+def _taken(signature: Signature, made: Signature) -> list[int]:
+    """How much is taken of each dimension of the first operand: all of those that are padded, or one element."""
+    sizes = zip(signature.operands[0].dims, made.operands[0].dims, strict=True)
+    parts = signature.get(_SIZES[signature.name])
+    return [padded if part == size else part for part, (size, padded) in zip(parts, sizes, strict=True)]
 
 
 def _types(
@@ -156,14 +178,29 @@ def _shape(dims: tuple[int, ...], mapping: TensorMapping, sizes: Mapping[int, in
 def seen_padding(signature: Signature, factors: frozenset[int]) -> tuple[Seen, ...]:
     """The padding that an op would see where `factors` of it are padded."""
     known = paddable(signature)
-    if known is None or not factors & known[0].reduction:
+    if known is None or not factors & known[0].reduction or signature.name == "stablehlo.gather":
         return ()
-    rule = known[0]
-    combined = factors & rule.reduction
-    count = len(signature.operands) if signature.name in _PRODUCTS else len(signature.results)
-    kind = "sum" if signature.name in _PRODUCTS else signature.bodies[0].reduction
+    rule, combined, count = known[0], factors & known[0].reduction, len(signature.results)
+    kind = signature.bodies[0].reduction if signature.bodies else "sum"
+    numbers = range(len(signature.operands) - count * (signature.name == "stablehlo.reduce"))
+    if signature.name == "stablehlo.scatter":  # its updates
+        numbers = range(count + 1, len(signature.operands))
     seen: list[Seen] = []
-    for number, mapping in enumerate(rule.operands[:count]):
-        dims = tuple([dim for dim, of in enumerate(mapping) if combined.intersection(of)])
+    for number in numbers:
+        dims = tuple([dim for dim, of in enumerate(rule.operands[number]) if combined.intersection(of)])
         seen.append(Seen(number, dims, kind, None if kind else count + number))
     return tuple(seen)
+
+
+@memoize
+def index_limits(signature: Signature, factors: frozenset[int]) -> tuple[int | None, ...]:
+    """For each component of the indices of a gather whose table is padded along some of `factors`, the last element of
+    the table itself, to which StableHLO clamps them; `None` for one that is clamped as it should be.
+    """
+    known = paddable(signature)
+    if known is None or signature.name != "stablehlo.gather":
+        return ()
+    padded = factors & known[0].reduction
+    dims = signature.get("dimension_numbers", {}).get("start_index_map", ())
+    table = signature.operands[0].dims
+    return tuple([table[dim] - 1 if padded.intersection(known[0].operands[0][dim]) else None for dim in dims])

@@ -19,7 +19,7 @@ from shardwright.ir.types import TensorType
 from shardwright.partition.bodies import copied_body
 from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
-from shardwright.partition.padding.ops import paddable, resized, seen_padding
+from shardwright.partition.padding.ops import index_limits, paddable, resized, seen_padding
 from shardwright.partition.padding.sizes import exact_shape, padded_shapes
 from shardwright.partition.padding.versions import Versions
 from shardwright.rules.facts import names
@@ -161,19 +161,26 @@ class _Padder:
         sizes = self._sizes(op, *known) if known is not None else {}
         made = resized(signature, sizes)
         self.versions.reader = "" if self._can_be_padded(op, known) else signature.label
-        operands = [
-            self.versions.read(value, type.dims) for value, type in zip(op.operands, made.operands, strict=True)
-        ]
-        for seen in seen_padding(signature, frozenset(sizes)):
-            initial = None if seen.initial is None else operands[seen.initial]
-            value = op.operands[seen.operand]
-            operands[seen.operand] = self.versions.masked(operands[seen.operand], seen, value, initial)
+        operands = self._operands(op, made, frozenset(sizes))
         self.versions.reader = ""
         results = self._write(op, made, operands)
         if known is not None and sizes and op.name in _KEEP_ZEROS:
             (source,), (target,) = known[0].operands, known[0].results
             zeros = {source[dim] for dim in self.versions.zeros(operands[0])}
             self.versions.set_zeros(results[0], frozenset(dim for dim, of in enumerate(target) if of in zeros))
+
+    def _operands(self, op: Op, padded: Signature, factors: frozenset[int]) -> list[int]:
+        """The operands of an op that is padded along some factors, masked where it would see their padding."""
+        operands = [self.versions.read(value, of.dims) for value, of in zip(op.operands, padded.operands, strict=True)]
+        for seen in seen_padding(op.signature, factors):
+            initial = None if seen.initial is None else operands[seen.initial]
+            value = op.operands[seen.operand]
+            operands[seen.operand] = self.versions.masked(operands[seen.operand], seen, value, initial)
+        limits = index_limits(op.signature, factors)
+        if any(limit is not None for limit in limits):
+            vector = op.signature.get("dimension_numbers", {}).get("index_vector_dim", 0)
+            operands[1] = self.versions.limited(operands[1], vector, limits)
+        return operands
 
     def _sizes(self, op: Op, rule: ShardingRule, factors: frozenset[int]) -> dict[int, int]:
         """The sizes of the factors along which some tensor of an op is padded.

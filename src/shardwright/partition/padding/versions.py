@@ -159,6 +159,20 @@ class Versions:
                 self.set_zeros(made, self.zeros(number).union(dims))
         return known[key]
 
+    def limited(self, number: int, vector: int, limits: tuple[int | None, ...]) -> int:
+        """Indices of which no component, along dimension `vector`, is above its limit, where that is given."""
+        type, sharding = self.builder.type(number), self.builder.graph.shardings[number]
+        assert sharding is not None
+        most = int(identity_value("min", type.dtype))
+        values = [most if limit is None else min(limit, most) for limit in limits]
+        if len(set(values)) == 1:
+            bound = self.builder.constant(values[0], type)
+        else:
+            row = self._stated(self.builder.integers(values, type.dtype), replicated(sharding.mesh, 1))
+            bound = self.builder.broadcast(row, type.dims, (vector,))
+        self._stated(bound, sharding)
+        return self._stated(self.builder.binary("minimum", number, bound), sharding)
+
     def _filling(self, number: int, kind: str | None, initial: int | None, sharding: TensorSharding) -> int:
         """A tensor of what padding is to hold."""
         type = self.builder.type(number)
