@@ -35,9 +35,9 @@ def test_a_stage_read_again_points_at_the_file_that_was_written_first(tmp_path: 
     first = tmp_path / "first.mlir"
     first.write_text(
         """sdy.mesh @mesh = <["x"=2]>
-func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
-  %0 = stablehlo.reverse %a, dims = [0] : tensor<4xf32>
-  return %0 : tensor<4xf32>
+func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<4x4xf32> {
+  %0 = stablehlo.cholesky %a : tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
 }
 """
     )

@@ -134,11 +134,34 @@ def random_concatenate(rng: random.Random, shape: tuple[int, ...], counts: tuple
     return Moving(shapes, result, write)
 
 
+def random_roll(rng: random.Random, shape: tuple[int, ...], counts: tuple[int, ...]) -> Moving:
+    """Two slices of a tensor, joined the other way round."""
+    dim = rng.randrange(len(shape))
+    size = shape[dim]
+    start = rng.randint(1, size - 1) if size > 1 else 0
+    ends = [(start, size), (0, start)]
+    parts = [(*shape[:dim], last - first, *shape[dim + 1 :]) for first, last in ends]
+
+    def ranges(first: int, last: int) -> str:
+        return ", ".join(f"{first}:{last}" if number == dim else f"0:{one}" for number, one in enumerate(shape))
+
+    def write(name: str, names: Any, dtype: str) -> str:
+        lines = [
+            f"{name}_{number} = stablehlo.slice {names[0]} [{ranges(*end)}] : ({tensor(shape, dtype)}) -> {tensor(part, dtype)}"
+            for number, (end, part) in enumerate(zip(ends, parts, strict=True))
+        ]
+        types = f"({tensor(parts[0], dtype)}, {tensor(parts[1], dtype)}) -> {tensor(shape, dtype)}"
+        return "\n      ".join([*lines, f"{name} = stablehlo.concatenate {name}_0, {name}_1, dim = {dim} : {types}"])
+
+    return Moving((shape,), shape, write)
+
+
 MAKERS: dict[str, Maker] = {
     "slice": random_slice,
     "pad": random_pad,
     "reverse": random_reverse,
     "concatenate": random_concatenate,
+    "roll": random_roll,
 }
 
 
@@ -258,6 +281,75 @@ def test_what_is_joined_shares_its_collectives(joined: int) -> None:
     rounds = {1: 0, 2: 2, 3: 3, 4: 3}[joined]
     mesh = sw.Mesh(x=4)
     assert sent(lambda *x: jax.numpy.concatenate(x), *arrays, mesh=mesh, collectives=rounds) == rounds * 16 * ROW
+
+
+# --- rolls
+
+
+def test_a_roll_of_one_row_sends_one() -> None:
+    """All but a shard of 4096 rows before: 3,145,728 bytes."""
+    x = numbers(4096, 256)
+    spmd = sw.from_jax(lambda x: jax.numpy.roll(x, 1, axis=0), x).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()
+    assert (spmd.traffic.total.static, spmd.traffic.total.static_bytes) == (1, 256 * 4)
+    assert not spmd.notes
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(1, 1), (-3, 3), (16, 16), (17, 16), (40, 16), (63, 1), (64, 0)])
+def test_a_roll_sends_no_more_than_a_shard(rows: int, expected: int) -> None:
+    assert sent(lambda x: jax.numpy.roll(x, rows, axis=0), numbers(64, 8), mesh=sw.Mesh(x=4)) == expected * ROW
+
+
+def test_a_roll_along_several_dimensions() -> None:
+    x, mesh = numbers(64, 8), sw.Mesh(x=4, y=2)
+    function = lambda x: jax.numpy.roll(x, (3, -2), axis=(0, 1))  # noqa: E731
+    assert sent(function, x, mesh=mesh, arg="x,y", collectives=2) == (3 * 4 + 16 * 2) * 4
+
+
+def test_a_roll_of_what_is_whole_stays_two_slices() -> None:
+    spmd = partitioned(lambda x: jax.numpy.roll(x, 3, axis=1), numbers(64, 8), mesh=sw.Mesh(x=4))
+    assert [op.name for op in spmd.explicit.walk()].count("stablehlo.slice") == 2
+    small = sw.from_jax(lambda x: jax.numpy.roll(x, 30, axis=0) + x[:1], numbers(64, 8))
+    spmd = small.shard(sw.Mesh(x=4), args={0: "x,-"}).partition()
+    assert not [op for op in spmd.explicit.walk() if op.name == "shardwright.roll" and not exchanging(spmd)]
+    assert spmd.verify().ok
+
+
+def test_slices_that_are_read_otherwise_stay() -> None:
+    def function(x: Any) -> Any:
+        first, rest = x[:4], x[4:]
+        return jax.lax.concatenate([rest, first], 0), first
+
+    spmd = partitioned(function, numbers(64, 8), mesh=sw.Mesh(x=4))
+    names = [op.name for op in spmd.explicit.walk()]
+    assert (names.count("shardwright.roll"), names.count("stablehlo.slice")) == (1, 1)
+    for actual, expected in zip(spmd.compile()(numbers(64, 8)), function(numbers(64, 8)), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [slice(4, None), slice(None, 5)],
+        [slice(4, None), slice(None, 3)],
+        [slice(None, 4), slice(4, None)],
+        [slice(4, None, 2), slice(None, 4)],
+        [slice(4, None), slice(None, 4), slice(None, 4)],
+    ],
+    ids=str,
+)
+def test_what_is_joined_otherwise_is_no_roll(rows: list[slice]) -> None:
+    x = numbers(64, 8)
+    spmd = partitioned(lambda x: jax.lax.concatenate([x[one] for one in rows], 0), x, mesh=sw.Mesh(x=4))
+    assert "shardwright.roll" not in [op.name for op in spmd.explicit.walk()]
+    (actual,) = jax.tree.leaves(spmd.compile()(x))
+    np.testing.assert_array_equal(actual, np.concatenate([x[one] for one in rows]))
+
+
+def test_a_roll_written_at_all_stages() -> None:
+    """The text of no stage has an op that is no dialect's."""
+    spmd = partitioned(lambda x: jax.numpy.roll(x, 3, axis=0), numbers(64, 8), mesh=sw.Mesh(x=4))
+    for stage in ("propagated", "explicit", "local"):
+        assert "shardwright.roll" not in spmd.module(stage)
 
 
 # --- whatever moves

@@ -24,6 +24,7 @@ from shardwright.partition.notes import (
 )
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
+from shardwright.partition.rolls import with_rolls, without_whole_rolls
 from shardwright.partition.write import write
 from shardwright.stage import Stage
 
@@ -61,7 +62,7 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
         graph = recognize(graph)
         check(graph)
         return Explicit(_with_results(graph), tuple(unread_notes(graph)))
-    padded = pad_uneven(graph if annotated is None else with_stated_boundary(graph, annotated))
+    padded = pad_uneven(with_rolls(graph if annotated is None else with_stated_boundary(graph, annotated)))
     graph = padded.graph
     decisions = decide(graph)
     explicit = recognize(write(graph, decisions))
@@ -71,6 +72,7 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
         *decision_notes(graph, decisions, padded.resizes),
         *remove_unread(explicit),
     )
+    without_whole_rolls(explicit)
     return Explicit(explicit, notes)
 
 

@@ -49,6 +49,13 @@ def _reverse(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(reversed_dims, PERMUTATION)).build()
 
 
+@sharding_rule("shardwright.roll", beyond_shardy=True, facts=MOVES)
+def _roll(signature: Signature) -> ShardingRule:
+    """An op of ours, which the partitioner makes of slices: see `partition.rolls`."""
+    shape = signature.results[0].dims
+    return RuleBuilder(signature).pointwise(shape, _kind_of((signature.get("dimension"),), PERMUTATION)).build()
+
+
 def _rotating(op: Op, rule: ShardingRule, definition: Definition) -> ShardingRule:
     """Slices joined (a rotation, a halo) move data between neighbours; anything else is gathered."""
     return _permuting(rule) if _is_rotation(op, definition) else rule

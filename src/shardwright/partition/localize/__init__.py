@@ -14,6 +14,7 @@ from shardwright.partition.localize import (  # noqa: F401 (imported for what th
     random,
     reduction,
     reversals,
+    rolls,
     scatter,
     shapes,
     slices,

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from shardwright.axes import axes_size
 from shardwright.ir.attributes import i64_array
+from shardwright.ir.builder import Builder
 from shardwright.ir.types import TensorType
 from shardwright.partition.localize.exchanges import Exchange
 from shardwright.partition.localize.layout import wide
@@ -26,7 +27,7 @@ from shardwright.partition.localize.windows import Tile, Transfer, Window, colle
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Send
 
-__all__ = ["cut", "fetch", "resized", "sends"]
+__all__ = ["cut", "fetch", "part", "resized", "sends"]
 
 
 def sends(
@@ -61,16 +62,27 @@ def resized(type: TensorType, dim: int, size: int) -> TensorType:
 
 def cut(ctx: Local, value: int, dim: int, start: int, rows: int, step: int = 1) -> int:
     """Rows of a value along `dim`, every `step`th from `start` on; the value itself where these are all."""
-    type = ctx.type(value)
-    if rows == type.dims[dim]:
-        return value
+    return value if rows == ctx.type(value).dims[dim] else part(ctx, value, dim, start, rows, step)
+
+
+def part(
+    builder: Builder,
+    value: int,
+    dim: int,
+    start: int,
+    rows: int,
+    step: int = 1,
+    layout: TensorSharding | None = None,
+) -> int:
+    """A slice of a value: so many rows along `dim`, every `step`th from `start` on."""
+    type = builder.type(value)
     limits = [start + (rows - 1) * step + 1 if number == dim else size for number, size in enumerate(type.dims)]
     attributes = {
         "start_indices": i64_array([start if number == dim else 0 for number in range(type.rank)]),
         "limit_indices": i64_array(limits),
         "strides": i64_array([step if number == dim else 1 for number in range(type.rank)]),
     }
-    return ctx.emit("slice", (value,), resized(type, dim, rows), attributes)
+    return builder.emit("slice", (value,), resized(type, dim, rows), attributes, sharding=layout)
 
 
 def fetch(
@@ -129,7 +141,7 @@ class _Fetcher:
         """What this device sends in a collective, by which of its transfers it does."""
         pieces: dict[object, list[Transfer]] = {}
         for transfer in group:
-            rows = transfer if transfer.start is None else (transfer.source, transfer.start)
+            rows = transfer if transfer.start is None else (self.values[transfer.source], transfer.start)
             pieces.setdefault(rows, []).append(transfer)
         first, *others = pieces.values()
         value = self.piece(first[0])

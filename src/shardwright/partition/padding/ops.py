@@ -20,6 +20,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.localize.local import identity_value
+from shardwright.partition.localize.rolls import ROLL
 from shardwright.partition.localize.rounds import picks
 from shardwright.partition.splits import splits_of
 from shardwright.rules.convolution import convolution_dims
@@ -38,6 +39,7 @@ _INDEX_BY_INDEX = frozenset(
         "select_and_scatter slice sort transpose triangular_solve",
     )
     + names("chlo", "top_k")
+    + (ROLL,)
 )
 """Ops that go through their pass-through factors index by index, and hold sizes of these in `_SIZES` alone."""
 
