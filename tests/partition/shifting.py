@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 
+import shardwright as sw
 from shardwright.axes import Axes, AxisRef, axes_size
 from shardwright.cost.hardware import BYTES
+from shardwright.cost.price import Cost, step_cost
+from shardwright.ir.graph import Op
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import print_mesh, print_sharding
+from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.runtime.arrays import numpy_dtype
 from shardwright.runtime.execute import try_jobs
 from shardwright.sharding import TensorSharding
+from shardwright.steps import local_bytes
 from tests.partition.compare import Case, assert_equal, make_case
 
 MESHES = (Mesh(x=4), Mesh(x=8), Mesh(x=2, y=4), Mesh(a=3, b=2))
@@ -25,7 +30,10 @@ DTYPES = ("f32", "i32", "bf16", "i1", "complex<f32>", "ui8", "f64")
 
 @dataclass(frozen=True)
 class Moving:
-    """An op: the shapes of its operands, all of one element type and one layout, and its text."""
+    """An op: the shapes of its operands, all of one element type and one layout, and its text.
+
+    Its tensors may have more dimensions behind those that are drawn, which are not split.
+    """
 
     operands: tuple[tuple[int, ...], ...]
     result: tuple[int, ...]
@@ -67,6 +75,7 @@ def program(make: Maker, seed: int, count: int = 6) -> tuple[str, Mesh]:
         counts = tuple(map(axes_size, axes))
         shape = tuple(part * rng.randint(1, 6 if rank < 3 else 3) for part in counts)
         made = make(rng, shape, counts)
+        axes += [()] * (len(made.result) - rank)
         layout = print_sharding(TensorSharding.of(mesh, axes).closed())
         names = [f"%a{number}_{index}" for index in range(len(made.operands))]
         for name, of_operand in zip(names, made.operands, strict=True):
@@ -120,3 +129,31 @@ def check_programs(make: Maker, seeds: Sequence[int]) -> None:
     done = try_jobs([job for case in cases for job in (case.unsharded, case.local)], timeout=600)
     for number, case in enumerate(cases):
         assert_equal(f"seed {seeds[number]}", case, done[2 * number], done[2 * number + 1])
+
+
+def check_prices(make: Maker, seeds: Sequence[int]) -> None:
+    """What devices send inside ops is priced as it is written."""
+    for seed in seeds:
+        text, _ = program(make, seed, count=1)
+        with Session(hardware=BYTES):
+            spmd = sw.load(text).plan().partition()
+        inside = [
+            exchange for op, layouts in ops_with_layouts(spmd) for exchange in exchanges_of(op.signature, layouts)
+        ]
+        cost = Cost()
+        for one in inside:
+            held = local_bytes(one.type.dims, one.type.bytes // one.type.elements, one.before)
+            cost += step_cost(one.step, one.before, held)
+        permutes = [op.signature.operands[0] for op in spmd.local.walk() if op.name == "stablehlo.collective_permute"]
+        assert (len(permutes), sum(type.bytes for type in permutes)) == (cost.starts, cost.bytes_sent)
+
+
+def ops_with_layouts(spmd: sw.Spmd) -> list[tuple[Op, tuple[sw.TensorSharding, ...]]]:
+    """The ops of an explicit program, and how the operands of each lie."""
+    graph = spmd.explicit
+    return [(op, tuple(filter(None, map(graph.shardings.__getitem__, op.operands)))) for op in graph.walk()]
+
+
+def exchanging(spmd: sw.Spmd) -> int:
+    """How many ops there are inside which devices exchange something."""
+    return sum(bool(exchanges_of(op.signature, layouts)) for op, layouts in ops_with_layouts(spmd))

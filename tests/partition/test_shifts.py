@@ -12,15 +12,11 @@ import pytest
 
 import shardwright as sw
 from shardwright.cost.hardware import BYTES
-from shardwright.cost.price import Cost, step_cost
-from shardwright.ir.graph import Op
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
 from shardwright.partition.decisions import Computed
-from shardwright.partition.localize.exchanges import exchanges_of
-from shardwright.steps import local_bytes
 from tests.frontends.devices import eight_devices
-from tests.partition.shifting import Maker, Moving, check_programs, program, tensor
+from tests.partition.shifting import Maker, Moving, check_prices, check_programs, exchanging, tensor
 
 eight_devices()
 
@@ -47,17 +43,6 @@ def sent(function: Any, *arrays: Any, mesh: sw.Mesh, arg: str = "x,-", collectiv
 
 def numbers(*shape: int) -> Any:
     return np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
-
-
-def ops_with_layouts(spmd: sw.Spmd) -> list[tuple[Op, tuple[sw.TensorSharding, ...]]]:
-    """The ops of an explicit program, and how the operands of each lie."""
-    graph = spmd.explicit
-    return [(op, tuple(filter(None, map(graph.shardings.__getitem__, op.operands)))) for op in graph.walk()]
-
-
-def exchanging(spmd: sw.Spmd) -> int:
-    """How many ops there are inside which devices exchange something."""
-    return sum(bool(exchanges_of(op.signature, layouts)) for op, layouts in ops_with_layouts(spmd))
 
 
 # --- random programs
@@ -357,19 +342,7 @@ def test_a_roll_written_at_all_stages() -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_what_is_sent_inside_is_priced_as_written(name: str) -> None:
-    for seed in range(12):
-        text, _ = program(MAKERS[name], seed, count=1)
-        with Session(hardware=BYTES):
-            spmd = sw.load(text).plan().partition()
-        inside = [
-            exchange for op, layouts in ops_with_layouts(spmd) for exchange in exchanges_of(op.signature, layouts)
-        ]
-        cost = Cost()
-        for one in inside:
-            held = local_bytes(one.type.dims, one.type.bytes // one.type.elements, one.before)
-            cost += step_cost(one.step, one.before, held)
-        permutes = [op.signature.operands[0] for op in spmd.local.walk() if op.name == "stablehlo.collective_permute"]
-        assert (len(permutes), sum(type.bytes for type in permutes)) == (cost.starts, cost.bytes_sent)
+    check_prices(MAKERS[name], range(12))
 
 
 def test_a_loop_and_its_body_exchange_as_well() -> None:

@@ -12,7 +12,8 @@ from shardwright.rules.builder import (
 )
 from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
-from shardwright.rules.rule import ShardingRule
+from shardwright.rules.rule import ShardingRule, factors_in
+from shardwright.rules.sliding import pooling
 
 __all__: list[str] = []
 
@@ -35,25 +36,18 @@ def _reduce(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-def _window(signature: Signature, rank: int) -> list[bool]:
-    """For each dimension, whether windows are single elements taken one by one, without padding.
-
-    Dilation leaves such windows as they are.
-    """
-    ones = (1,) * rank
-    sizes, strides = (signature.get(name) or ones for name in ("window_dimensions", "window_strides"))
-    padding = signature.get("padding") or 0
-    pads = padding if isinstance(padding, tuple) else ((padding, padding),) * rank
-    every = zip(sizes, strides, pads, strict=True)
-    return [one == (1, 1, (0, 0)) for one in every]
+def _undilated(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """Rules take elements between those of the operand for no matter, but they move these."""
+    pairs = zip(rule.operands[0], pooling(signature), strict=True)
+    return factors_in(tuple(dim for dim, windows in pairs if windows.base == 1))
 
 
-@sharding_rule("stablehlo.reduce_window", facts=OpFacts(windowed=True, sums=True))
+@sharding_rule("stablehlo.reduce_window", facts=OpFacts(windowed=True, sums=True), local=_undilated)
 def _reduce_window(signature: Signature) -> ShardingRule:
     """One shard of the result needs its windows: its own part of the input and the edges of its neighbours'."""
     shape = signature.results[0].dims
-    trivial = _window(signature, len(shape))
-    kind = lambda dim: PASS_THROUGH if trivial[dim] else PERMUTATION  # noqa: E731
+    windows = pooling(signature)
+    kind = lambda dim: PASS_THROUGH if windows[dim].is_single else PERMUTATION  # noqa: E731
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 
@@ -61,13 +55,13 @@ def _reduce_window(signature: Signature) -> ShardingRule:
 def _select_and_scatter(signature: Signature) -> ShardingRule:
     """Operand, source, initial value → result, shaped like the operand."""
     operand, source = signature.operands[0].dims, signature.operands[1].dims
-    trivial = _window(signature, len(operand))
+    windows = pooling(signature)
     builder = RuleBuilder(signature)
-    for dim, (size, windows) in enumerate(zip(operand, source, strict=True)):
-        if trivial[dim]:
+    for dim, (size, count) in enumerate(zip(operand, source, strict=True)):
+        if windows[dim].is_single:
             builder.factor(size, [dim, dim, None], [dim])
         else:
-            builder.factor(windows, [None, dim, None], [None], NEED_REPLICATION)
+            builder.factor(count, [None, dim, None], [None], NEED_REPLICATION)
             builder.factor(size, [dim, None, None], [dim], PERMUTATION)
     return builder.build()
 

@@ -213,6 +213,21 @@ def _reduce(kind: str, initial: str) -> Case:
     )
 
 
+def _running_sum(name: str, layout: str, result: str = "", combine: str = "add") -> Case:
+    return _simple(
+        name,
+        f"%a: {ALL} ARG({layout})ARG",
+        ALL,
+        f"""%i = stablehlo.constant dense<0.0> : tensor<f32>
+        %r = "stablehlo.reduce_window"(%a, %i) <{{window_dimensions = array<i64: 1, 8>,
+          padding = dense<[[0, 0], [7, 0]]> : tensor<2x2xi64>}}> ({{
+          ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+            %c = stablehlo.{combine} %p, %q : tensor<f32>
+            stablehlo.return %c : tensor<f32>
+        }}) {{SH({result or layout})SH}} : ({ALL}, tensor<f32>) -> {ALL}""",
+    )
+
+
 REDUCED = [
     _reduce("add", "3.5"),
     _reduce("add", "0.0"),
@@ -231,18 +246,8 @@ REDUCED = [
             stablehlo.return %d, %e : tensor<f32>, tensor<i32>
           }""",
     ),
-    _simple(
-        "running sum beside a split",
-        '%a: tensor<8x8xf32> ARG([{"y"}, {}])ARG',
-        ALL,
-        f"""%i = stablehlo.constant dense<0.0> : tensor<f32>
-        %r = "stablehlo.reduce_window"(%a, %i) <{{window_dimensions = array<i64: 1, 8>,
-          padding = dense<[[0, 0], [7, 0]]> : tensor<2x2xi64>}}> ({{
-          ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-            %c = stablehlo.add %p, %q : tensor<f32>
-            stablehlo.return %c : tensor<f32>
-        }}) {{SH([{{"y"}}, {{}}])SH}} : ({ALL}, tensor<f32>) -> {ALL}""",
-    ),
+    _running_sum("running sum beside a split", '[{"y"}, {}]'),
+    _running_sum("running sum along a split", '[{}, {"y"}]'),
 ]
 
 CONVOLUTION = (
@@ -512,7 +517,8 @@ REFUSED = {
         "convolution cannot be computed in parts of a batch",
         _convolution("19", '[{"x"}, {}, {}]', "[{}, {}, {}]", "[{}, {}, {}]"),
     ),
-    "running sum": ("whole", Case("13", REDUCED[3].text.replace('[{"y"}, {}]', '[{}, {"y"}]'))),
+    "running difference": ("dimension 1 whole", _running_sum("13", '[{}, {"y"}]', combine="subtract")),
+    "running sum split otherwise": ("split alike", _running_sum("13", '[{}, {"y"}]', '[{"y"}, {}]')),
     "loop carries another layout": (
         "flows into",
         Case(

@@ -11,6 +11,7 @@ from shardwright.partition.localize import (  # noqa: F401 (imported for what th
     gather,
     joins,
     pads,
+    pooling,
     random,
     reduction,
     reversals,

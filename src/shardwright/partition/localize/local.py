@@ -23,7 +23,7 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Local", "digits", "identity_value", "local_type", "positions", "splat_value"]
+__all__ = ["Local", "digits", "has_identity", "identity_value", "local_type", "positions", "splat_value"]
 
 _INDEX = TensorType((), "ui32")
 
@@ -217,6 +217,11 @@ def _number(text: str, dtype: str) -> float | int:
     return {infinities[0]: float("inf"), infinities[1]: float("-inf")}[bits]
 
 
+def has_identity(kind: str, dtype: str) -> bool:
+    """Whether there is a value of `dtype` that changes nothing in a reduction of a kind that collectives do."""
+    return kind not in ("max", "min") or dtype in _FLOATS or dtype.startswith(("i", "ui"))
+
+
 @memoize
 def identity_value(kind: str, dtype: str) -> int | float | bool:
     """What changes nothing in a reduction of `kind` on elements of `dtype`.
@@ -239,8 +244,11 @@ def _all_ones(dtype: str) -> int:
     return 1 if dtype == "i1" else (1 << bit_width(dtype)) - 1 if dtype.startswith("ui") else -1
 
 
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
 def _extreme(dtype: str, lowest: bool) -> int | float:
-    if dtype in ("f16", "bf16", "f32", "f64"):
+    if dtype in _FLOATS:
         return float("-inf") if lowest else float("inf")
     if dtype == "i1":
         return 0 if lowest else 1

@@ -18,7 +18,7 @@ from shardwright.partition.localize.moves import local_step
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
 from shardwright.partition.localize.rounds import picks, rounds
 
-__all__: list[str] = []
+__all__ = ["with_initial"]
 
 
 @localizer("stablehlo.reduce")
@@ -42,7 +42,7 @@ def _reduce(
             require_partial("a reduction", axes, kind, sharding)
         if not ctx.is_identity(initials[0], kind):
             first = ctx.once(initials[0], axes, kind, source[0].mesh)
-            return (_with_initial(ctx, local_signature(signature, source, target), inputs[0], first, kind),)
+            return (with_initial(ctx, local_signature(signature, source, target), inputs[0], first, kind),)
     return ctx.append(local_signature(signature, source, target), (*inputs, *initials))
 
 
@@ -98,42 +98,12 @@ def _exchanged(ctx: Local, part: int, exchange: Exchange, place: int) -> int:
     return local_step(ctx, stacked, step, before, step.apply(before))
 
 
-def _with_initial(ctx: Local, signature: Signature, value: int, initial: int, kind: str) -> int:
+def with_initial(ctx: Local, signature: Signature, value: int, initial: int, kind: str) -> int:
     """Reduce from the identity and combine with the initial value after: XLA drops it where a shard is one element."""
     (reduced,) = ctx.append(signature, (value, ctx.identity(kind, ctx.type(initial))))
     type = ctx.type(reduced)
     combine = reduction_body(kind, type.dtype).ops[0].name
     return ctx.binary(combine, reduced, ctx.broadcast(ctx.convert(initial, type.dtype), type.dims))
-
-
-@localizer("stablehlo.reduce_window")
-def _reduce_window(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    """Split dimensions have a window of one element."""
-    _require_unit_windows("a window reduction", signature, source, target, len(signature.results))
-    return rebuild(ctx, signature, operands, source, target)
-
-
-@localizer("stablehlo.select_and_scatter")
-def _select_and_scatter(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    """Split dimensions have a window of one element."""
-    _require_unit_windows("a select-and-scatter", signature, source, target, 2)
-    return rebuild(ctx, signature, operands, source, target)
-
-
-def _require_unit_windows(what: str, signature: Signature, source: Shardings, target: Shardings, inputs: int) -> None:
-    """The first `inputs` operands and all results are split alike, and only where windows are single elements."""
-    rank = source[0].rank
-    ones = (1,) * rank
-    settings = [signature.get(name, ones) for name in ("window_dimensions", "window_strides", "base_dilations")]
-    padding = signature.get("padding", 0)
-    padded = [padding[dim] != (0, 0) if isinstance(padding, tuple) and padding else False for dim in range(rank)]
-    moving = [dim for dim in range(rank) if padded[dim] or any(setting[dim] != 1 for setting in settings)]
-    require_whole(what, moving, *source[:inputs], *target)
-    require_alike(what, range(rank), source[0], *source[1:inputs], *target)
 
 
 @localizer("stablehlo.batch_norm_training", "stablehlo.batch_norm_grad")

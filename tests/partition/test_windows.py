@@ -1,0 +1,179 @@
+"""Ops that slide windows along split dimensions: they stay split, and the rows that windows share are sent."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+
+import shardwright as sw
+from tests.frontends.devices import eight_devices
+from tests.partition.shifting import Maker, Moving, check_prices, check_programs, exchanging, tensor
+from tests.partition.test_shifts import numbers, partitioned, sent
+from tests.rules.corpus import array, matrix
+
+eight_devices()
+
+FUZZ = int(os.environ.get("SHARDWRIGHT_FUZZ", "6"))
+"""How many random programs of each op are tried."""
+
+
+class Windows:
+    """Random windows along the dimensions of a shape, of which each count of shards divides the results."""
+
+    def __init__(self, rng: random.Random, shape: tuple[int, ...], counts: tuple[int, ...]) -> None:
+        self.sizes: list[int] = []
+        self.strides: list[int] = []
+        self.base: list[int] = []
+        self.within: list[int] = []
+        self.pads: list[list[int]] = []
+        self.results: list[int] = []
+        for rows, count in zip(shape, counts, strict=True):
+            size, stride = rng.choice([1, 2, 3, 3, rng.randint(1, rows)]), rng.choice([1, 1, 2, 3])
+            base, within = rng.choice([1, 1, 1, 2, 3]), rng.choice([1, 1, 2])
+            room, reach = (rows - 1) * base + 1, (size - 1) * within + 1
+            low = rng.choice([0, 0, 1, reach // 2, reach - 1, rng.randint(1 - rows, 4)])
+            results = count * rng.randint(1, max(1, (room + 4) // (count * stride)))
+            needed = (results - 1) * stride + reach
+            self.sizes.append(size)
+            self.strides.append(stride)
+            self.base.append(base)
+            self.within.append(within)
+            self.pads.append([low, needed + rng.randrange(stride) - low - room])
+            self.results.append(results)
+
+
+# --- reductions of windows
+
+
+def random_pooling(rng: random.Random, shape: tuple[int, ...], counts: tuple[int, ...]) -> Moving:
+    """A reduction of windows from an initial value that counts."""
+    windows, choice = Windows(rng, shape, counts), rng.randrange(4)
+
+    def write(name: str, names: Any, dtype: str) -> str:
+        exact = {"i1": ["or", "and"], "complex<f32>": ["add"], "bf16": ["maximum", "minimum"]}
+        kinds = exact.get(dtype, ["add", "maximum", "minimum", "add"])
+        kind = kinds[choice % len(kinds)]
+        whole = dtype.startswith(("i", "ui"))
+        first = {"i1": "false", "complex<f32>": "(2.0, 3.0)"}.get(dtype, "3" if whole else "3.0")
+        element = f"tensor<{dtype}>"
+        return f"""{name}_first = stablehlo.constant dense<{first}> : {element}
+      {name} = "stablehlo.reduce_window"({names[0]}, {name}_first) <{{
+        window_dimensions = {array(windows.sizes)}, window_strides = {array(windows.strides)},
+        base_dilations = {array(windows.base)}, window_dilations = {array(windows.within)},
+        padding = {matrix(windows.pads)}}}> ({{
+        ^bb0(%p: {element}, %q: {element}):
+          %c = stablehlo.{kind} %p, %q : {element}
+          stablehlo.return %c : {element}
+      }}) : ({tensor(shape, dtype)}, {element}) -> {tensor(windows.results, dtype)}"""
+
+    return Moving((shape,), tuple(windows.results), write)
+
+
+MAKERS: dict[str, Maker] = {"pooling": random_pooling}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_sharded_is_unsharded(name: str) -> None:
+    check_programs(MAKERS[name], range(FUZZ))
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_what_is_sent_inside_is_priced_as_written(name: str) -> None:
+    check_prices(MAKERS[name], range(12))
+
+
+ROW = 8 * 4
+"""Bytes of a row."""
+
+
+def pool(size: int, stride: int, padding: Any, first: float = -np.inf, combine: Any = lax.max) -> Any:
+    """A reduction of windows of some rows of a matrix."""
+
+    def function(x: Any) -> Any:
+        return lax.reduce_window(x, np.float32(first), combine, (size, 1), (stride, 1), padding)
+
+    return function
+
+
+POOLS = [
+    ("windows side by side", pool(2, 2, "VALID"), 0, 0),
+    ("every fourth row", pool(1, 4, "VALID"), 0, 0),
+    ("a row of each neighbour", pool(3, 1, "SAME", 0.0, lax.add), 2 * ROW, 2),
+    ("a row of the next", pool(3, 2, "SAME"), 1 * ROW, 1),
+    ("two rows of the one before", pool(3, 1, ((2, 0), (0, 0))), 2 * ROW, 1),
+    ("one of each of three in front", pool(2, 2, ((33, -33), (0, 0))), 16 * ROW, 2),
+    ("an initial value that counts", pool(3, 1, "SAME", 5.0, lax.add), 2 * ROW, 2),
+    ("rows cut off at both ends", pool(3, 1, ((-1, 3), (0, 0))), 3 * ROW, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "expected", "collectives"), [one[1:] for one in POOLS], ids=[one[0] for one in POOLS]
+)
+def test_pooling_sends_the_rows_that_windows_share(function: Any, expected: int, collectives: int) -> None:
+    assert sent(function, numbers(64, 8), mesh=sw.Mesh(x=4), collectives=collectives) == expected
+
+
+def test_an_initial_value_counts_where_a_shard_is_one_window() -> None:
+    """XLA drops it there, if it is not combined behind the reduction."""
+    function = pool(3, 3, "VALID", 5.0, lax.add)
+    assert sent(function, numbers(24, 1), mesh=sw.Mesh(x=8), collectives=0) == 0
+
+
+def test_two_split_dimensions_send_corners_along() -> None:
+    x = numbers(32, 64)
+    function: Any = lambda x: lax.reduce_window(x, np.float32(0), lax.add, (3, 3), (1, 1), "SAME")  # noqa: E731
+    row, column = 16, 16 + 2
+    assert sent(function, x, mesh=sw.Mesh(x=2, y=4), arg="x,y", collectives=3) == (row + 2 * column) * 4
+
+
+def test_a_running_sum_as_windows_of_all_before() -> None:
+    """Windows that take all rows are no reason to send more than a gather does."""
+    x = numbers(64, 8) % 7
+    function = pool(64, 1, ((63, 0), (0, 0)), 0.0, lax.add)
+    for devices in (2, 4):
+        spmd = partitioned(function, x, mesh=sw.Mesh(x=devices))
+        (actual,) = jax.tree.leaves(spmd.compile()(x))
+        np.testing.assert_array_equal(actual, function(x))
+        assert spmd.traffic.total.static_bytes <= (devices - 1) * 64 // devices * ROW
+
+
+def _greatest_with_place(padding: Any) -> Any:
+    """The greatest of each window and where it stands: a computation of its own."""
+
+    def combine(one: Any, other: Any) -> Any:
+        first = (one[0] > other[0]) | ((one[0] == other[0]) & (one[1] < other[1]))
+        return tuple(lax.select(first, a, b) for a, b in zip(one, other, strict=True))
+
+    def function(x: Any) -> Any:
+        initial = (np.float32(-np.inf), np.int32(2**31 - 1))
+        places = lax.broadcasted_iota(np.int32, x.shape, 0)
+        return lax.reduce_window((x, places), initial, combine, (3, 1), (2, 1), padding)
+
+    return function
+
+
+@pytest.mark.parametrize(("padding", "inside"), [(((-1, 0), (0, 0)), 1), (((0, 1), (0, 0)), 0)])
+def test_a_computation_of_its_own_is_split_where_windows_take_no_padding(padding: Any, inside: int) -> None:
+    x = numbers(65 + inside, 8)[: 64 + inside * 2] * np.float32(-1)
+    spmd = partitioned(_greatest_with_place(padding), x, mesh=sw.Mesh(x=2))
+    assert exchanging(spmd) == inside
+    for actual, expected in zip(jax.tree.leaves(spmd.compile()(x)), _greatest_with_place(padding)(x), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_what_was_written_is_read_again_as_the_same() -> None:
+    x = numbers(64, 8)
+    spmd = partitioned(pool(3, 1, "SAME", 5.0, lax.add), x, mesh=sw.Mesh(x=4))
+    again = sw.load(spmd.module("explicit")).plan().partition()
+    third = sw.load(again.module("explicit")).plan().partition()
+    assert third.module("explicit") == again.module("explicit")
+    assert again.traffic.total == spmd.traffic.total
+    (actual,) = jax.tree.leaves(again.compile()(x))
+    np.testing.assert_array_equal(actual, pool(3, 1, "SAME", 5.0, lax.add)(x))
