@@ -114,8 +114,8 @@ def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int])
     tensors = zip((*signature.operands, *signature.results), (*rule.operands, *rule.results), strict=True)
     for type, mapping in tensors:
         for size, factors in zip(type.dims, mapping, strict=True):
-            if len(factors) == 1 and factors[0] in exchanged:
-                bounds[factors[0]] = math.gcd(bounds[factors[0]], size)
+            for major in exchanged.intersection(factors[:1]):
+                bounds[major] = math.gcd(bounds[major], size)
     return tuple(bounds)
 
 

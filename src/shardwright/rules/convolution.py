@@ -11,8 +11,9 @@ from shardwright.rules.builder import PERMUTATION, REDUCTION, RuleBuilder
 from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
+from shardwright.rules.sliding import Sliding, sliding
 
-__all__ = ["ConvolutionDims", "convolution_dims"]
+__all__ = ["ConvolutionDims", "convolution_dims", "convolution_windows"]
 
 _DIMS = re.compile(r"\[([^\]]*)\]\s*x\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
 
@@ -38,6 +39,13 @@ def convolution_dims(text: str) -> ConvolutionDims:
     spatial = tuple((lhs.index(name), rhs.index(name), out.index(name)) for name in map(str, range(len(lhs) - 2)))
     places = (lhs.index("b"), lhs.index("f"), rhs.index("i"), rhs.index("o"), out.index("b"), out.index("f"))
     return ConvolutionDims(*places, spatial)
+
+
+def convolution_windows(signature: Signature) -> tuple[Sliding, ...]:
+    """How the windows of a convolution slide along each spatial dimension."""
+    dims = convolution_dims(signature.text("dimension_numbers") or "")
+    kernel = signature.operands[1].dims
+    return sliding(signature, [kernel[dim] for _, dim, _ in dims.spatial], "lhs_dilation", "rhs_dilation")
 
 
 def _along_windows(signature: Signature, rule: ShardingRule) -> frozenset[int]:

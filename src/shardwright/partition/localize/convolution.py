@@ -1,4 +1,8 @@
-"""Convolutions: batch, features and groups may be split, windows may not slide across shards."""
+"""Convolutions: batch, features and groups are split apart; along spatial dimensions devices fetch what windows share.
+
+Outside of the operand there are zeros, so a device pads nothing along a split spatial dimension: it fetches them, too.
+The kernel has its windows whole.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +11,64 @@ from collections.abc import Sequence
 
 from shardwright.axes import Axes, axes_size, is_prefix, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
-from shardwright.ir.attributes import integer
+from shardwright.ir.attributes import i64_array, i64_tensor, integer
 from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_partial
+from shardwright.partition.localize.exchanges import Exchange, exchanges
 from shardwright.partition.localize.layout import wide
-from shardwright.partition.localize.local import Local
-from shardwright.partition.localize.registry import Shardings, localizer, rebuild
-from shardwright.rules.convolution import convolution_dims
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.partition.localize.sliding import Slid, fetch_all, sends_all, slides
+from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
 
 
-def _outside_windows(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
-    """Windows reach into neighbouring shards; batch and features, in groups or not, do not."""
+def _shared(signature: Signature) -> tuple[tuple[int, int], ...]:
+    """Spatial dimensions of the image and of the result that can be split alike."""
+    image, out = signature.operands[0].dims, signature.results[0].dims
+    spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
+    return tuple((dim, result) for dim, _, result in spatial if image[dim] and out[result])
+
+
+def _along_windows(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """The factors of spatial dimensions along which the result is split as the image is."""
+    pairs = [(rule.operands[0][dim][0], rule.results[0][out]) for dim, out in _shared(signature)]
+    return frozenset(factor for factor, factors in pairs if factors == (factor,))
+
+
+def _apart(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
+    """Batch and features, in groups or not, and what windows slide along; not what is within them."""
     dims = convolution_dims(signature.text("dimension_numbers") or "")
     batch = frozenset(rule.operands[0][dims.lhs_batch]) & frozenset(rule.results[0][dims.out_batch])
-    return splittable & batch.union(rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature])
+    features = batch.union(rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature])
+    return splittable & (features | _along_windows(signature, rule))
 
 
-@localizer("stablehlo.convolution", covered=_outside_windows)
+@memoize
+def _plan(signature: Signature, sharding: TensorSharding) -> tuple[Slid, ...]:
+    spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
+    pairs = zip(spatial, convolution_windows(signature), strict=True)
+    dims = ((dim, out, windows) for (dim, _, out), windows in pairs)
+    return slides(signature.operands[0], signature.results[0], sharding, dims)
+
+
+@exchanges("stablehlo.convolution", factors=_along_windows)
+def _exchanges(signature: Signature, operands: Shardings) -> tuple[Exchange, ...]:
+    image, sharding = signature.operands[0], operands[0]
+    return sends_all(local_type(image, sharding), sharding, _plan(signature, sharding))
+
+
+@localizer("stablehlo.convolution", covered=_apart)
 def _convolution(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
     """With groups split apart each device has its share of them; split input features leave a partial sum."""
     image, kernel, out = dimension_letters(signature.text("dimension_numbers") or "")
-    for letters, sharding in ((image, source[0]), (kernel, source[1]), (out, target[0])):
-        _require_whole_windows(letters, sharding)
+    _require_whole_windows(signature, source, target[0])
     kernel_in, kernel_out = _axes(source[1], kernel, "i"), _axes(source[1], kernel, "o")
     if kernel_out != _axes(target[0], out, "f"):
         raise ShardingError(f"a convolution of features split as {source[1]!r} gives no {target[0]!r}")
@@ -45,8 +79,25 @@ def _convolution(
         raise _unfit(signature, "feature_group_count", f"features split as {source[0]!r} and {source[1]!r}")
     if batch is None:
         raise _unfit(signature, "batch_group_count", f"a batch split as {source[0]!r} and {target[0]!r}")
-    local = signature.replace(feature_group_count=features, batch_group_count=batch)
-    return rebuild(ctx, local, operands, source, target)
+    slid = _plan(signature, source[0])
+    values = (fetch_all(ctx, operands[0], source[0], slid), operands[1])
+    local = local_signature(signature, source, target).replace(
+        operands=tuple(map(ctx.type, values)),
+        feature_group_count=features,
+        batch_group_count=batch,
+    )
+    return ctx.append(_padded(local, slid) if slid else local, values)
+
+
+def _padded(signature: Signature, slid: Sequence[Slid]) -> Signature:
+    """A convolution with what is left to it of padding and dilation, along dimensions of which a window is fetched."""
+    spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
+    numbers = {dim: number for number, (dim, _, _) in enumerate(spatial)}
+    windows = convolution_windows(signature)
+    padding, bases = [(one.low, one.high) for one in windows], [one.base for one in windows]
+    for one in slid:
+        padding[numbers[one.dim]], bases[numbers[one.dim]] = (one.low, one.high), one.base
+    return signature.replace(padding=i64_tensor(padding), lhs_dilation=i64_array(bases))
 
 
 def _split(signature: Signature, name: str, grouped: Axes, inner: Axes, outputs: Axes) -> str | None:
@@ -87,10 +138,16 @@ def _axes(sharding: TensorSharding, letters: list[str], letter: str) -> Axes:
     return wide(sharding.axes[letters.index(letter)])
 
 
-def _require_whole_windows(letters: list[str], sharding: TensorSharding) -> None:
-    for letter, axes in zip(letters, sharding.axes, strict=True):
-        if letter.isdigit() and is_split(axes):
+def _require_whole_windows(signature: Signature, source: Shardings, target: TensorSharding) -> None:
+    """Check that the image and the result are split alike along spatial dimensions, and the kernel not at all."""
+    image, kernel = source
+    shared = _shared(signature)
+    for dim, window, out in convolution_dims(signature.text("dimension_numbers") or "").spatial:
+        alike = wide(image.axes[dim]) == wide(target.axes[out])
+        together = (dim, out) in shared or not is_split(image.axes[dim])
+        if is_split(kernel.axes[window]) or not alike or not together:
             raise ShardingError(
-                f"a convolution needs its spatial dimensions whole, but has {sharding!r}",
-                remedy="gather the dimension before the op",
+                f"a convolution cannot be computed in parts of spatial dimensions split as {image!r} and {kernel!r}, "
+                f"to give {target!r}",
+                remedy="split those of the image and the result alike, and gather those of the kernel",
             )
