@@ -170,7 +170,7 @@ SLICES = [
     ("half in the middle", slice(16, 48), 8 * ROW, 1),
     ("the first half", slice(None, 32), 16 * ROW, 2),
     ("every second of the middle", slice(8, 40, 2), 4 * ROW, 1),
-    ("every third", slice(3, 51, 3), 10 * ROW, 2),
+    ("every third", slice(3, 51, 3), 9 * ROW, 1),
 ]
 
 
@@ -198,11 +198,11 @@ def test_parts_that_do_not_divide_are_gathered_and_told_of() -> None:
 
 
 def test_a_small_tensor_is_gathered_where_starting_collectives_costs_more() -> None:
-    function, x = lambda x: x[3:51:3], numbers(64, 8)
+    function, x = lambda x: x[:32], numbers(64, 8)
     spmd = sw.from_jax(function, x).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()
     assert (exchanging(spmd), spmd.traffic.total.static) == (0, 1)
     large = numbers(4096, 256)
-    assert exchanging(sw.from_jax(lambda x: x[3:3075:3], large).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()) == 1
+    assert exchanging(sw.from_jax(lambda x: x[:2048], large).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()) == 1
 
 
 # --- pads

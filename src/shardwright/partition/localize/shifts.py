@@ -23,7 +23,8 @@ from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.moves import local_step
 from shardwright.partition.localize.places import Places
-from shardwright.partition.localize.windows import Tile, Transfer, Window, collectives, tiles, transfers
+from shardwright.partition.localize.transfers import Tile, Transfer, collectives, tiles, transfers
+from shardwright.partition.localize.windows import Window
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Send
 
