@@ -112,7 +112,46 @@ def random_convolution(rng: random.Random, shape: tuple[int, ...], counts: tuple
     return Moving((image,), result, write)
 
 
-MAKERS: dict[str, Maker] = {"pooling": random_pooling, "convolution": random_convolution}
+def random_scattering(rng: random.Random, shape: tuple[int, ...], counts: tuple[int, ...]) -> Moving:
+    """The gradient of pooling, of windows that lie beside each other or now and then take an element of the next."""
+    sizes, strides, pads, source = [], [], [], []
+    for rows, count in zip(shape, counts, strict=True):
+        stride = rng.choice([step for step in range(1, rows // count + 1) if rows // count % step == 0])
+        shared = int(rng.random() < 0.2)
+        sizes.append(stride + 1 if shared else rng.randint(1, stride))
+        strides.append(stride)
+        pads.append([0, shared])
+        source.append(rows // stride)
+
+    def write(name: str, names: Any, dtype: str) -> str:
+        computed = {"i1": "i32", "ui8": "i32", "complex<f32>": "f32", "bf16": "f32"}.get(dtype, dtype)
+        element, wide, given = f"tensor<{computed}>", tensor(shape, computed), tensor(source, computed)
+        real = "real" if dtype.startswith("c") else "convert"
+        back = "convert" if not dtype.startswith("c") else f"complex {name}_c,"
+        types = f"({wide}) -> {tensor(shape, dtype)}" if real == "convert" else tensor(shape, dtype)
+        return f"""{name}_f = stablehlo.constant dense<{"2" if computed[0] == "i" else "2.0"}> : {element}
+      {name}_x = stablehlo.{real} {names[0]} : ({tensor(shape, dtype)}) -> {wide}
+      {name}_y = stablehlo.{real} {names[1]} : ({tensor(source, dtype)}) -> {given}
+      {name}_c = "stablehlo.select_and_scatter"({name}_x, {name}_y, {name}_f) <{{
+        window_dimensions = {array(sizes)}, window_strides = {array(strides)}, padding = {matrix(pads)}}}> ({{
+        ^bb0(%p: {element}, %q: {element}):
+          %c = stablehlo.compare GE, %p, %q : ({element}, {element}) -> tensor<i1>
+          stablehlo.return %c : tensor<i1>
+      }}, {{
+        ^bb0(%p: {element}, %q: {element}):
+          %c = stablehlo.add %p, %q : {element}
+          stablehlo.return %c : {element}
+      }}) : ({wide}, {given}, {element}) -> {wide}
+      {name} = stablehlo.{back} {name}_c : {types}"""
+
+    return Moving((shape, tuple(source)), shape, write)
+
+
+MAKERS: dict[str, Maker] = {
+    "pooling": random_pooling,
+    "convolution": random_convolution,
+    "scattering": random_scattering,
+}
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -214,6 +253,29 @@ def test_what_was_written_is_read_again_as_the_same() -> None:
     assert again.traffic.total == spmd.traffic.total
     (actual,) = jax.tree.leaves(again.compile()(x))
     np.testing.assert_array_equal(actual, pool(3, 1, "SAME", 5.0, lax.add)(x))
+
+
+@pytest.mark.parametrize("devices", [2, 8])
+def test_the_gradient_of_windows_beside_each_other_sends_nothing(devices: int) -> None:
+    """Nor does it gather the source, whose sharding does not propagate to the operand, nor from there."""
+
+    def function(x: Any) -> Any:
+        maxima: Any = lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 1), (2, 1), "VALID")  # noqa: E731
+        return jax.grad(lambda x: (maxima(x) ** 2).sum())(x)
+
+    assert sent(function, numbers(64, 8) % 13, mesh=sw.Mesh(x=devices), collectives=0) == 0
+
+
+def test_the_gradient_of_windows_that_overlap_is_gathered_and_told_of() -> None:
+    def function(x: Any) -> Any:
+        maxima: Any = lambda x: lax.reduce_window(x, -np.inf, lax.max, (3, 1), (2, 1), "SAME")  # noqa: E731
+        return jax.grad(lambda x: (maxima(x) ** 2).sum())(x)
+
+    x = numbers(64, 8) % 13
+    spmd = partitioned(function, x, mesh=sw.Mesh(x=4))
+    assert "operand 0 is gathered along dimension 0" in {note.message.partition(":")[0] for note in spmd.notes}
+    (actual,) = jax.tree.leaves(spmd.compile()(x))
+    np.testing.assert_array_equal(actual, function(x))
 
 
 # --- convolutions

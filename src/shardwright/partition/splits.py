@@ -18,7 +18,7 @@ from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.exchanges import exchanged_factors
-from shardwright.partition.localize.registry import covered_factors
+from shardwright.partition.localize.registry import covered_factors, rule_in_parts
 from shardwright.rules.custom_call import is_splittable_call
 from shardwright.rules.given import corresponding_factors, is_opaque, stated_factors
 from shardwright.rules.registry import is_given, known_rule, local_factors, rule_for
@@ -33,7 +33,7 @@ class Splits:
     """How an op may be computed in parts.
 
     Attributes:
-        rule: The op's sharding rule.
+        rule: The op's sharding rule; where parts follow another than shardings do, that one: see `localizer`.
         allowed: Factors along which it may be split.
         kind: Reduction kind of the result along its reduction factors.
         linear: Sets of operands in which, all others fixed, the op is linear: see `linear_operands`.
@@ -94,6 +94,7 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     """How an op may be split by the rule that it has by its meaning."""
     if signature.name == "stablehlo.custom_call" and not is_splittable_call(signature, bool(called_by(signature))):
         return None
+    rule = rule_in_parts(signature, rule)
     kind = _reduction_kind(signature)
     splittable = local_factors(signature)
     if kind is not None:

@@ -1,13 +1,17 @@
-"""Reductions of windows: devices fetch the rows that their windows take, and reduce them as they are.
+"""Pooling: devices fetch the rows that their windows take, and reduce them as they are; its gradient stays where it is.
 
 What is padding holds nothing that counts. Where a device's windows take some of it, what it fetched is filled with what
 changes nothing in their reduction, so that initial values count as they do unsplit, once for each window. By a
 computation of their own, of which no such value is known, windows are reduced in parts where all they take is there.
+
+The gradient of a maximum puts each element of its source where the greatest of a window stands. So operand and source
+are split together where windows lie beside each other; where they overlap, contributions of several devices would meet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shardwright.ir.attributes import i64_array, i64_tensor
 from shardwright.ir.signature import Signature
@@ -93,12 +97,41 @@ def _fetched(ctx: Local, signature: Signature, value: int, sharding: TensorShard
     return fetch_all(ctx, value, sharding, slid, ctx.identity(kind, ctx.type(value).with_shape(())))
 
 
-@localizer("stablehlo.select_and_scatter")
+def _beside(signature: Signature) -> tuple[int, ...]:
+    """The dimensions along which windows lie one behind the other, each in as many elements of its own."""
+    sizes = zip(pooling(signature), signature.operands[0].dims, signature.operands[1].dims, strict=True)
+    return tuple(
+        dim
+        for dim, (windows, rows, count) in enumerate(sizes)
+        if windows.low == windows.high == 0 and windows.size <= windows.stride and rows == count * windows.stride
+    )
+
+
+def _scattered(signature: Signature, rule: ShardingRule) -> ShardingRule:
+    """Shardings of the source do not propagate; it is split with the operand where windows lie beside each other."""
+    dims = [dim for dim in _beside(signature) if not pooling(signature)[dim].is_single]
+    of_source = {rule.operands[0][dim][0]: rule.operands[1][dim][0] for dim in dims}
+    joined = lambda mapping: tuple(tuple(of_source.get(one, one) for one in factors) for factors in mapping)  # noqa: E731
+    return replace(
+        rule,
+        sizes=tuple(1 if factor in of_source else size for factor, size in enumerate(rule.sizes)),
+        operands=tuple(map(joined, rule.operands)),
+        results=tuple(map(joined, rule.results)),
+        need_replication=rule.need_replication - frozenset(of_source.values()),
+        permutation=rule.permutation - frozenset(of_source),
+    )
+
+
+def _windowed(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
+    return splittable | factors_in(tuple(rule.operands[1][dim] for dim in _beside(signature)))
+
+
+@localizer("stablehlo.select_and_scatter", covered=_windowed, in_parts=_scattered)
 def _select_and_scatter(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
-    """Split dimensions have windows of one element."""
-    moving = [dim for dim, windows in enumerate(pooling(signature)) if not windows.is_single]
-    require_whole("a select-and-scatter", moving, *source[:2], *target)
+    """Along split dimensions each device has its windows whole."""
+    beside = _beside(signature)
+    require_whole("a select-and-scatter", set(range(source[0].rank)).difference(beside), *source[:2], *target)
     require_alike("a select-and-scatter", range(source[0].rank), source[0], source[1], *target)
     return rebuild(ctx, signature, operands, source, target)

@@ -20,7 +20,16 @@ from shardwright.rules.rule import ShardingRule
 from shardwright.rules.text import ATTRIBUTE
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Localizer", "Shardings", "covered_factors", "localize_op", "localizer", "rebuild", "local_signature"]
+__all__ = [
+    "Localizer",
+    "Shardings",
+    "covered_factors",
+    "local_signature",
+    "localize_op",
+    "localizer",
+    "rebuild",
+    "rule_in_parts",
+]
 
 Shardings: TypeAlias = tuple[TensorSharding, ...]
 """A sharding per operand or result; a value that is not a tensor has one of no dimensions."""
@@ -31,14 +40,24 @@ Localizer: TypeAlias = Callable[[Local, Signature, Sequence[int], Shardings, Sha
 Covered: TypeAlias = Callable[[Signature, ShardingRule, frozenset[int]], frozenset[int]]
 """`(global signature, its rule, factors that it can be split along) -> those that its local form covers`."""
 
+InParts: TypeAlias = Callable[[Signature, ShardingRule], ShardingRule]
+"""`(global signature, its rule) -> the rule by which its local form computes parts`."""
+
 _LOCALIZERS: dict[str, Localizer] = {}
 _COVERED: dict[str, Covered] = {}
+_IN_PARTS: dict[str, InParts] = {}
 
 
-def localizer(*names: str, covered: Covered | None = None) -> Callable[[Localizer], Localizer]:
+def localizer(
+    *names: str, covered: Covered | None = None, in_parts: InParts | None = None
+) -> Callable[[Localizer], Localizer]:
     """Register a function as the localizer of the ops called `names`.
 
-    `covered` gives the factors along which it can write parts, where these are more or fewer than the op's own.
+    Arguments:
+        names: The ops.
+        covered: Gives the factors along which it can write parts, where these are more or fewer than the op's own.
+        in_parts: Gives the rule that parts follow, where dimensions are split together of which the op's own rule,
+            which shardings propagate by, knows nothing in common. Its factors have the numbers of that.
     """
 
     def register(function: Localizer) -> Localizer:
@@ -46,6 +65,8 @@ def localizer(*names: str, covered: Covered | None = None) -> Callable[[Localize
             _LOCALIZERS[name] = function
             if covered is not None:
                 _COVERED[name] = covered
+            if in_parts is not None:
+                _IN_PARTS[name] = in_parts
         return function
 
     return register
@@ -55,6 +76,12 @@ def covered_factors(signature: Signature, rule: ShardingRule, splittable: frozen
     """The factors along which there is a local form of an op, which by itself can be split along some of its rule."""
     covered = _COVERED.get(signature.name)
     return splittable if covered is None else covered(signature, rule, splittable)
+
+
+def rule_in_parts(signature: Signature, rule: ShardingRule) -> ShardingRule:
+    """The rule by which an op is computed in parts: mostly its own."""
+    in_parts = _IN_PARTS.get(signature.name)
+    return rule if in_parts is None else in_parts(signature, rule)
 
 
 @memoize
