@@ -24,6 +24,13 @@ def _brief(spmd: Spmd) -> list[tuple[str, str, int, str]]:
     return [(note.op, note.location, note.bytes, note.measure) for note in spmd.notes]
 
 
+def _sorted(dim: int) -> str:
+    order = (
+        "%c = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %c : tensor<i1>"
+    )
+    return f'"stablehlo.sort"(%a) <{{dimension = {dim}}}> ({{^bb0(%p: tensor<f32>, %q: tensor<f32>): {order}}})'
+
+
 _TANH = "  %0 = stablehlo.tanh %a : tensor<2x8xf32>\n"
 _TWO = "tensor<2x8xf32>"
 """Over four devices two rows are one on each of two, however they are split: what does not divide is cut."""
@@ -55,10 +62,10 @@ def test_uneven_shardings_are_kept_and_not_told_of() -> None:
 
 def test_an_op_that_cannot_be_computed_on_uneven_shards_is_told_of() -> None:
     seven = "tensor<7x8xf32>"
-    call = f"  %0 = stablehlo.reverse %a, dims = [0] : {seven}\n  return %0 : {seven}"
+    call = f"  %0 = {_sorted(0)} : ({seven}) -> {seven}\n  return %0 : {seven}"
     notes = _spmd("%a: " + _on(seven, '{"y"}, {}'), call, seven).notes
     (note,) = (note for note in notes if note.measure == "sent")
-    assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.reverse", "-:3", 3 * 2 * 8 * 4, "sent")
+    assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.sort", "-:3", 3 * 2 * 8 * 4, "sent")
     assert note.message == "an operand is gathered along dimension 0 (7): no local form of this op on uneven shards"
 
 

@@ -192,9 +192,18 @@ def test_several_dimensions_are_cut_one_after_the_other() -> None:
     assert sent(lambda x: x[2:, 8:24], x, mesh=mesh, arg="x,y") == (8 * 4 + 1 * 4) * 4
 
 
-def test_parts_that_do_not_divide_are_gathered_and_told_of() -> None:
-    spmd = partitioned(lambda x: x[1:], numbers(64, 8), mesh=sw.Mesh(x=4))
-    assert any("operand 0 is gathered along dimension 0" in note.message for note in spmd.notes)
+def test_parts_that_do_not_divide_are_padded_and_stay_split() -> None:
+    """What is padded is one row more: it is sent with the row that crosses, or stands behind it."""
+    x, mesh = numbers(63, 8), sw.Mesh(x=4)
+    assert sent(lambda x: x[1:], numbers(64, 8), mesh=mesh, collectives=1) == 8 * 4
+    assert sent(lambda x: x[:-2], x, mesh=mesh, collectives=0) == 0
+    assert sent(lambda x: x[::-1], x, mesh=mesh, collectives=2) == (16 + 1) * 8 * 4
+    assert sent(lambda x: jax.numpy.pad(x, ((1, 2), (0, 0)), constant_values=5), x, mesh=mesh) <= 2 * 8 * 4
+
+
+def test_uneven_parts_in_steps_are_gathered_and_told_of() -> None:
+    spmd = partitioned(lambda x: x[1::3], numbers(62, 8), mesh=sw.Mesh(x=4))
+    assert any("an operand is gathered along dimension 0 (62)" in note.message for note in spmd.notes)
 
 
 def test_a_small_tensor_is_gathered_where_starting_collectives_costs_more() -> None:

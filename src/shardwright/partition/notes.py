@@ -114,8 +114,11 @@ def _changed_note(
 
 
 def _note(what: str, op: str, where: str, asked: TensorSharding, kept: TensorSharding, type: TensorType) -> Note:
-    shards = [(size, axes_size(axes)) for size, axes in zip(type.dims, asked.axes, strict=True)]
-    uneven = [f"{count} shards of dimension {dim} ({size})" for dim, (size, count) in enumerate(shards) if size % count]
+    uneven = [
+        f"{axes_size(had)} shards of dimension {dim} ({size})"
+        for dim, (size, had, has) in enumerate(zip(type.dims, asked.axes, kept.axes, strict=True))
+        if size % axes_size(had) and had != has
+    ]
     plain = [one.with_axes(one.axes) for one in (kept, asked)]
     held = math.prod(kept.local_shape(type.dims)) - math.prod(asked.local_shape(type.dims))
     why = f"{', '.join(uneven)} would be no smaller" if held <= 0 else f"{', '.join(uneven)} would not be of one size"

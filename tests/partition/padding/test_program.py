@@ -134,8 +134,10 @@ def test_a_table_that_does_not_divide_is_looked_up_and_scattered_to_as_one_that_
 
 
 def test_an_explicit_program_is_read_again_as_it_is() -> None:
-    text = program(f"%0 = stablehlo.reverse %a, dims = [0] : {SEVEN}", f"return %0 : {SEVEN}")
-    spmd = partition(text)
+    columns = ROWS.replace('{"x"}, {}', '{}, {"x"}')
+    spmd = partition(
+        program(f"%0 = stablehlo.tanh %a : {SEVEN}", f"return %0 : {SEVEN}", result=f"({SEVEN} {columns})")
+    )
     again = partition(spmd.module("explicit"))
     assert again.in_shardings == spmd.in_shardings
     assert names(again.explicit) == names(spmd.explicit)

@@ -6,6 +6,7 @@ from the program that was annotated; what it added of its own, or left out for a
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -67,6 +68,8 @@ def _uncut(
         stated = None if asked is None else asked.dims[number]
         for whole in (stated, own.dims[number] if own is not None and (stated is None or stated.open) else None):
             axes = () if whole is None else merge_axes(whole.axes)
+            if whole is not stated or (whole is not None and whole.open):  # no caller can name a part of an axis
+                axes = tuple(itertools.takewhile(kept.mesh.is_full, axes))
             if type.dims[number] % axes_size(axes) and is_prefix(dim.axes, axes):
                 dims[number] = DimSharding(axes)
                 break

@@ -20,6 +20,7 @@ from shardwright.partition.bodies import copied_body
 from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
 from shardwright.partition.padding.ops import index_limits, paddable, resized, seen_padding
+from shardwright.partition.padding.shifts import shifted
 from shardwright.partition.padding.sizes import exact_shape, padded_shapes
 from shardwright.partition.padding.versions import Versions
 from shardwright.rules.facts import names
@@ -156,6 +157,10 @@ class _Padder:
         is_splat = op.name == "stablehlo.broadcast_in_dim" and not signature.operands[0].rank
         if is_splat or facts_of(op.name).constant:
             self.versions.define_by(op.results[0], signature, op.operands)
+            return
+        moved = shifted(op, self.source, self.shapes, self.versions)
+        if moved is not None:
+            self.versions.define(op.results[0], moved)
             return
         known = paddable(signature)
         sizes = self._sizes(op, *known) if known is not None else {}

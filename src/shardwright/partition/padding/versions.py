@@ -112,7 +112,7 @@ class Versions:
         if cut == shape:
             return number
         type = had.with_shape(shape)
-        zero = self._once((had.dtype,), partial(self._zero, sharding))
+        zero = self.zero(sharding, had.dtype)
         none = i64_array([0] * len(shape))
         high = i64_array([new - old for new, old in zip(shape, cut, strict=True)])
         attributes = {"edge_padding_low": none, "edge_padding_high": high, "interior_padding": none}
@@ -199,9 +199,19 @@ class Versions:
         limit = self._stated(self.builder.constant(own, type), row)
         return self._stated(self.builder.compare(index, limit, "LT"), row)
 
+    def zero(self, sharding: TensorSharding, dtype: str) -> int:
+        """A scalar zero on the mesh of a sharding."""
+        return self._once((dtype,), partial(self._zero, sharding))
+
     def _zero(self, sharding: TensorSharding, dtype: str) -> int:
         made = self.builder.constant(identity_value("sum", dtype), TensorType((), dtype))
         return self._stated(made, replicated(sharding.mesh, 0))
+
+    def before(self, dim: int, rows: int, first: int, second: int) -> int:
+        """The rows of `first` below a number along a dimension, and those of `second` from there on."""
+        shape, sharding = self.builder.type(first).dims, self.builder.graph.shardings[first]
+        assert sharding is not None
+        return self._mask(first, (dim,), (*shape[:dim], rows, *shape[dim + 1 :]), second, sharding)
 
     def _once(self, key: tuple[Any, ...], make: Callable[..., int]) -> int:
         """What `make` makes of `key`, made once in a region."""

@@ -1,0 +1,157 @@
+"""Ops that move rows along a dimension that is padded, written as pads: of these devices exchange the rows that cross.
+
+What is taken from row `s` on is a pad by `-s` rows in front; what stands behind the rows of the result is padding, and
+may be anything. With P rows of the operand and Q of the result, both padded:
+
+    slice [s:e]             pad low = -s,     high = Q - P + s
+    pad low = l, high = h   pad low = l,      high = Q - P - l
+    reverse                 pad low = n - P,  high = Q - n       of the reversed operand
+    concatenate             pad low = o,      high = Q - P - o   of each operand, o rows behind the others
+
+Where a pad puts rows behind, the operand's padding is masked by the padding value first. Of a reversed operand's P rows
+the last n are its own. What is concatenated is selected by row in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from shardwright.ir.attributes import i64_array
+from shardwright.ir.graph import Graph, Op
+from shardwright.partition.padding.ops import Seen
+from shardwright.partition.padding.versions import Shape, Versions
+from shardwright.sharding import TensorSharding
+
+__all__ = ["shifted"]
+
+_SHIFTING = frozenset(f"stablehlo.{name}" for name in ("concatenate", "pad", "reverse", "slice"))
+
+
+_EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """An op that moves rows, and the shapes of its operands and its result.
+
+    Attributes:
+        op: The op.
+        sizes: The shapes that it is computed in.
+        own: Its own shapes.
+        sharding: How its result lies.
+        versions: What writes the padded program.
+    """
+
+    op: Op
+    sizes: Sequence[Shape]
+    own: Sequence[Shape]
+    sharding: TensorSharding
+    versions: Versions
+
+    def read(self, number: int) -> int:
+        """An operand in the shape that it is computed in."""
+        return self.versions.read(self.op.operands[number], self.sizes[number])
+
+
+def shifted(op: Op, graph: Graph, shapes: Mapping[int, Shape], versions: Versions) -> int | None:
+    """Write an op that moves rows along dimensions of which some are padded; its result, padded.
+
+    Arguments:
+        op: The op.
+        graph: The program that it is in.
+        shapes: The shapes of values that are padded.
+        versions: The values of the padded program, and what writes it.
+
+    Returns:
+        The value; `None` for another op, for one that takes rows in steps, or puts some between others, and for one
+        that moves rows along no padded dimension.
+    """
+    if op.name not in _SHIFTING:
+        return None
+    wide = [shapes.get(value, graph.types[value].dims) for value in (*op.operands, *op.results)]
+    own = [graph.types[value].dims for value in (*op.operands, *op.results)]
+    moved = _moved_dims(op, own)
+    if moved is None or all(
+        one[dim] == other[dim] for one, other in zip(wide, own, strict=True) for dim in moved if one
+    ):
+        return None
+    sharding = graph.shardings[op.results[0]]
+    if sharding is None:
+        return None
+    write = {"concatenate": _concatenate, "pad": _pad, "reverse": _reverse, "slice": _slice}
+    return write[op.name.removeprefix("stablehlo.")](_Move(op, _goes_along(wide, own, moved), own, sharding, versions))
+
+
+def _moved_dims(op: Op, own: Sequence[Shape]) -> tuple[int, ...] | None:
+    """The dimensions along which an op moves rows; `None` where it is not a matter of shifting them."""
+    signature = op.signature
+    if op.name == "stablehlo.concatenate":
+        return (signature.get("dimension"),)
+    if op.name == "stablehlo.reverse":
+        dims: tuple[int, ...] = signature.get("dimensions", ())
+        return dims
+    if op.name == "stablehlo.slice":
+        starts, steps = signature.get("start_indices", ()), signature.get("strides", ())
+        changed = [dim for dim, (before, after) in enumerate(zip(*own, strict=True)) if before != after or starts[dim]]
+        return tuple(changed) if all(step == 1 for step in steps) else None
+    low, high, between = (signature.get(name, ()) for name in _EDGES)
+    return tuple([dim for dim in range(len(low)) if low[dim] or high[dim]]) if not any(between) else None
+
+
+def _goes_along(wide: Sequence[Shape], own: Sequence[Shape], moved: Sequence[int]) -> list[Shape]:
+    """The shapes that an op is computed in: in dimensions that it only goes through, one size for all tensors."""
+    rank = len(own[-1])
+    largest = [max(shape[dim] for shape in wide if len(shape) == rank) for dim in range(rank)]
+    return [
+        tuple([size if dim in moved else largest[dim] for dim, size in enumerate(shape)])
+        if len(shape) == rank
+        else shape
+        for shape in wide
+    ]
+
+
+def _padded(move: _Move, number: int, low: Mapping[int, int], value: int | None = None) -> int:
+    """A pad of `number` to the shape of the result by some rows in front, or by less than none where rows go."""
+    versions, shape, sharding = move.versions, move.sizes[-1], move.sharding
+    type = versions.builder.type(number)
+    front = [low.get(dim, 0) for dim in range(type.rank)]
+    back = [new - old - some for new, old, some in zip(shape, type.dims, front, strict=True)]
+    if not any(front) and not any(back):
+        return number
+    attributes = dict(zip(_EDGES, map(i64_array, (front, back, [0] * type.rank)), strict=True))
+    filling = versions.zero(sharding, type.dtype) if value is None else value
+    return versions.builder.emit("pad", (number, filling), type.with_shape(shape), attributes, sharding=sharding)
+
+
+def _slice(move: _Move) -> int:
+    starts = move.op.signature.get("start_indices", ())
+    return _padded(move, move.read(0), {dim: -start for dim, start in enumerate(starts)})
+
+
+def _pad(move: _Move) -> int:
+    low, high = (move.op.signature.get(name, ()) for name in _EDGES[:2])
+    number, value = move.read(0), move.read(1)
+    seen = [dim for dim, some in enumerate(high) if some > 0 and move.sizes[0][dim] > move.own[0][dim]]
+    if seen:
+        number = move.versions.masked(number, Seen(0, tuple(seen), None), move.op.operands[0], value)
+    return _padded(move, number, dict(enumerate(low)), value)
+
+
+def _reverse(move: _Move) -> int:
+    builder, operand = move.versions.builder, move.read(0)
+    type = builder.type(operand)
+    signature = move.op.signature.replace(operands=(type,), results=(type,))
+    (number,) = builder.append(signature, (operand,), (builder.graph.shardings[operand],))
+    behind = {dim: move.own[0][dim] - type.dims[dim] for dim in signature.get("dimensions", ())}
+    return _padded(move, number, behind)
+
+
+def _concatenate(move: _Move) -> int:
+    dim: int = move.op.signature.get("dimension")
+    joined, rows = _padded(move, move.read(0), {}), move.own[0][dim]
+    for number in range(1, len(move.op.operands)):
+        piece = _padded(move, move.read(number), {dim: rows})
+        joined = move.versions.before(dim, rows, joined, piece)
+        rows += move.own[number][dim]
+    return joined
