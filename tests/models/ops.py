@@ -1,4 +1,7 @@
-"""Ops of every family: a JAX function each, of a size at which bytes weigh more than the start of a collective."""
+"""Ops of every family: a JAX function each, of a size at which bytes weigh more than the start of a collective.
+
+Sizes divide by 8, 6, 4, 3 and 2, and none by 7.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from jax import lax
 
 __all__ = ["CASES", "OpCase"]
 
-ROWS = (1024, 1024)
-STACK = (64, 128, 128)
-IMAGE = (8, 64, 64, 64)  # batch, height, width, features
+ROWS = (960, 960)
+STACK = (48, 96, 96)
+IMAGE = (24, 48, 48, 48)  # batch, height, width, features
 LETTERS = "NHWC", "HWIO", "NHWC"
 
 
@@ -73,29 +76,29 @@ op("pointwise", "clamp", lambda x: lax.clamp(-1.0, x, 1.0), ROWS)
 op("pointwise", "complex", lax.complex, ROWS, ROWS)
 
 op("move", "transpose", lambda x: x.transpose(2, 0, 1), STACK)
-op("move", "broadcast", lambda x: jnp.broadcast_to(x[:, None], (1024, 64, 1024)), ROWS)
-op("move", "reshape merge", lambda x: x.reshape(64 * 128, 128), STACK)
-op("move", "reshape split", lambda x: x.reshape(16, 64, 1024), ROWS)
+op("move", "broadcast", lambda x: jnp.broadcast_to(x[:, None], (960, 48, 960)), ROWS)
+op("move", "reshape merge", lambda x: x.reshape(48 * 96, 96), STACK)
+op("move", "reshape split", lambda x: x.reshape(48, 20, 960), ROWS)
 op("move", "reverse", lambda x: x[::-1], ROWS)
 op("move", "bitcast", lambda x: lax.bitcast_convert_type(x, jnp.int32), ROWS)
 
-op("slice", "slice half", lambda x: x[:512], ROWS)
-op("slice", "slice inner", lambda x: x[256:768], ROWS)
+op("slice", "slice half", lambda x: x[:480], ROWS)
+op("slice", "slice inner", lambda x: x[240:720], ROWS)
 op("slice", "slice off one", lambda x: x[1:], ROWS)
 op("slice", "slice strided", lambda x: x[::2], ROWS)
 op("slice", "slice strided from 1", lambda x: x[1::2], ROWS)
 op("slice", "dynamic_slice row", lambda x, i: lax.dynamic_slice_in_dim(x, i, 1, 0), ROWS, of((), jnp.int32))
-op("slice", "dynamic_slice half", lambda x, i: lax.dynamic_slice_in_dim(x, i, 512, 0), ROWS, of((), jnp.int32))
+op("slice", "dynamic_slice half", lambda x, i: lax.dynamic_slice_in_dim(x, i, 480, 0), ROWS, of((), jnp.int32))
 op(
     "slice",
     "dynamic_update_slice",
     lambda x, u, i: lax.dynamic_update_slice_in_dim(x, u, i, 0),
     ROWS,
-    (1, 1024),
+    (1, 960),
     of((), jnp.int32),
 )
 
-op("pad", "pad low", lambda x: jnp.pad(x, ((1024, 0), (0, 0))), ROWS)
+op("pad", "pad low", lambda x: jnp.pad(x, ((960, 0), (0, 0))), ROWS)
 op("pad", "pad shift", lambda x: lax.pad(x, 0.0, ((1, -1, 0), (0, 0, 0))), ROWS)
 op("pad", "pad around", lambda x: jnp.pad(x, ((4, 4), (0, 0))), ROWS)
 op("pad", "pad interior", lambda x: lax.pad(x, 0.0, ((0, 1, 1), (0, 0, 0))), ROWS)
@@ -106,7 +109,7 @@ op("concatenate", "roll", lambda x: jnp.roll(x, 1, 0), ROWS)
 op("dot", "matmul", jnp.matmul, ROWS, ROWS)
 op("dot", "matmul batched", jnp.matmul, STACK, STACK)
 op("dot", "matmul transposed", lambda x, y: (x @ y).T, ROWS, ROWS)
-op("dot", "matvec", jnp.matmul, ROWS, (1024,))
+op("dot", "matvec", jnp.matmul, ROWS, (960,))
 
 op("reduce", "sum", lambda x: x.sum(0), ROWS)
 op("reduce", "max", lambda x: x.max(0), ROWS)
@@ -119,7 +122,7 @@ op("scan", "associative_scan", lambda x: lax.associative_scan(jnp.multiply, x), 
 
 op("sort", "sort", lambda x: jnp.sort(x, 0), ROWS)
 op("sort", "argsort", lambda x: jnp.argsort(x, 0), ROWS)
-op("sort", "sort vector", jnp.sort, (1 << 20,))
+op("sort", "sort vector", jnp.sort, (960 * 1024,))
 op("sort", "top_k", lambda x: lax.top_k(x, 8), ROWS)
 
 op("window", "max_pool 2/2", window(lax.max, -jnp.inf, 2, 2, "VALID"), IMAGE)
@@ -130,25 +133,25 @@ op(
     "max_pool 2/2 gradient",
     gradient(window(lax.max, -jnp.inf, 2, 2, "VALID"), 0),
     IMAGE,
-    (8, 32, 32, 64),
+    (24, 24, 24, 48),
 )
 
-op("convolution", "conv 1x1", conv(), IMAGE, (1, 1, 64, 64))
-op("convolution", "conv 3x3", conv(), IMAGE, (3, 3, 64, 64))
-op("convolution", "conv 3x3 strided", conv(window_strides=(2, 2)), IMAGE, (3, 3, 64, 64))
-op("convolution", "conv 3x3 dilated", conv(rhs_dilation=(2, 2)), IMAGE, (3, 3, 64, 64))
-op("convolution", "conv depthwise", conv(feature_group_count=64), IMAGE, (3, 3, 1, 64))
-op("convolution", "conv grouped", conv(feature_group_count=8), IMAGE, (3, 3, 8, 64))
-op("convolution", "conv 3x3 by input", gradient(conv(), 0), IMAGE, (3, 3, 64, 64), IMAGE)
-op("convolution", "conv 3x3 by filter", gradient(conv(), 1), IMAGE, (3, 3, 64, 64), IMAGE)
+op("convolution", "conv 1x1", conv(), IMAGE, (1, 1, 48, 48))
+op("convolution", "conv 3x3", conv(), IMAGE, (3, 3, 48, 48))
+op("convolution", "conv 3x3 strided", conv(window_strides=(2, 2)), IMAGE, (3, 3, 48, 48))
+op("convolution", "conv 3x3 dilated", conv(rhs_dilation=(2, 2)), IMAGE, (3, 3, 48, 48))
+op("convolution", "conv depthwise", conv(feature_group_count=48), IMAGE, (3, 3, 1, 48))
+op("convolution", "conv grouped", conv(feature_group_count=8), IMAGE, (3, 3, 6, 48))
+op("convolution", "conv 3x3 by input", gradient(conv(), 0), IMAGE, (3, 3, 48, 48), IMAGE)
+op("convolution", "conv 3x3 by filter", gradient(conv(), 1), IMAGE, (3, 3, 48, 48), IMAGE)
 
-op("gather", "take rows", lambda x, i: x[i], ROWS, of((4096,), jnp.int32))
-op("gather", "take along", lambda x, i: jnp.take_along_axis(x, i, 0), ROWS, of((64, 1024), jnp.int32))
-op("gather", "take elements", lambda x, i, j: x[i, j], ROWS, of((4096,), jnp.int32), of((4096,), jnp.int32))
-op("scatter", "add rows", lambda x, i, u: x.at[i].add(u), ROWS, of((4096,), jnp.int32), (4096, 1024))
-op("scatter", "set rows", lambda x, i, u: x.at[i].set(u), ROWS, of((64,), jnp.int32), (64, 1024))
-op("scatter", "one row of each", lambda x, i: x.at[jnp.arange(1024), i].set(0.0), ROWS, of((1024,), jnp.int32))
-op("scatter", "embedding gradient", gradient(lambda x, i: x[i], 0), ROWS, of((4096,), jnp.int32), (4096, 1024))
+op("gather", "take rows", lambda x, i: x[i], ROWS, of((3840,), jnp.int32))
+op("gather", "take along", lambda x, i: jnp.take_along_axis(x, i, 0), ROWS, of((96, 960), jnp.int32))
+op("gather", "take elements", lambda x, i, j: x[i, j], ROWS, of((3840,), jnp.int32), of((3840,), jnp.int32))
+op("scatter", "add rows", lambda x, i, u: x.at[i].add(u), ROWS, of((3840,), jnp.int32), (3840, 960))
+op("scatter", "set rows", lambda x, i, u: x.at[i].set(u), ROWS, of((96,), jnp.int32), (96, 960))
+op("scatter", "one row of each", lambda x, i: x.at[jnp.arange(960), i].set(0.0), ROWS, of((960,), jnp.int32))
+op("scatter", "embedding gradient", gradient(lambda x, i: x[i], 0), ROWS, of((3840,), jnp.int32), (3840, 960))
 
 op("fft", "fft", jnp.fft.fft, of(ROWS, jnp.complex64))
 op("fft", "rfft", jnp.fft.rfft, ROWS)
@@ -162,6 +165,6 @@ op(
     STACK,
 )
 op("random", "uniform", lambda k: jax.random.uniform(jax.random.wrap_key_data(k), ROWS), of((2,), jnp.uint32))
-op("control", "scan of rows", lambda x: lax.scan(lambda c, r: (c + r, c * r), jnp.zeros(1024), x), ROWS)
+op("control", "scan of rows", lambda x: lax.scan(lambda c, r: (c + r, c * r), jnp.zeros(960), x), ROWS)
 op("control", "cond", lambda p, x, y: lax.cond(p, lambda: x @ y, lambda: x + y), of((), jnp.bool_), ROWS, ROWS)
 op("control", "map", lambda x: lax.map(lambda m: m @ m.T, x), STACK)
