@@ -166,7 +166,7 @@ def test_a_maximum_is_reduced_by_a_step_of_its_kind(target: str, collective: str
     assert step.kind == "max"
 
 
-def test_a_reduction_whose_body_is_not_known_is_gathered_first_and_noted() -> None:
+def test_a_reduction_whose_body_is_not_known_is_split_along_another_dimension_and_noted() -> None:
     made = explicit(f"""
     func.func @main(%a: tensor<512x1024xf32> {sharded("{}", '{"y"}')}) -> tensor<512xf32> {{
       %c = stablehlo.constant dense<0.0> : tensor<f32>
@@ -178,11 +178,11 @@ def test_a_reduction_whose_body_is_not_known_is_gathered_first_and_noted() -> No
         }}
       return %0 : tensor<512xf32>
     }}""")
-    assert communication(made.graph) == {"sdy.all_gather": 1}
+    assert communication(made.graph) == {"sdy.all_to_all": 1, "sdy.all_gather": 1}
     (note,) = made.notes
     assert (note.op, note.location) == ("stablehlo.reduce", "test.mlir:5")
-    assert "dimension 1" in note.message
-    assert note.bytes == 512 * 1024 * 4 * 3 // 4
+    assert "split along another dimension than 1" in note.message
+    assert note.bytes == 512 * 1024 * 4 // 4 * 3 // 4
 
 
 def test_an_unknown_custom_call_is_computed_whole() -> None:

@@ -191,32 +191,33 @@ def _dot(m: int, k: int, n: int) -> Signature:
     return Signature("stablehlo.dot_general", (("dot_dimension_numbers", numbers),), operands, (_type(m, n),))
 
 
-@pytest.mark.parametrize(
-    ("signature", "source", "target", "better"),
-    [
-        # Rows of the product need the operand split by rows: neither gathered nor summed.
-        (_dot(64, 128, 64), [[], ["x"]], [[], []], [["x"], []]),
-        # One all_to_all to the batch, and one back.
-        (
-            Signature("stablehlo.cholesky", (("lower", "true"),), (_type(8, 64, 64),), (_type(8, 64, 64),)),
-            [[], ["x"], []],
-            [[], ["x"], []],
-            [["x"], [], []],
-        ),
-    ],
-)
-def test_a_cheaper_way_that_no_tensor_proposes(
-    signature: Signature, source: list[list[str]], target: list[list[str]], better: list[list[str]]
-) -> None:
+def _question(
+    signature: Signature, source: list[list[str]], target: list[list[str]]
+) -> tuple[Signature, tuple[tuple[TensorSharding, ...], ...], tuple[TensorSharding, ...], frozenset[int]]:
     mesh = Mesh(x=8)
     others = tuple((replicated(mesh, type.rank),) for type in signature.operands[1:])
-    question = signature, ((TensorSharding.of(mesh, source),), *others), (TensorSharding.of(mesh, target),), NONE
+    return signature, ((TensorSharding.of(mesh, source),), *others), (TensorSharding.of(mesh, target),), NONE
+
+
+def test_a_cheaper_way_that_no_tensor_proposes() -> None:
+    """Rows of the product need the operand split by rows: neither gathered nor summed."""
+    question = _question(_dot(64, 128, 64), [[], ["x"]], [[], []])
     with Session(hardware=BYTES):
         chosen = assign(*question)
         cheapest = min(choices(*question, from_mesh), key=lambda way: way.price(BYTES))
-    assert cheapest.operands[0] == cheapest.results[0] == TensorSharding.of(mesh, better)
-    assert cheapest not in choices(*question)
+        assert cheapest not in choices(*question)
+    assert cheapest.operands[0] == cheapest.results[0] == TensorSharding.of(Mesh(x=8), [["x"], []])
     assert cheapest.price(BYTES) < chosen.price(BYTES)
+
+
+def test_axes_of_a_factor_that_is_not_split_are_proposed_for_one_that_is() -> None:
+    """One all_to_all to the batch, and one back."""
+    cholesky = Signature("stablehlo.cholesky", (("lower", "true"),), (_type(8, 64, 64),), (_type(8, 64, 64),))
+    question = _question(cholesky, [[], ["x"], []], [[], ["x"], []])
+    with Session(hardware=BYTES):
+        chosen = assign(*question)
+        assert chosen == min(choices(*question, from_mesh), key=lambda way: way.price(BYTES))
+    assert chosen.operands[0] == chosen.results[0] == TensorSharding.of(Mesh(x=8), [["x"], [], []])
 
 
 def test_what_cannot_be_listed_is_refused() -> None:

@@ -144,7 +144,9 @@ def whole_notes(
             continue
         sent = min(cost.bytes_sent for cost in choice.reads[number] if cost)
         noted = True
-        yield Note(label, where, f"operand {number} is gathered along dimension {dims}: {why}", round(sent))
+        kept = axes_size(choice.operands[number].used_axes) == axes_size(sources[number][0].used_axes)
+        happens = "split along another dimension than" if kept else "gathered along dimension"
+        yield Note(label, where, f"operand {number} is {happens} {dims}: {why}", round(sent))
     for number in () if noted else choice.whole:
         target, made, type = targets[number], choice.results[number], op.signature.results[number]
         dims = _changed(target, made)

@@ -59,6 +59,26 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
             if merged not in seen:
                 seen.add(merged)
                 yield merged
+    for moved in _moved(splits, dict.fromkeys((*of_operands, *of_results))):
+        if moved not in seen:
+            seen.add(moved)
+            yield moved
+
+
+def _moved(splits: Splits, tensors: Iterable[FactorAxes]) -> Iterator[FactorAxes]:
+    """What a tensor proposes, where axes of a factor that is not split go to one that is: an all_to_all leads there.
+
+    A sort along a split dimension sorts parts of the others so, instead of all of it on every device.
+    """
+    rule = splits.rule
+    local = splits.allowed - splits.exchanged
+    for held in tensors:
+        lost = [axes for factor, axes in enumerate(held) if axes and factor not in splits.allowed]
+        kept = merge(len(rule.sizes), [held], local)
+        for axes in dict.fromkeys((sum(lost, ()), *lost)):
+            for to in sorted(local) if axes else ():
+                if rule.sizes[to] % (axes_size(kept[to]) * axes_size(axes)) == 0:
+                    yield feasible(splits, (*kept[:to], merge_axes(kept[to] + axes), *kept[to + 1 :]))
 
 
 def from_mesh(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:

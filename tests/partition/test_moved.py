@@ -1,0 +1,78 @@
+"""Ops along a split dimension that they need whole: split along another one, where an all_to_all leads there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import shardwright as sw
+from shardwright.mesh import Mesh
+from shardwright.program import Spmd
+from tests.frontends.devices import eight_devices
+
+eight_devices()
+
+X = jax.ShapeDtypeStruct((512, 2048), jnp.float32)
+SENT = 512 * 2048 * 4 // 8 * 7 // 8
+"""What each of eight devices sends of its shard of X when dimensions change places."""
+
+AXIS: list[tuple[str, Callable[[Any], Any], float]] = [
+    ("sort", lambda x: jnp.sort(x, 1), 2 * SENT),
+    ("argsort", lambda x: jnp.argsort(x, 1), 2 * SENT),
+    ("cumsum", lambda x: jnp.cumsum(x, 1), 2 * SENT),
+    ("fft", lambda x: jnp.fft.fft(x, axis=1), 4 * SENT),
+    ("cummax", lambda x: jax.lax.cummax(x, 1), 2 * SENT),
+]
+
+
+def partitioned(function: Callable[..., Any], *arguments: Any, args: dict[str | int, Any]) -> Spmd:
+    return sw.from_jax(function, *arguments).shard(Mesh(x=8), args=args).partition()
+
+
+@pytest.mark.parametrize(("name", "function", "bytes"), AXIS, ids=[name for name, _, _ in AXIS])
+def test_an_op_along_a_split_dimension_is_split_along_the_other(
+    name: str, function: Callable[[Any], Any], bytes: float
+) -> None:
+    spmd = partitioned(function, X, args={0: "-,x"})
+    assert "all_gather" not in spmd.traffic.kinds
+    assert spmd.traffic.total.executed_bytes == bytes
+    assert spmd.verify().ok
+
+
+def test_axes_of_two_dimensions_go_to_the_one_that_can_be_split() -> None:
+    """One of two devices along x need not: to gather and slice sends what two all_to_alls send."""
+    stack = jax.ShapeDtypeStruct((16, 256, 256), jnp.complex64)
+    spmd = sw.from_jax(jnp.fft.fft2, stack).shard(Mesh(x=2, y=4), args={0: "-,x,y"}).partition()
+    assert "tensor<4x256x256xcomplex<f32>>" in spmd.module("local")
+    assert "tensor<16x256x256xcomplex<f32>>" not in spmd.module("local")
+    assert spmd.verify().ok
+
+
+def test_operands_that_contract_what_cannot_be_split_contract_something_else() -> None:
+    def gradient(x: Any, w: Any, cotangent: Any) -> Any:
+        def conv(w: Any) -> Any:
+            return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+        return jax.vjp(conv, w)[1](cotangent)[0]
+
+    image = jax.ShapeDtypeStruct((8, 32, 32, 16), jnp.float32)
+    weights = jax.ShapeDtypeStruct((3, 3, 16, 16), jnp.float32)
+    spmd = partitioned(gradient, image, weights, image, args={0: "-,-,-,-", 2: "-,-,-,x"})
+    assert spmd.verify().ok
+
+
+def test_where_no_other_dimension_divides_the_operand_is_gathered() -> None:
+    spmd = partitioned(lambda x: jnp.sort(x, 1), jax.ShapeDtypeStruct((6, 512), jnp.float32), args={0: "-,x"})
+    (note,) = spmd.notes
+    assert note.message.startswith("operand 0 is gathered along dimension 1")
+    assert spmd.verify().ok
+
+
+def test_it_is_told_that_the_dimension_changes() -> None:
+    (note,) = partitioned(lambda x: jnp.sort(x, 1), X, args={0: "-,x"}).notes
+    assert note.message.startswith("operand 0 is split along another dimension than 1")
+    assert note.bytes == SENT
