@@ -37,8 +37,9 @@ class Splits:
         allowed: Factors along which it may be split.
         kind: Reduction kind of the result along its reduction factors.
         linear: Sets of operands in which, all others fixed, the op is linear: see `linear_operands`.
-        exchanged: Those of `allowed` along which devices exchange something inside the op, which gives its results
-            complete.
+        exchanged: Those of `allowed` along which devices exchange something inside the op.
+        completed: Those of `exchanged` that are reductions and leave nothing partial: what devices make is combined
+            inside as well.
         bounds: For each factor the greatest number of shards that it can have, which any other number of them divides:
             its size or, of `exchanged` ones, what all dimensions have in common that it stands for. None given where
             all are sizes.
@@ -49,12 +50,13 @@ class Splits:
     kind: str
     linear: tuple[tuple[int, ...], ...]
     exchanged: frozenset[int] = frozenset()
+    completed: frozenset[int] = frozenset()
     bounds: tuple[int, ...] = ()
 
     @property
     def contributing(self) -> frozenset[int]:
         """Factors along which results are left partial."""
-        return self.rule.reduction - self.exchanged
+        return self.rule.reduction - self.completed
 
 
 def check_supported(signature: Signature, location: Callable[[], str]) -> None:
@@ -85,8 +87,9 @@ def splits_of(signature: Signature) -> Splits | None:
     known = known_rule(signature)
     own = _known_splits(signature, known) if known is not None else None
     if own is not None:
-        allowed, exchanged = (corresponding_factors(rule, own.rule, some) for some in (own.allowed, own.exchanged))
-        return Splits(rule, allowed, own.kind, own.linear, exchanged, _bounds(signature, rule, exchanged))
+        sets = (own.allowed, own.exchanged, own.completed)
+        allowed, exchanged, completed = (corresponding_factors(rule, own.rule, some) for some in sets)
+        return Splits(rule, allowed, own.kind, own.linear, exchanged, completed, _bounds(signature, rule, exchanged))
     return Splits(rule, stated_factors(signature, rule), "sum", ()) if is_opaque(signature) else None
 
 
@@ -102,9 +105,9 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     exchanged = exchanged_factors(signature, rule)
     allowed = covered_factors(signature, rule, splittable | exchanged)
     exchanged &= allowed
-    return Splits(
-        rule, allowed, kind or "sum", linear_operands(signature), exchanged, _bounds(signature, rule, exchanged)
-    )
+    completed = rule.reduction & exchanged if kind is None else frozenset[int]()
+    linear, bounds = linear_operands(signature), _bounds(signature, rule, exchanged)
+    return Splits(rule, allowed, kind or "sum", linear, exchanged, completed, bounds)
 
 
 def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shardwright.ir.signature import Signature
@@ -45,6 +45,10 @@ class Sliding:
     def is_plain(self) -> bool:
         """Whether there is a window for each element of the operand, and nothing else in it."""
         return self.is_single and self.base == 1
+
+    def turned(self, count: int) -> Sliding:
+        """What the elements of `count` windows take, one after the other: each as many as there are windows."""
+        return replace(self, size=count, stride=self.within, within=self.stride)
 
     def is_inside(self, rows: int, count: int) -> bool:
         """Whether so many windows take nothing but elements of an operand that has so many rows."""

@@ -279,6 +279,7 @@ def _convolution(
 CONVOLVED = [
     _convolution("batch and outputs split", '[{"x"}, {}, {}]', '[{}, {}, {"y"}]', '[{"x"}, {}, {"y"}]'),
     _convolution("inputs split", '[{"x"}, {}, {"y"}]', '[{}, {"y"}, {}]', '[{"x"}, {}, {}]', reduce='"y"'),
+    _convolution("windows split", '[{}, {"x"}, {}]', "[{}, {}, {}]", '[{}, {"x"}, {}]'),
     _convolution("groups split", '[{"x"}, {}, {"y"}]', '[{}, {}, {"y"}]', '[{"x"}, {}, {"y"}]', groups=4),
     _convolution("fewer groups, split", '[{}, {}, {"x"}]', '[{}, {}, {"x"}]', '[{}, {}, {"x"}]', groups=4),
     _convolution("batch groups split", '[{"y"}, {}, {}]', '[{}, {}, {"y"}]', '[{}, {}, {"y"}]', batch=4),
@@ -508,6 +509,10 @@ REFUSED = {
     "batch groups split, batch too": (
         "4 groups cannot",
         _convolution("17", '[{"y", "x"}, {}, {}]', '[{}, {}, {"y"}]', '[{}, {}, {"y"}]', batch=4),
+    ),
+    "windows of a convolution": (
+        "convolution cannot be computed in parts of spatial dimensions",
+        _convolution("17", '[{}, {"x"}, {}]', "[{}, {}, {}]", "[{}, {}, {}]"),
     ),
     "inputs split in the image alone": (
         "convolution cannot be computed in parts of features",

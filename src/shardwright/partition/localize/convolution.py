@@ -1,15 +1,17 @@
 """Convolutions: batch, features and groups are split apart; along spatial dimensions devices fetch what windows share.
 
 Outside of the operand there are zeros, so a device pads nothing along a split spatial dimension: it fetches them, too.
-The kernel has its windows whole.
+Either windows are shared out, and the kernel is whole along the dimension, or a kernel of more elements than there are
+windows, as in the gradient of a kernel: then each device has a part of it and what that meets of the image.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from shardwright.axes import Axes, axes_size, is_prefix, merge_axes, truncate_by_divisor
+from shardwright.axes import Axes, AxisRef, axes_size, is_prefix, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, i64_tensor, integer
 from shardwright.ir.signature import Signature
@@ -22,64 +24,101 @@ from shardwright.partition.localize.registry import Shardings, local_signature, 
 from shardwright.partition.localize.sliding import Slid, fetch_all, sends_all, slides
 from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.rule import ShardingRule
+from shardwright.rules.sliding import Sliding
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
 
 
-def _shared(signature: Signature) -> tuple[tuple[int, int], ...]:
-    """Spatial dimensions of the image and of the result that can be split alike."""
-    image, out = signature.operands[0].dims, signature.results[0].dims
-    spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
-    return tuple((dim, result) for dim, _, result in spatial if image[dim] and out[result])
+@dataclass(frozen=True, slots=True)
+class _Spatial:
+    """A spatial dimension: its numbers in the image, the kernel and the result, and how windows slide along it.
 
+    Attributes:
+        image: Number of the image's dimension.
+        kernel: Of the kernel's.
+        out: Of the result's.
+        windows: The windows.
+        count: How many there are.
+        reversed: Whether they take the kernel from its end.
+        empty: Whether there is nothing to slide along, or nothing that does.
+    """
 
-def _along_windows(signature: Signature, rule: ShardingRule) -> frozenset[int]:
-    """The factors of spatial dimensions along which the result is split as the image is."""
-    pairs = [(rule.operands[0][dim][0], rule.results[0][out]) for dim, out in _shared(signature)]
-    return frozenset(factor for factor, factors in pairs if factors == (factor,))
-
-
-def _apart(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
-    """Batch and features, in groups or not, and what windows slide along; not what is within them."""
-    dims = convolution_dims(signature.text("dimension_numbers") or "")
-    batch = frozenset(rule.operands[0][dims.lhs_batch]) & frozenset(rule.results[0][dims.out_batch])
-    features = batch.union(rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature])
-    return splittable & (features | _along_windows(signature, rule))
+    image: int
+    kernel: int
+    out: int
+    windows: Sliding
+    count: int
+    reversed: bool
+    empty: bool
 
 
 @memoize
-def _plan(signature: Signature, sharding: TensorSharding) -> tuple[Slid, ...]:
-    spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
-    pairs = zip(spatial, convolution_windows(signature), strict=True)
-    dims = ((dim, out, windows) for (dim, _, out), windows in pairs)
-    return slides(signature.operands[0], signature.results[0], sharding, dims)
+def _spatial(signature: Signature) -> tuple[_Spatial, ...]:
+    triples = convolution_dims(signature.text("dimension_numbers") or "").spatial
+    image, out = signature.operands[0].dims, signature.results[0].dims
+    reversal = signature.get("window_reversal") or (False,) * len(triples)
+    return tuple(
+        _Spatial(*triple, windows, out[triple[2]], reverse, not (image[triple[0]] and windows.size and out[triple[2]]))
+        for triple, windows, reverse in zip(triples, convolution_windows(signature), reversal, strict=True)
+    )
 
 
-@exchanges("stablehlo.convolution", factors=_along_windows)
+def _windowed(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """The factors of spatial dimensions along which the image and the result are split alike, or it and the kernel."""
+    factors: set[int] = set()
+    for one in _spatial(signature):
+        major, *_ = rule.operands[0][one.image]
+        along = rule.results[0][one.out] == (major,)
+        within = rule.operands[1][one.kernel] == (major,) and not one.reversed
+        if (along or within) and not one.empty:
+            factors.add(major)
+    return frozenset(factors)
+
+
+def _apart(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
+    """Batch and features, in groups or not, what windows slide along, and large kernels."""
+    dims = convolution_dims(signature.text("dimension_numbers") or "")
+    batch = frozenset(rule.operands[0][dims.lhs_batch]) & frozenset(rule.results[0][dims.out_batch])
+    features = batch.union(rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature])
+    return splittable & (features | _windowed(signature, rule))
+
+
+@memoize
+def _plan(signature: Signature, image: TensorSharding, kernel: TensorSharding) -> tuple[Slid, ...]:
+    dims = [
+        (one.image, one.windows.size, one.windows.turned(one.count))
+        if is_split(kernel.axes[one.kernel])
+        else (one.image, one.count, one.windows)
+        for one in _spatial(signature)
+    ]
+    return slides(signature.operands[0], image, dims)
+
+
+@exchanges("stablehlo.convolution", factors=_windowed)
 def _exchanges(signature: Signature, operands: Shardings) -> tuple[Exchange, ...]:
-    image, sharding = signature.operands[0], operands[0]
-    return sends_all(local_type(image, sharding), sharding, _plan(signature, sharding))
+    image = operands[0]
+    return sends_all(local_type(signature.operands[0], image), image, _plan(signature, *operands))
 
 
 @localizer("stablehlo.convolution", covered=_apart)
 def _convolution(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
-    """With groups split apart each device has its share of them; split input features leave a partial sum."""
+    """With groups split apart each device has its share; split input features and large kernels leave a partial sum."""
     image, kernel, out = dimension_letters(signature.text("dimension_numbers") or "")
-    _require_whole_windows(signature, source, target[0])
+    summed = _split_kernel(signature, source, target[0])
     kernel_in, kernel_out = _axes(source[1], kernel, "i"), _axes(source[1], kernel, "o")
     if kernel_out != _axes(target[0], out, "f"):
         raise ShardingError(f"a convolution of features split as {source[1]!r} gives no {target[0]!r}")
-    require_partial("a convolution", kernel_in, "sum", target[0])
+    require_partial("a convolution", (*kernel_in, *summed), "sum", target[0])
     features = _split(signature, "feature_group_count", _axes(source[0], image, "f"), kernel_in, kernel_out)
     batch = _split(signature, "batch_group_count", _axes(source[0], image, "b"), _axes(target[0], out, "b"), kernel_out)
     if features is None:
         raise _unfit(signature, "feature_group_count", f"features split as {source[0]!r} and {source[1]!r}")
     if batch is None:
         raise _unfit(signature, "batch_group_count", f"a batch split as {source[0]!r} and {target[0]!r}")
-    slid = _plan(signature, source[0])
+    slid = _plan(signature, *source)
     values = (fetch_all(ctx, operands[0], source[0], slid), operands[1])
     local = local_signature(signature, source, target).replace(
         operands=tuple(map(ctx.type, values)),
@@ -91,12 +130,12 @@ def _convolution(
 
 def _padded(signature: Signature, slid: Sequence[Slid]) -> Signature:
     """A convolution with what is left to it of padding and dilation, along dimensions of which a window is fetched."""
-    spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
-    numbers = {dim: number for number, (dim, _, _) in enumerate(spatial)}
-    windows = convolution_windows(signature)
-    padding, bases = [(one.low, one.high) for one in windows], [one.base for one in windows]
-    for one in slid:
-        padding[numbers[one.dim]], bases[numbers[one.dim]] = (one.low, one.high), one.base
+    left = {one.dim: one for one in slid}
+    padding, bases = [], []
+    for spatial in _spatial(signature):
+        one = left.get(spatial.image)
+        padding.append((one.low, one.high) if one else (spatial.windows.low, spatial.windows.high))
+        bases.append(one.base if one else spatial.windows.base)
     return signature.replace(padding=i64_tensor(padding), lhs_dilation=i64_array(bases))
 
 
@@ -138,16 +177,24 @@ def _axes(sharding: TensorSharding, letters: list[str], letter: str) -> Axes:
     return wide(sharding.axes[letters.index(letter)])
 
 
-def _require_whole_windows(signature: Signature, source: Shardings, target: TensorSharding) -> None:
-    """Check that the image and the result are split alike along spatial dimensions, and the kernel not at all."""
+def _split_kernel(signature: Signature, source: Shardings, target: TensorSharding) -> Axes:
+    """The axes that split spatial dimensions of the kernel, where all are split so that parts can be computed.
+
+    Raises:
+        ShardingError: they are not.
+    """
     image, kernel = source
-    shared = _shared(signature)
-    for dim, window, out in convolution_dims(signature.text("dimension_numbers") or "").spatial:
-        alike = wide(image.axes[dim]) == wide(target.axes[out])
-        together = (dim, out) in shared or not is_split(image.axes[dim])
-        if is_split(kernel.axes[window]) or not alike or not together:
+    summed: list[AxisRef] = []
+    for one in _spatial(signature):
+        axes = wide(image.axes[one.image])
+        within = wide(kernel.axes[one.kernel])
+        along = wide(target.axes[one.out])
+        summed += within
+        together = not along and within == axes and not one.reversed if within else along == axes
+        if not together or (one.empty and axes):
             raise ShardingError(
                 f"a convolution cannot be computed in parts of spatial dimensions split as {image!r} and {kernel!r}, "
                 f"to give {target!r}",
-                remedy="split those of the image and the result alike, and gather those of the kernel",
+                remedy="split those of the image as the result's or the kernel's, or gather them before the op",
             )
+    return tuple(summed)

@@ -31,8 +31,9 @@ __all__: list[str] = []
 
 @memoize
 def _plan(signature: Signature, sharding: TensorSharding) -> tuple[Slid, ...]:
-    dims = ((dim, dim, windows) for dim, windows in enumerate(pooling(signature)))
-    return slides(signature.operands[0], signature.results[0], sharding, dims)
+    counts = zip(signature.results[0].dims, pooling(signature), strict=True)
+    dims = ((dim, count, windows) for dim, (count, windows) in enumerate(counts))
+    return slides(signature.operands[0], sharding, dims)
 
 
 def _movable(signature: Signature) -> tuple[int, ...]:

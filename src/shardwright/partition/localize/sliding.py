@@ -7,6 +7,9 @@ Device `s` computes `count` of the results, from `s * count` on. Their windows t
     64 rows in 4 shards, windows of 3, stride 1, a row of padding on both sides: rows 16s − 1 to 16s + 16
     64 rows in 4 shards, windows of 2, stride 2: rows 16s to 16s + 15, those that it has
 
+Where not the windows are shared out but what is within them, as of a kernel as large as the image, the same holds of
+the elements of a window, each of which meets as many rows as there are windows (`Sliding.turned`).
+
 Where the operand is dilated, devices fetch rows of the operand and leave the dilation to their op, with what of it
 stands in front of the first row and behind the last. If their parts do not begin at the same place between two rows, it
 is written first.
@@ -57,23 +60,19 @@ class Slid:
         return self.window.own and self.dilated == 1
 
 
-def slides(
-    operand: TensorType, result: TensorType, sharding: TensorSharding, dims: Iterable[tuple[int, int, Sliding]]
-) -> tuple[Slid, ...]:
+def slides(operand: TensorType, sharding: TensorSharding, dims: Iterable[tuple[int, int, Sliding]]) -> tuple[Slid, ...]:
     """What devices need of the split ones of the dimensions along which windows slide, in the order of fetching.
 
     Arguments:
         operand: Global type of what they slide along.
-        result: That of what they give.
-        sharding: How the operand lies.
-        dims: For each dimension its number in the operand, that in the result, and its windows.
+        sharding: How it lies.
+        dims: Dimensions, how many windows there are along each, and what these are.
     """
     made: list[Slid] = []
-    for dim, out, windows in dims:
+    for dim, count, windows in dims:
         shards = axes_size(sharding.axes[dim])
-        rows, count = operand.dims[dim] // shards, result.dims[out] // shards
-        if shards > 1 and rows and count:
-            made.append(_slid(dim, windows, shards, rows, count))
+        if shards > 1 and operand.dims[dim] and count:
+            made.append(_slid(dim, windows, shards, operand.dims[dim] // shards, count // shards))
     return tuple(sorted(made, key=lambda one: one.window.size / one.window.rows))  # what shrinks is less to send along
 
 
