@@ -175,13 +175,26 @@ def compile_program(
     placed = [
         sharding.with_memory_kind(kind) for sharding, kind in zip(named, (*memory_kinds, *memory_kinds), strict=True)
     ]
-    outside, inside = placed[: len(every)], placed[len(every) :]
-    fillings = [
-        None if cut == sharding else Filled(type.dims, _filled_shape(sharding, type), *lies)
-        for sharding, cut, type, *lies in zip(every, even, types, outside, inside, strict=True)
-    ]
+    fillings = _fillings(types, every, placed)
     count = len(in_shardings)
-    return Compiled(executable, outside[:count], outside[count:], in_types, out_types, call, stacks, fillings)
+    return Compiled(executable, placed[:count], placed[count : len(every)], in_types, out_types, call, stacks, fillings)
+
+
+def _fillings(
+    types: Sequence[TensorType], shardings: Sequence[TensorSharding], named: Sequence[jax.sharding.NamedSharding]
+) -> list[Filled | None]:
+    """How uneven arguments and results are handed over, nothing for the others.
+
+    Arguments:
+        types: The types of arguments and results.
+        shardings: How they lie in the program.
+        named: How JAX has them outside of it, one for each, and then inside.
+    """
+    outside, inside = named[: len(types)], named[len(types) :]
+    return [
+        None if sharding.divides(type.dims) else Filled(type.dims, _filled_shape(sharding, type), *lies)
+        for type, sharding, *lies in zip(types, shardings, outside, inside, strict=True)
+    ]
 
 
 def _filled_shape(sharding: TensorSharding, type: TensorType) -> tuple[int, ...]:
