@@ -44,8 +44,7 @@ class Builder:
         regions: tuple[Block, ...] = (),
     ) -> tuple[int, ...]:
         """Append an op of this signature; its result values, with shardings where given."""
-        unstated = len(signature.results) - len(shardings)
-        results = self.graph.new_values(signature.results, (*shardings, *([None] * unstated)))
+        results = self.graph.new_values(signature.results, shardings or (None,) * len(signature.results))
         self.ops.append(Op(signature, tuple(operands), results, regions, self.location))
         return results
 

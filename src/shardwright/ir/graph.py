@@ -185,7 +185,7 @@ class Graph:
 
     def walk(self) -> Iterator[Op]:
         """Every op, an op before those in its regions."""
-        yield from self.main.block.walk()
+        return self.main.block.walk()
 
     def uses(self) -> list[list[tuple[Op, int]]]:
         """For each value, the `(op, operand number)` pairs that read it, in program order."""

@@ -7,15 +7,15 @@ import re
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
-from shardwright.memo import memoize
+from shardwright.memo import Hashed, memoize
 
 __all__ = ["TensorType", "bit_width", "static_type"]
 
 _TENSOR = re.compile(r"^tensor<((?:\d+x)*)([a-zA-Z!][^,]*)>$")
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+@dataclass(frozen=True, eq=False)
+class TensorType(Hashed):
     """A ranked tensor of static shape, or, with `shape` `None`, any other type kept as its text (`!stablehlo.token`).
 
     Attributes:

@@ -65,7 +65,7 @@ class _Decider:
         for value, layout, target in zip(values, layouts, targets, strict=True):
             type = self.graph.types[value]
             versions = {layout: layout} if layout else {}
-            fresh_from = () if layout and not type.elements else None
+            fresh_from = () if layout and 0 in type.dims else None
             self.env[value] = Value(value, type, target, self.uses[value], versions, fresh_from)
 
     def _operands(self, op: Op) -> list[Value]:
@@ -85,20 +85,21 @@ class _Decider:
 
     def _ops(self, ops: list[Op]) -> None:
         for op in ops:
-            handler = self._HANDLERS.get(op.name)
+            name = op.name
+            handler = self._HANDLERS.get(name)
             if handler is not None:
                 self.decisions[op] = handler(self, op)
-            elif facts_of(op.name).constant:
+            elif facts_of(name).constant:
                 self.decisions[op] = self._at_uses(op)
             elif op.regions:
                 raise ShardingError(
-                    f"{op.name} is not known",
+                    f"{name} is not known",
                     op=op.signature.label,
                     location=str(self.graph.locations[op.location]),
                     cause="it has regions whose meaning is not known",
                     remedy="use stablehlo.while, stablehlo.case or a function call",
                 )
-            elif op.name != "sdy.sharding_group":
+            elif name != "sdy.sharding_group":
                 self.decisions[op] = self._split(op)
 
     # --- ops

@@ -250,8 +250,10 @@ def unread_notes(graph: Graph) -> Iterator[Note]:
 
 
 def _unread_collectives(graph: Graph) -> list[Op]:
-    read = {value for op in graph.walk() for value in op.operands}
-    return [op for op in graph.walk() if op.name in COLLECTIVES and op.results[0] not in read]
+    ops = list(graph.walk())
+    collectives = {op.results[0]: op for op in ops if op.name in COLLECTIVES}
+    unread = set(collectives).difference(*[op.operands for op in ops])
+    return [op for value, op in collectives.items() if value in unread]
 
 
 # --- one device

@@ -59,13 +59,18 @@ class _Writer:
             self.graph.new_value(self.source.types[v], s) for v, s in zip(block.arguments, layouts, strict=True)
         ]
         outer, self.builder.ops = self.builder.ops, []
-        around = len(self.versions)
         self._define(block.arguments, arguments, layouts)
-        with self.scope.region():
-            self._ops(block.ops)
-        while len(self.versions) > around:  # values of the block are there until its end
-            self.versions.popitem()
+        self._ops(block.ops)
         made, self.builder.ops = Block(tuple(arguments), self.builder.ops), outer
+        return made
+
+    def _region(self, block: Block, layouts: Sequence[Layout]) -> Block:
+        """A block of an op, whose values are there until its end."""
+        around = len(self.versions)
+        with self.scope.region():
+            made = self._block(block, layouts)
+        for _ in range(len(self.versions) - around):
+            self.versions.popitem()
         return made
 
     def _ops(self, ops: Sequence[Op]) -> None:
@@ -177,7 +182,7 @@ class _Writer:
             signature = replace(op.signature, boundary=op.signature.boundary.layouts())
             return signature, (copied_body(self.source, self.graph, op.regions[0]),)
         results = decision.results
-        return op.signature, tuple([self._block(block, results if block.arguments else ()) for block in op.regions])
+        return op.signature, tuple([self._region(block, results if block.arguments else ()) for block in op.regions])
 
     def _pass_on(self, op: Op) -> None:
         """Nothing for an op whose results are its operands, or those of its body, which stands in its place."""
