@@ -64,17 +64,12 @@ class Places:
 
     def start(self, begin: int, rows: int, window: Window) -> int:
         """The first of so many rows of its shard that a device sends for a window that begins at `begin` of it."""
-        if rows == window.rows:
-            return self.number(0)
-        last = self.number(window.rows - rows)
-        return self.ctx.emit("clamp", (self.number(0), begin, last), self.scalar)
+        return self.clamped(begin, window.rows - rows)
 
-    def covered(self, lead: int, rows: int, size: int, conditions: list[int]) -> int:
-        """Which of the `size` rows of a window are among those from `lead` on, and whether conditions hold."""
-        ctx, type = self.ctx, TensorType((size,), self.scalar.dtype)
-        behind = ctx.binary("subtract", ctx.iota(type, 0), ctx.broadcast(lead, (size,)))
-        inside = [ctx.compare(behind, ctx.constant(0, type), "GE"), ctx.compare(behind, ctx.constant(rows, type), "LT")]
-        return self.all([*inside, *([ctx.broadcast(self.all(conditions), (size,))] if conditions else [])])
+    def clamped(self, value: int, most: int) -> int:
+        """A scalar brought between 0 and `most`."""
+        zero = self.number(0)
+        return self.ctx.emit("clamp", (zero, value, self.number(most)), self.scalar) if most else zero
 
     def is_receiver(self, route: Route) -> list[int]:
         """What must be true for this device to receive something along a route."""

@@ -107,7 +107,9 @@ def fetch(
     fetcher = _Fetcher(ctx, values, sharding, dim, windows, fill)
     parts = fetcher.parts()
     tiled = tiles(windows)
-    return fetcher.joined(tiled, parts) if tiled is not None else fetcher.placed(parts)
+    if tiled is not None and all(len({parts[one] for one in tile.transfers}) < 2 for tile in tiled):
+        return fetcher.joined(tiled, parts)
+    return fetcher.placed(parts)
 
 
 class _Fetcher:
@@ -142,14 +144,18 @@ class _Fetcher:
         """What this device sends in a collective, by which of its transfers it does."""
         pieces: dict[object, list[Transfer]] = {}
         for transfer in group:
-            rows = transfer if transfer.start is None else (self.values[transfer.source], transfer.start)
-            pieces.setdefault(rows, []).append(transfer)
-        first, *others = pieces.values()
-        value = self.piece(first[0])
-        for alike in others:
+            taken = transfer if transfer.start is None else (self.values[transfer.source], transfer.start)
+            pieces.setdefault(taken, []).append(transfer)
+        choices = list(pieces.values())
+        if len(choices) == 1:
+            return self.piece(group[0])
+        values, rows = [self.piece(alike[0]) for alike in choices], group[0].rows
+        joined = self.joint(values)
+        start = self.places.number(0)
+        for number, alike in enumerate(choices[1:], 1):
             sends = self.places.any([self.places.is_sender(transfer.route) for transfer in alike])
-            value = self.ctx.select(sends, self.piece(alike[0]), value)
-        return value
+            start = self.ctx.select(sends, self.places.number(number * rows), start)
+        return self.rows(joined, start, rows)
 
     def piece(self, transfer: Transfer) -> int:
         """The rows of this device's shard that a transfer takes."""
@@ -163,48 +169,62 @@ class _Fetcher:
     # --- how windows are made of it
 
     def joined(self, tiled: tuple[Tile, ...], parts: dict[Transfer, int]) -> int:
-        """Tiles one behind the other."""
-        made = [self.tile(tile, parts) for tile in tiled]
-        if len(made) == 1:
-            return made[0]
-        type = resized(self.ctx.type(made[0]), self.dim, self.size)
-        return self.ctx.emit("concatenate", made, type, {"dimension": f"{self.dim} : i64"})
+        """Tiles one behind the other, each with one part at most."""
+        return self.joint([self.tile(tile, parts) for tile in tiled])
+
+    def joint(self, values: list[int]) -> int:
+        """Values one behind the other along the dimension."""
+        if len(values) == 1:
+            return values[0]
+        types = list(map(self.ctx.type, values))
+        type = resized(types[0], self.dim, sum(one.dims[self.dim] for one in types))
+        return self.ctx.emit("concatenate", values, type, {"dimension": f"{self.dim} : i64"})
 
     def tile(self, tile: Tile, parts: dict[Transfer, int]) -> int:
         """What fills a tile on this device."""
-        ranges: dict[int, list[tuple[int, int]]] = {}
-        for transfer in tile.transfers:
-            ranges.setdefault(parts[transfer], []).append((transfer.route.first, transfer.route.last))
-        covered = sum(last - first + 1 for alike in ranges.values() for first, last in alike)
-        value = self.filled(tile.rows) if covered < self.shards else None
-        for part, alike in ranges.items():
-            value = part if value is None else self.ctx.select(self.places.within(alike), part, value)
-        assert value is not None
-        return value
+        ranges = [(transfer.route.first, transfer.route.last) for transfer in tile.transfers]
+        covered = sum(last - first + 1 for first, last in ranges)
+        if not covered:
+            return self.filled(tile.rows)
+        part = parts[tile.transfers[0]]
+        if covered == self.shards:
+            return part
+        return self.ctx.select(self.places.within(ranges), part, self.filled(tile.rows))
 
     def placed(self, parts: dict[Transfer, int]) -> int:
-        """Every part put over what fills the window, at the rows that are its own."""
-        value = self.filled(self.size)
-        for transfer, part in parts.items():
-            window, places = self.windows[transfer.source], self.places
-            begin = places.begin(window, places.index, places.line(transfer.route.sender, places.index))
-            lead = places.binary("subtract", places.start(begin, transfer.rows, window), begin)
-            value = self.put(value, part, lead, places.is_receiver(transfer.route))
-        return value
+        """Every part put where its rows belong, or beside the window if this device does not receive it.
 
-    def put(self, value: int, part: int, lead: int, conditions: list[int]) -> int:
-        """A window with the rows of `part` from row `lead` on, wherever that is, if the conditions hold."""
-        ctx, size = self.ctx, self.size
-        type = ctx.type(part)
-        rows = type.dims[self.dim]
-        edges = i64_array([size if number == self.dim else 0 for number in range(type.rank)])
-        none = i64_array([0] * type.rank)
-        attributes = {"edge_padding_low": edges, "edge_padding_high": edges, "interior_padding": none}
-        zero = ctx.constant(0, type.with_shape(()))
-        padded = ctx.emit("pad", (part, zero), resized(type, self.dim, rows + 2 * size), attributes)
-        moved = self.rows(padded, self.places.binary("subtract", self.places.number(size), lead), size)
-        taken = self.places.covered(lead, rows, size, conditions)
-        return ctx.select(ctx.broadcast(taken, ctx.type(moved).dims, (self.dim,)), moved, value)
+        All rows of a part are rows of the tensor, those included that lie beside the window.
+        """
+        by_part: dict[int, list[Transfer]] = {}
+        for transfer, part in parts.items():
+            by_part.setdefault(part, []).append(transfer)
+        margin = max(transfer.rows for transfer in parts)
+        value = self.filled(margin + self.size + margin)
+        for part, alike in by_part.items():
+            place = self.places.number(self.size)
+            for transfer in alike:
+                received = self.places.is_receiver(transfer.route)
+                here = self.place(transfer)
+                place = self.ctx.select(self.places.all(received), here, place) if received else here
+            value = self.put(value, part, place, margin)
+        return cut(self.ctx, value, self.dim, margin, self.size)
+
+    def place(self, transfer: Transfer) -> int:
+        """At which row of the window the rows of a transfer begin, where this device receives it."""
+        if transfer.place is not None:
+            return self.places.number(transfer.place)
+        window, places = self.windows[transfer.source], self.places
+        begin = places.begin(window, places.index, places.line(transfer.route.sender, places.index))
+        return places.binary("subtract", places.start(begin, transfer.rows, window), begin)
+
+    def put(self, value: int, part: int, place: int, margin: int) -> int:
+        """A window between margins with a part from row `place` of the window on."""
+        ctx, places = self.ctx, self.places
+        start = places.clamped(places.binary("add", place, places.number(margin)), self.size + margin)
+        type = ctx.type(value)
+        starts = [start if number == self.dim else places.number(0) for number in range(type.rank)]
+        return ctx.emit("dynamic_update_slice", (value, part, *starts), type)
 
     def rows(self, value: int, start: int, rows: int) -> int:
         """So many rows of a value, from a row on that devices compute."""
