@@ -53,7 +53,7 @@ class Choice:
         reads: For each operand, what bringing it there costs from each of its versions; `None` for a version from
             which it cannot be reached, no entries for what any device can make.
         writes: For each result, what bringing it to its target costs.
-        gathered: Operands that had axes which no factor that can be split takes.
+        gathered: Operands that had axes which no factor takes that can be split, or none with no exchange inside.
         whole: Results that should have such axes.
     """
 
@@ -272,19 +272,22 @@ def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorShard
 
 
 def _undivided(question: _Question) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The operands, and the results, of which a dimension is split by more than its factors can be, however it is."""
+    """The operands, and the results, of which a dimension is split by more than its factors can be, however it is, or
+    can be with an exchange inside alone.
+    """
     splits, targets = question.splits, [(target,) for target in question.targets]
     rule = splits.rule
     return tuple(_lost(rule.operands, splits, question.sources)), tuple(_lost(rule.results, splits, targets))
 
 
 def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[Source]) -> Iterator[int]:
-    """Operands, or results, of which a dimension is split by more than its factors can be."""
+    """Operands, or results, of which a dimension is split by more than its factors can be with no exchange inside."""
+    local = splits.allowed - splits.exchanged
     for operand, (mapping, source) in enumerate(zip(mappings, sources, strict=True)):
         if not source or not any(source[0].axes):
             continue
         proposed = within_bounds(splits, project(mapping, splits.rule.sizes, source[0].axes))
-        parts = [axes_size(axes) if factor in splits.allowed else 1 for factor, axes in enumerate(proposed)]
+        parts = [axes_size(axes) if factor in local else 1 for factor, axes in enumerate(proposed)]
         dims = zip(mapping, source[0].axes, strict=True)
         if any(axes_size(axes) > math.prod([parts[factor] for factor in dim]) for dim, axes in dims):
             yield operand

@@ -188,9 +188,12 @@ def _changed(had: TensorSharding, has: TensorSharding) -> str:
 
 
 def _reason(signature: Signature) -> str:
-    if splits_of(signature) is not None and is_given(signature):
+    splits = splits_of(signature)
+    if splits is not None and splits.exchanged:
+        return "that costs less than what devices would exchange inside the op"
+    if splits is not None and is_given(signature):
         return "by the rule given for this op it is not computed in parts along it"
-    if splits_of(signature) is None and signature.name == "stablehlo.custom_call":
+    if splits is None and signature.name == "stablehlo.custom_call":
         return "no local form of this call is known: sw.rule gives it a rule"
     return "no local form of this op along it"
 

@@ -66,14 +66,16 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
 
 
 def _moved(splits: Splits, tensors: Iterable[FactorAxes]) -> Iterator[FactorAxes]:
-    """What a tensor proposes, where axes of a factor that is not split go to one that is: an all_to_all leads there.
+    """What a tensor proposes, where axes of a factor that is not local go to one that is: an all_to_all leads there.
 
-    A sort along a split dimension sorts parts of the others so, instead of all of it on every device.
+    A sort along a split dimension sorts parts of the others so, instead of all of it on every device. What reductions
+    exchange inside is as small as their results, and stays where it is.
     """
     rule = splits.rule
     local = splits.allowed - splits.exchanged
+    elsewhere = frozenset(range(len(rule.sizes))) - splits.allowed | (splits.exchanged - rule.reduction)
     for held in tensors:
-        lost = [axes for factor, axes in enumerate(held) if axes and factor not in splits.allowed]
+        lost = [axes for factor, axes in enumerate(held) if axes and factor in elsewhere]
         kept = merge(len(rule.sizes), [held], local)
         for axes in dict.fromkeys((sum(lost, ()), *lost)):
             for to in sorted(local) if axes else ():
