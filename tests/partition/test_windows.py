@@ -312,7 +312,7 @@ def test_the_gradient_of_windows_that_overlap_is_gathered_and_told_of() -> None:
 
     x = numbers(64, 8) % 13
     spmd = partitioned(function, x, mesh=sw.Mesh(x=4))
-    assert "operand 0 is gathered along dimension 0" in {note.message.partition(":")[0] for note in spmd.notes}
+    assert any("gathered along dimension 0" in note.message for note in spmd.notes)
     (actual,) = jax.tree.leaves(spmd.compile()(x))
     np.testing.assert_array_equal(actual, function(x))
 
