@@ -1,6 +1,9 @@
 """Convolutions: batch, features and groups are split apart; along spatial dimensions devices fetch what windows share.
 
 Outside of the operand there are zeros, so a device pads nothing along a split spatial dimension: it fetches them, too.
+They are multiplied, as StableHLO has it: where an infinite element of a kernel meets them, the sum is NaN. XLA:CPU
+leaves them out of convolutions of f64 and of most dilated images, and gives the sum of what is left.
+
 Either windows are shared out, and the kernel is whole along the dimension, or a kernel of more elements than there are
 windows, as in the gradient of a kernel: then each device has a part of it and what that meets of the image.
 """
