@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from shardwright.axes import Axes, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
 from shardwright.partition.localize.checks import is_split, require_alike
 from shardwright.partition.localize.indices import index_space, require_whole_vector, shift
 from shardwright.partition.localize.layout import wide
@@ -46,6 +47,8 @@ def _scatter(
         indices = _own_indices(ctx, signature, numbers, indices, source[0], places)
         types = (*local.operands[:count], ctx.type(indices), *local.operands[count + 1 :])
         local = local.replace(operands=types, indices_are_sorted="false")
+        if _is_single(numbers, ctx.type(updates[0])):
+            inputs = _kept_apart(ctx, inputs)
     return ctx.append(local, (*inputs, indices, *updates))
 
 
@@ -60,6 +63,22 @@ def _own_indices(
     space = index_space(dims, vector, shape, {}, sharding, table, places)
     shifted = shift(ctx, indices, space, clamp=False)
     return ctx.select(shifted.inside, shifted.indices, ctx.constant(-1, ctx.type(shifted.indices)))
+
+
+def _is_single(numbers: _Numbers, update: TensorType) -> bool:
+    """Whether there is one index at most."""
+    window = numbers.get("update_window_dims", ())
+    return all(size <= 1 for dim, size in enumerate(update.dims) if dim not in window)
+
+
+def _kept_apart(ctx: Local, inputs: Sequence[int]) -> tuple[int, ...]:
+    """The same tensors, of which XLA does not see where they come from.
+
+    It makes a slice and an update of a scatter of one index, which both move -1 to 0 and leave there what they find. Of
+    a tensor that is a slice itself (a shard of one that was whole) it makes one slice of the two, which reads at -1.
+    """
+    barrier = Signature("stablehlo.optimization_barrier", (), types := tuple(map(ctx.type, inputs)), types)
+    return ctx.append(barrier, inputs)
 
 
 def _window_of(numbers: _Numbers, rank: int) -> dict[int, int]:
