@@ -14,8 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 __all__ = ["Line", "Route", "ceil_div", "greatest_residue", "least_residue"]
 
 
@@ -65,6 +63,8 @@ class Route:
 
     def pairs(self) -> Any:
         """`(sender, receiver)` of every shard, an array of two columns sorted by receiver."""
+        import numpy as np  # for text alone: routes are planned without it
+
         receiver: Any = np.arange(self.first, self.last + 1)
         sender: Any = self.sender.at(receiver)
         kept = self.receiver.at(sender) == receiver

@@ -27,7 +27,7 @@ _ATTRIBUTE = "sdy.sharding_rule"
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
     yield
-    for name in ("@mine", "my.op", "stablehlo.reverse", "stablehlo.get_dimension_size"):
+    for name in ("@mine", "my.op", "stablehlo.fft", "stablehlo.get_dimension_size"):
         forget_rule(name)
 
 
@@ -119,14 +119,16 @@ def test_what_shares_a_buffer_is_cut_alike() -> None:
 
 @pytest.mark.parametrize("by", ["attribute", "custom attribute", "user"])
 def test_a_rule_for_an_op_that_is_known_does_not_make_it_local(by: str) -> None:
-    reverse = Signature("stablehlo.reverse", (("dimensions", "array<i64: 1>"),), (_MATRIX,), (_MATRIX,))
+    type = TensorType((4, 8), "complex<f32>")
+    attributes = (("fft_length", "array<i64: 8>"), ("fft_type", "#stablehlo<fft_type FFT>"))
+    fft = Signature("stablehlo.fft", attributes, (type,), (type,))
     if by == "user":
-        rule("stablehlo.reverse", "i j -> i j")
+        rule("stablehlo.fft", "i j -> i j")
     else:
         custom = ", custom" if by == "custom attribute" else ""
         text = f"#sdy.op_sharding_rule<([i, j])->([i, j]) {{i=4, j=8}}{custom}>"
-        reverse = _with(reverse, _ATTRIBUTE, text)
-    assert _allowed(reverse) == {0}
+        fft = _with(fft, _ATTRIBUTE, text)
+    assert _allowed(fft) == {0}
 
 
 def test_a_rule_may_make_less_of_a_known_op_local() -> None:

@@ -24,6 +24,7 @@ from shardwright.partition.assign import Choice
 from shardwright.partition.boundary import alone
 from shardwright.partition.decisions import Computed, Decisions
 from shardwright.partition.emit import step_of
+from shardwright.partition.factors import project, within_bounds
 from shardwright.partition.localize.uneven import leaves
 from shardwright.partition.note import Note
 from shardwright.partition.proposals import Source
@@ -136,28 +137,31 @@ def whole_notes(
     """The operands that are gathered because an op cannot be computed in parts along a dimension, or else the results
     that are computed whole along one and were to be split. An op of which nothing is known is told of in any case.
     """
-    label, where, why = op.signature.label, str(graph.locations[op.location]), _reason(op.signature)
+    label, where = op.signature.label, str(graph.locations[op.location])
     noted = False
     for number in choice.gathered:
-        dims = _changed(sources[number][0], choice.operands[number])
+        source = sources[number][0]
+        dims = _changed(source, choice.operands[number])
         if not dims:
             continue
         sent = min(cost.bytes_sent for cost in choice.reads[number] if cost)
         noted = True
-        kept = axes_size(choice.operands[number].used_axes) == axes_size(sources[number][0].used_axes)
+        kept = axes_size(choice.operands[number].used_axes) == axes_size(source.used_axes)
         happens = "split along another dimension than" if kept else "gathered along dimension"
-        yield Note(label, where, f"operand {number} is {happens} {dims}: {why}", round(sent))
+        why = _reason(op.signature, number, source, dims)
+        yield Note(label, where, f"operand {number} is {happens} {_listed(dims)}: {why}", round(sent))
     for number in () if noted else choice.whole:
         target, made, type = targets[number], choice.results[number], op.signature.results[number]
         dims = _changed(target, made)
         if dims:
             held = math.prod(made.local_shape(type.dims)) - math.prod(target.local_shape(type.dims))
             element = type.bytes // max(1, type.elements)
-            message = f"result {number} is computed whole along dimension {dims}: {why}"
+            why = _reason(op.signature, len(sources) + number, target, dims)
+            message = f"result {number} is computed whole along dimension {_listed(dims)}: {why}"
             noted = True
             yield Note(label, where, message, max(0, held) * element, "held")
     if not noted and is_unknown(op.signature):
-        yield Note(label, where, f"it is computed whole on every device: {why}", 0)
+        yield Note(label, where, f"it is computed whole on every device: {_no_form(op.signature)}", 0)
 
 
 def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]) -> Iterator[Note]:
@@ -181,16 +185,30 @@ def is_unknown(signature: Signature) -> bool:
     return is_opaque(signature) and splits_of(signature) is None
 
 
-def _changed(had: TensorSharding, has: TensorSharding) -> str:
+def _changed(had: TensorSharding, has: TensorSharding) -> list[int]:
     """The dimensions that are split less than they were."""
     pairs = enumerate(zip(had.axes, has.axes, strict=True))
-    return ", ".join(str(dim) for dim, (one, other) in pairs if axes_size(other) < axes_size(one))
+    return [dim for dim, (one, other) in pairs if axes_size(other) < axes_size(one)]
 
 
-def _reason(signature: Signature) -> str:
+def _listed(dims: list[int]) -> str:
+    return ", ".join(map(str, dims))
+
+
+def _reason(signature: Signature, number: int, sharding: TensorSharding, dims: list[int]) -> str:
+    """Why a tensor of an op, its operands counted before its results, does not stay split along these dimensions."""
     splits = splits_of(signature)
     if splits is not None and splits.exchanged:
-        return "that costs less than what devices would exchange inside the op"
+        mapping = (*splits.rule.operands, *splits.rule.results)[number]
+        possible = within_bounds(splits, project(mapping, splits.rule.sizes, sharding.axes))
+        factors = [factor for dim in dims for factor in mapping[dim]]
+        if all(factor in splits.exchanged and possible[factor] for factor in factors):
+            return "that costs less than what devices would exchange inside the op"
+    return _no_form(signature)
+
+
+def _no_form(signature: Signature) -> str:
+    splits = splits_of(signature)
     if splits is not None and is_given(signature):
         return "by the rule given for this op it is not computed in parts along it"
     if splits is None and signature.name == "stablehlo.custom_call":
