@@ -5,13 +5,12 @@ Uneven are arguments that are padded, and results that are cut, by ops that leav
 
 from __future__ import annotations
 
-from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Layout
 from shardwright.partition.localize.uneven import enters, leaves
+from shardwright.partition.meshes import mesh_of_program
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["Targets"]
@@ -30,7 +29,7 @@ class Targets:
     def __init__(self, graph: Graph) -> None:
         """Read the shardings of `graph`; ShardingError where it has no mesh."""
         self._graph = graph
-        self.mesh = _mesh(graph)
+        self.mesh = mesh_of_program(graph)
         main = graph.main
         arguments, returned = main.block.arguments, main.block.terminator.operands
         stated = [graph.shardings[value] for value in arguments]
@@ -109,18 +108,3 @@ def _with_contributions(layout: Layout, stated: TensorSharding | None) -> Layout
     if layout is None or stated is None or not stated.partial:
         return layout
     return layout.with_axes(layout.axes, stated.partial).closed()
-
-
-def _mesh(graph: Graph) -> Mesh:
-    """The mesh of the module: that of its shardings, or the only one there is."""
-    for sharding in graph.shardings:
-        if sharding is not None and sharding.mesh.axes:
-            return sharding.mesh
-    for mesh in graph.meshes.values():
-        if mesh.axes:
-            return mesh
-    raise ShardingError(
-        "the program has no device mesh",
-        cause="there is no sdy.mesh in the module",
-        remedy="give one: --mesh data=2,model=4, or program.shard(sw.Mesh(data=2, model=4), …)",
-    )

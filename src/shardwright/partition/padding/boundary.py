@@ -63,6 +63,7 @@ def _uncut(
     """
     if kept is None or not type.is_tensor or kept.mesh.is_maximal:
         return kept
+    asked, own = (None if one is None or one.mesh != kept.mesh else one for one in (asked, own))
     dims = list(kept.dims)
     for number, dim in enumerate(kept.dims):
         stated = None if asked is None else asked.dims[number]

@@ -13,6 +13,7 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.localize.local import identity_value, splat_value
+from shardwright.partition.meshes import mesh_of_program
 from shardwright.partition.padding.ops import Seen
 from shardwright.partition.scope import Scope
 from shardwright.sharding import TensorSharding, replicated
@@ -39,6 +40,7 @@ class Versions:
         self.reader = ""
         self.resizes: dict[Op, str] = {}
         self._source = source
+        self._mesh = mesh_of_program(source)
         self._numbers: dict[int, dict[Shape, int]] = {}
         self._makers: dict[int, tuple[Signature, tuple[int, ...]]] = {}
         self._zeros: dict[int, frozenset[int]] = {}
@@ -102,8 +104,7 @@ class Versions:
 
     def _converted(self, number: int, value: int, shape: Shape) -> int:
         """A value without the padding that is not in `shape`, and with zeros for what is not in it yet."""
-        had, sharding = self.builder.type(number), self._source.shardings[value]
-        assert sharding is not None
+        had, sharding = self.builder.type(number), self._lies(self._source, value)
         cut = tuple(map(min, had.dims, shape))
         if cut != had.dims:
             number = self.cut(number, cut, sharding.evenly_dividing(cut))
@@ -151,8 +152,7 @@ class Versions:
         known = self._masked.setdefault(number, {})
         key = (Seen(0, tuple(dims), seen.kind), initial)
         if key not in known:
-            sharding = self._source.shardings[value]
-            assert sharding is not None
+            sharding = self._lies(self._source, value)
             made = self._mask(number, dims, own, self._filling(number, seen.kind, initial, sharding), sharding)
             self.scope.add(known, key, made)
             if seen.kind == "sum":
@@ -161,8 +161,7 @@ class Versions:
 
     def limited(self, number: int, vector: int, limits: tuple[int | None, ...]) -> int:
         """Indices of which no component, along dimension `vector`, is above its limit, where that is given."""
-        type, sharding = self.builder.type(number), self.builder.graph.shardings[number]
-        assert sharding is not None
+        type, sharding = self.builder.type(number), self._lies(self.builder.graph, number)
         most = int(identity_value("min", type.dtype))
         values = [most if limit is None else min(limit, most) for limit in limits]
         if len(set(values)) == 1:
@@ -209,9 +208,15 @@ class Versions:
 
     def before(self, dim: int, rows: int, first: int, second: int) -> int:
         """The rows of `first` below a number along a dimension, and those of `second` from there on."""
-        shape, sharding = self.builder.type(first).dims, self.builder.graph.shardings[first]
-        assert sharding is not None
+        shape, sharding = self.builder.type(first).dims, self._lies(self.builder.graph, first)
         return self._mask(first, (dim,), (*shape[:dim], rows, *shape[dim + 1 :]), second, sharding)
+
+    def _lies(self, graph: Graph, value: int) -> TensorSharding:
+        """How a value lies; one of which nothing is stated, as where a program was not propagated, is whole."""
+        sharding = graph.shardings[value]
+        if sharding is None or not sharding.mesh.axes:
+            return replicated(self._mesh, graph.types[value].rank)
+        return sharding
 
     def _once(self, key: tuple[Any, ...], make: Callable[..., int]) -> int:
         """What `make` makes of `key`, made once in a region."""
