@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 import pytest
@@ -78,6 +79,6 @@ def test_what_cannot_be_verified_afterwards_is_noticed_too() -> None:
     """The verifier of `linalg.transpose` reads beyond a scalar's dimensions: what it meets there decides how it ends."""
     with pytest.raises(ShardingError, match="cannot be run on this module") as refused:
         run_native(load_module(TRANSPOSED), "builtin.module(stablehlo-legalize-to-linalg{enable-primitive-ops=true})")
-    assert refused.value.diagnostic.cause.startswith(
-        "MLIR does not survive the pass, or verifying what comes out of it"
-    )
+    survives, _, ending = refused.value.diagnostic.cause.partition(": ")
+    assert survives == "MLIR does not survive the pass, or verifying what comes out of it"
+    assert re.fullmatch(r"it takes more than [\d.]+ GiB of memory|it ends the process: SIG(SEGV|ABRT)", ending), ending

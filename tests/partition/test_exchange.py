@@ -274,7 +274,9 @@ def test_what_computes_something_of_initial_values_is_gathered(layout: tuple[str
 
 def test_a_loop_and_its_body_exchange_as_well() -> None:
     def climb(x: Any) -> Any:
-        step = lambda _, x: x.at[jnp.arange(8), jnp.argmax(x, axis=1)].add(-1.0)  # noqa: E731
+        def step(_: Any, x: Any) -> Any:
+            return x.at[jnp.arange(8), jnp.argmax(x, axis=1)].add(-1.0)
+
         return jax.lax.fori_loop(0, 3, step, x)
 
     x = np.random.default_rng(5).integers(0, 4, (8, 64)).astype(np.float32)

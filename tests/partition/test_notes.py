@@ -103,11 +103,7 @@ def test_an_op_whose_result_alone_was_to_be_split_is_told_of() -> None:
 
 
 def test_every_op_that_reads_what_was_gathered_is_told_of() -> None:
-    order = (
-        "%c = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %c : tensor<i1>"
-    )
-    sort = f'"stablehlo.sort"(%a) <{{dimension = 1}}> ({{^bb0(%p: tensor<f32>, %q: tensor<f32>): {order}}})'
-    body = "".join(f"  %{n} = {sort} : ({_EIGHT}) -> {_EIGHT}\n" for n in range(2))
+    body = "".join(f"  %{n} = {_sorted(1)} : ({_EIGHT}) -> {_EIGHT}\n" for n in range(2))
     end = f"  %2 = stablehlo.add %0, %1 : {_EIGHT}\n  return %2 : {_EIGHT}"
     spmd = _spmd("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), body + end, _EIGHT)
     assert _brief(spmd) == [("stablehlo.sort", "-:3", 96, "sent"), ("stablehlo.sort", "-:4", 0, "sent")]

@@ -242,7 +242,10 @@ def test_a_pad_sends_the_rows_that_cross(rows: tuple[int, int, int], expected: i
 def test_a_pad_of_one_row_sends_one() -> None:
     """All others before: 3,145,728 bytes."""
     x = numbers(4096, 256)
-    function = lambda x: jax.lax.pad(x, np.float32(3), ((1, -1, 0), (0, 0, 0)))  # noqa: E731
+
+    def function(x: Any) -> Any:
+        return jax.lax.pad(x, np.float32(3), ((1, -1, 0), (0, 0, 0)))
+
     spmd = sw.from_jax(function, x).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()
     assert spmd.traffic.total.static_bytes == 256 * 4
 
@@ -295,7 +298,10 @@ def test_a_roll_sends_no_more_than_a_shard(rows: int, expected: int) -> None:
 
 def test_a_roll_along_several_dimensions() -> None:
     x, mesh = numbers(64, 8), sw.Mesh(x=4, y=2)
-    function = lambda x: jax.numpy.roll(x, (3, -2), axis=(0, 1))  # noqa: E731
+
+    def function(x: Any) -> Any:
+        return jax.numpy.roll(x, (3, -2), axis=(0, 1))
+
     assert sent(function, x, mesh=mesh, arg="x,y", collectives=2) == (3 * 4 + 16 * 2) * 4
 
 
