@@ -11,6 +11,7 @@ __all__ = [
     "COMPUTATIONS",
     "DATA_FLOW_OPS",
     "LAYOUTS",
+    "MANUAL",
     "DEVICE_OPS",
     "GRID_OPS",
     "REDUCTIONS",
@@ -58,7 +59,10 @@ CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 """Ops that end a region: what they read are its results."""
 
-COMPUTATIONS = frozenset({"sdy.manual_computation", "sdy.named_computation"})
+MANUAL = "sdy.manual_computation"
+"""The op that holds a program for one device."""
+
+COMPUTATIONS = frozenset({MANUAL, "sdy.named_computation"})
 """Ops of the sdy dialect that hold a program, and state shardings at its boundary."""
 
 LAYOUTS = frozenset(SHARDING_ATTRIBUTES) - COMPUTATIONS | {"sdy.propagation_barrier"}

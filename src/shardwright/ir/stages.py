@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Graph
-from shardwright.ir.ops import COLLECTIVES, DEVICE_OPS, GRID_OPS
+from shardwright.ir.ops import COLLECTIVES, DEVICE_OPS, GRID_OPS, MANUAL
 from shardwright.stage import Stage
 
 __all__ = ["CLUSTER", "LOCAL_MARK", "stage_of"]
@@ -18,7 +18,7 @@ LOCAL_MARK = {"shardwright.stage": f'"{Stage.LOCAL.value}"'}
 CLUSTER = "mesh_cluster"
 """The attribute by which a function of the mesh RFC names its cluster; a program for all devices is read without it."""
 
-_BODIES = frozenset({"sdy.manual_computation"})
+_BODIES = frozenset({MANUAL})
 """Ops that hold a program for one device."""
 
 _WHOLE_TENSORS = frozenset({"shard.get_sharding", "shard.shard"})

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.partition.localize.checks import is_split
 from shardwright.partition.localize.rolls import ROLL, roll, written
@@ -23,15 +24,13 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["with_rolls", "without_whole_rolls"]
 
-_MANUAL = "sdy.manual_computation"
-
 
 def with_rolls(graph: Graph) -> Graph:
     """A propagated graph with rolls in the place of slices that are joined; the graph itself where there are none.
 
     Slices that nothing else reads are left out. The graph given stays as it is.
     """
-    makers = {value: op for op in graph.main.block.walk(opaque=(_MANUAL,)) for value in op.results}
+    makers = {value: op for op in graph.main.block.walk(opaque=(MANUAL,)) for value in op.results}
     rolls = {op: made for op in graph.walk() if (made := _roll(graph, op, makers)) is not None}
     if not rolls:
         return graph
@@ -47,7 +46,7 @@ def _rolled(block: Block, rolls: dict[Op, Op], unread: set[int]) -> Block:
 
 
 def _with_regions(op: Op, rolls: dict[Op, Op], unread: set[int]) -> Op:
-    if not op.regions or op.name == _MANUAL:
+    if not op.regions or op.name == MANUAL:
         return op
     regions = tuple([_rolled(region, rolls, unread) for region in op.regions])
     return Op(op.signature, op.operands, op.results, regions, op.location)

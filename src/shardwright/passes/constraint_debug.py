@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute
+from shardwright.ir.ops import MANUAL
 from shardwright.passes.edits import terminator_of
 from shardwright.passes.module_ops import ARGUMENTS, RESULTS, edge_of, functions, operations, rows_of, set_rows
 from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Option, Options
 from shardwright.propagation.debug.attributes import axis_name, edges_text, origins_text
 from shardwright.propagation.givers import OpTensor
-from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL
+from shardwright.propagation.working import CONSTRAINT, EDGE
 from shardwright.sharding import TensorSharding
 
 __all__ = ["OPTIONS", "Notes"]

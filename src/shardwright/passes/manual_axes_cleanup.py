@@ -11,12 +11,12 @@ from typing import Any
 
 from shardwright.boundary import with_unmentioned
 from shardwright.ir.context import ir, parse_attribute
+from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.attributes import print_manual_axes
 from shardwright.passes.module_ops import MANUAL_AXES, error_at, manual_axes_of, operations
 from shardwright.passes.module_shardings import Shardings, per_value
 from shardwright.passes.registry import Options, register
-from shardwright.propagation.working import MANUAL
 from shardwright.sharding import TensorSharding
 
 __all__ = ["manual_axes_cleanup"]

@@ -9,10 +9,11 @@ from typing import Any
 
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
+from shardwright.ir.ops import MANUAL
 from shardwright.passes.module_ops import error_at, operations
 from shardwright.passes.registry import Options, register
 from shardwright.propagation.steps.groups import united
-from shardwright.propagation.working import GROUP, MANUAL
+from shardwright.propagation.working import GROUP
 
 __all__ = ["sharding_group_import"]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from shardwright.boundary import with_manual_axes
 from shardwright.ir.context import context, ir
-from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS
+from shardwright.ir.ops import COMPUTATIONS, DATA_FLOW_OPS, MANUAL
 from shardwright.passes.edits import replace_by
 from shardwright.passes.module_ops import edge_of, functions, manual_axes_of, operations
 from shardwright.passes.module_shardings import SHARDING, Shardings, per_value, unsaid
 from shardwright.passes.registry import Option, Options, register
-from shardwright.propagation.working import EDGE, MANUAL
+from shardwright.propagation.working import EDGE
 from shardwright.sharding import TensorSharding
 
 __all__ = ["remove_edges_of", "say_what_edges_say"]

@@ -21,7 +21,6 @@ __all__ = [
     "CONSTRAINT",
     "EDGE",
     "GROUP",
-    "MANUAL",
     "NAMED",
     "SHARDED_TO_UNREDUCED",
     "DataFlowEdge",
@@ -32,7 +31,6 @@ __all__ = [
 CONSTRAINT = "sdy.sharding_constraint"
 GROUP = "sdy.sharding_group"
 EDGE = "sdy.data_flow_edge"
-MANUAL = "sdy.manual_computation"
 NAMED = "sdy.named_computation"
 SHARDED_TO_UNREDUCED = "sdy.sharded_to_unreduced"
 COLLECTIVES = STEPS.keys() | {SHARDED_TO_UNREDUCED}

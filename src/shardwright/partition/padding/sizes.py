@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from shardwright.axes import Axes, axes_size, truncate_by_divisor
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.types import TensorType, bit_width
 from shardwright.partition.padding.ops import paddable
+from shardwright.routes import ceil_div
 from shardwright.sharding import TensorSharding
 
 __all__ = ["exact_shape", "is_uneven", "padded_shapes", "program_values"]
 
 Place = tuple[int, int]
 """A value and one of its dimensions."""
-
-_MANUAL = ("sdy.manual_computation",)
 
 
 def is_uneven(sharding: TensorSharding | None, type: TensorType) -> bool:
@@ -33,15 +33,15 @@ def is_uneven(sharding: TensorSharding | None, type: TensorType) -> bool:
 def exact_shape(sharding: TensorSharding, dims: tuple[int, ...]) -> tuple[int, ...]:
     """The least shape that a sharding divides and that holds `dims`: shards as they are, the last ones filled up."""
     parts = map(axes_size, sharding.axes)
-    return tuple([-(-size // count) * count for size, count in zip(dims, parts, strict=True)])
+    return tuple(map(_ceiling, dims, parts))
 
 
 def program_values(graph: Graph) -> Iterator[int]:
     """The arguments and results of all blocks and ops, but for the bodies of manual computations."""
     yield from graph.main.block.arguments
-    for op in graph.main.block.walk(opaque=_MANUAL):
+    for op in graph.main.block.walk(opaque=(MANUAL,)):
         yield from op.results
-        if op.name not in _MANUAL:
+        if op.name != MANUAL:
             for block in op.regions:
                 yield from block.arguments
 
@@ -51,7 +51,7 @@ def padded_shapes(graph: Graph) -> dict[int, tuple[int, ...]]:
     if not any(is_uneven(*pair) for pair in set(zip(graph.shardings, graph.types, strict=True))):
         return {}
     together = _Together()
-    for op in graph.main.block.walk(opaque=_MANUAL):
+    for op in graph.main.block.walk(opaque=(MANUAL,)):
         for places in _alike(graph, op):
             together.join(places)
     sizes = _sizes(graph, together)
@@ -175,4 +175,4 @@ def _best(size: int, members: Sequence[_Member]) -> int:
 
 def _ceiling(size: int, count: int) -> int:
     """The least multiple of `count` that is not below `size`."""
-    return -(-size // count) * count
+    return ceil_div(size, count) * count

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from shardwright.axes import AxisRef
 from shardwright.ir.graph import Op
+from shardwright.ir.ops import MANUAL
 from shardwright.propagation.givers import new_axes
 from shardwright.propagation.recording import RecordedStep, Recording
-from shardwright.propagation.working import CONSTRAINT, MANUAL
+from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Origins"]

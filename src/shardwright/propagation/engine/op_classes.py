@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shardwright.boundary import with_manual_axes, with_replicated, without_manual_axes
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.propagation.engine import priorities
@@ -13,7 +14,7 @@ from shardwright.propagation.engine.op_kind import Kind
 from shardwright.propagation.engine.priorities import BARRIERS
 from shardwright.propagation.engine.worklist import Numbers, StepTable
 from shardwright.propagation.method import Method, Phase
-from shardwright.propagation.working import MANUAL, DataFlowEdge
+from shardwright.propagation.working import DataFlowEdge
 from shardwright.rules.facts import Flow
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule

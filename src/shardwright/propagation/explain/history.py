@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.propagation.explain.chain import Annotation
 from shardwright.propagation.explain.find import printed_names
 from shardwright.propagation.recording import Event, RecordedStep, Recording, Rewritten
-from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, DataFlowEdge
+from shardwright.propagation.working import CONSTRAINT, EDGE, DataFlowEdge
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Change", "History", "location_of"]

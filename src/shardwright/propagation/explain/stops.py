@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from shardwright.axes import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.ir.graph import Op
-from shardwright.ir.ops import DATA_FLOW_OPS, RETURNS
+from shardwright.ir.ops import DATA_FLOW_OPS, MANUAL, RETURNS
 from shardwright.propagation.engine.compatible import Direction
 from shardwright.propagation.engine.priorities import BARRIERS, flow_of
 from shardwright.propagation.engine.step import common_mesh
@@ -21,7 +21,7 @@ from shardwright.propagation.explain.trails import chains_to, tensor_names
 from shardwright.propagation.explain.withheld import objection
 from shardwright.propagation.givers import fresh_axes
 from shardwright.propagation.recording import Rewritten
-from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL
+from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP
 from shardwright.rules.rule import identity_rule
 from shardwright.sharding import TensorSharding
 

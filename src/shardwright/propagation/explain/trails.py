@@ -12,12 +12,13 @@ from typing import Any
 
 from shardwright.axes import AxisRef, can_coexist, subtract_axes
 from shardwright.ir.graph import Op
+from shardwright.ir.ops import MANUAL
 from shardwright.propagation.engine.projection import TensorProjection
 from shardwright.propagation.explain.chain import Annotation, Chain, Link
 from shardwright.propagation.explain.history import Change, History
 from shardwright.propagation.givers import fresh_axes, parts, result_of
 from shardwright.propagation.recording import RecordedStep, Rewritten, When
-from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, DataFlowEdge
+from shardwright.propagation.working import CONSTRAINT, EDGE, DataFlowEdge
 from shardwright.sharding import TensorSharding
 
 __all__ = ["chains_to", "phase_text", "region_name", "tensor_names"]

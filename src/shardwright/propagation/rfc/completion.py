@@ -22,7 +22,7 @@ from dataclasses import replace
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.ops import DATA_FLOW_OPS
+from shardwright.ir.ops import DATA_FLOW_OPS, MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.names import symbol_name
@@ -35,7 +35,7 @@ from shardwright.propagation.rfc.option import OPTION, preset
 from shardwright.propagation.steps.boundary import outermost
 from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.normalize import normalize
-from shardwright.propagation.working import GROUP, MANUAL, NAMED, Working
+from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import TensorSharding, replicated

@@ -13,10 +13,11 @@ from dataclasses import replace
 from shardwright.axes import Axes
 from shardwright.boundary import with_manual_axes, without_manual_axes
 from shardwright.ir.graph import Block, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
-from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, MANUAL, DataFlowEdge, Working
+from shardwright.propagation.working import CONSTRAINT, EDGE, GROUP, DataFlowEdge, Working
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["divisible", "leave", "outermost", "whole_axes", "without_size_one_axes"]

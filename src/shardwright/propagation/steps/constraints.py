@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from shardwright.ir.graph import Op
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.signature import Signature
-from shardwright.propagation.working import CONSTRAINT, EDGE, MANUAL, Working
+from shardwright.propagation.working import CONSTRAINT, EDGE, Working
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["CONSTRAINING", "Constraining", "apply_constraints"]

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from shardwright.boundary import with_unmentioned, without_manual_axes
 from shardwright.ir.graph import Op
-from shardwright.ir.ops import DATA_FLOW_OPS
+from shardwright.ir.ops import DATA_FLOW_OPS, MANUAL
 from shardwright.ir.rewrite.rewriter import Point, Rewriter
 from shardwright.ir.signature import Signature
-from shardwright.propagation.working import EDGE, MANUAL, DataFlowEdge, Working
+from shardwright.propagation.working import EDGE, DataFlowEdge, Working
 from shardwright.sharding import TensorSharding
 
 __all__ = ["add_edges", "find_edges"]

@@ -13,10 +13,11 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Op
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.propagation.working import CONSTRAINT, GROUP, MANUAL, Working
+from shardwright.propagation.working import CONSTRAINT, GROUP, Working
 from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["collect_groups", "united"]

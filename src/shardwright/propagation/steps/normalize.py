@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from shardwright.ir.graph import Op
+from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
 from shardwright.propagation.steps.boundary import without_size_one_axes
-from shardwright.propagation.working import MANUAL, NAMED, Working
+from shardwright.propagation.working import NAMED, Working
 from shardwright.sharding import TensorSharding
 
 __all__ = ["normalize"]
