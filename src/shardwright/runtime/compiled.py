@@ -86,10 +86,11 @@ class Compiled:
             return [self._result(number, parts) for number, parts in enumerate(shards)]
 
     def _placed(self, number: int, leaf: Any) -> jax.Array:
-        filled = self._filled_in[number]
-        if filled is None:
-            return self._executable.placed(number, leaf, self.in_shardings[number])  # type: ignore[no-any-return]
-        return self._executable.placed(number, filled.fill(leaf), filled.inside)  # type: ignore[no-any-return]
+        filled, sharding = self._filled_in[number], self.in_shardings[number]
+        if filled is not None:
+            leaf, sharding = filled.fill(leaf), filled.inside
+        placed: jax.Array = self._executable.placed(number, leaf, sharding)
+        return placed
 
     def _result(self, number: int, parts: Sequence[jax.Array]) -> jax.Array:
         """The array of one result; contributions that JAX has no sharding for are combined."""
@@ -119,11 +120,16 @@ def _called(executable: Any, arguments: Sequence[jax.Array]) -> Any:
     try:
         return executable.call(arguments)
     except jax.errors.JaxRuntimeError as error:
-        raise ShardingError(
-            "XLA cannot run the per-device program",
-            cause=str(error).split("\n", 1)[0],
-            remedy="verify() runs it in a process of its own and shows what XLA says",
-        ) from None
+        raise _refused("run", error) from None
+
+
+def _refused(what: str, error: Exception) -> ShardingError:
+    """That XLA cannot compile the program, or run it, and what it says of that."""
+    return ShardingError(
+        f"XLA cannot {what} the per-device program",
+        cause=str(error).split("\n", 1)[0],
+        remedy="verify() runs it in a process of its own and shows what XLA says",
+    )
 
 
 def compile_program(
@@ -166,11 +172,7 @@ def compile_program(
     try:
         executable = compile_local(module, mesh, among=among)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        raise ShardingError(
-            "XLA cannot compile the per-device program",
-            cause=str(error).split("\n", 1)[0],
-            remedy="verify() runs it in a process of its own and shows what XLA says",
-        ) from None
+        raise _refused("compile", error) from None
     memory_kinds = (*executable.memory_kinds, *executable.result_memory_kinds)
     placed = [
         sharding.with_memory_kind(kind) for sharding, kind in zip(named, (*memory_kinds, *memory_kinds), strict=True)
