@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwright.ir.signature import Signature
-from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, RuleBuilder
+from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, FactorKind, RuleBuilder
 from shardwright.rules.facts import OpFacts
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
@@ -41,7 +41,10 @@ def _fft(signature: Signature) -> ShardingRule:
 def _cholesky(signature: Signature) -> ShardingRule:
     shape = signature.results[0].dims
     batch = len(shape) - 2
-    kind = lambda dim: PASS_THROUGH if dim < batch else NEED_REPLICATION  # noqa: E731
+
+    def kind(dim: int) -> FactorKind:
+        return PASS_THROUGH if dim < batch else NEED_REPLICATION
+
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 

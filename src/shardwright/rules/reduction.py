@@ -8,6 +8,7 @@ from shardwright.rules.builder import (
     PASS_THROUGH,
     PERMUTATION,
     REDUCTION,
+    FactorKind,
     RuleBuilder,
 )
 from shardwright.rules.facts import OpFacts
@@ -47,7 +48,10 @@ def _reduce_window(signature: Signature) -> ShardingRule:
     """One shard of the result needs its windows: its own part of the input and the edges of its neighbours'."""
     shape = signature.results[0].dims
     windows = pooling(signature)
-    kind = lambda dim: PASS_THROUGH if windows[dim].is_single else PERMUTATION  # noqa: E731
+
+    def kind(dim: int) -> FactorKind:
+        return PASS_THROUGH if windows[dim].is_single else PERMUTATION
+
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 

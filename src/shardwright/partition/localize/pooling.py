@@ -22,7 +22,7 @@ from shardwright.partition.localize.local import Local, has_identity, local_type
 from shardwright.partition.localize.reduction import with_initial
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
 from shardwright.partition.localize.sliding import Slid, fetch_all, sends_all, slides
-from shardwright.rules.rule import ShardingRule, factors_in
+from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in
 from shardwright.rules.sliding import pooling
 from shardwright.sharding import TensorSharding
 
@@ -112,7 +112,10 @@ def _scattered(signature: Signature, rule: ShardingRule) -> ShardingRule:
     """Shardings of the source do not propagate; it is split with the operand where windows lie beside each other."""
     dims = [dim for dim in _beside(signature) if not pooling(signature)[dim].is_single]
     of_source = {rule.operands[0][dim][0]: rule.operands[1][dim][0] for dim in dims}
-    joined = lambda mapping: tuple(tuple(of_source.get(one, one) for one in factors) for factors in mapping)  # noqa: E731
+
+    def joined(mapping: TensorMapping) -> TensorMapping:
+        return tuple(tuple(of_source.get(factor, factor) for factor in factors) for factors in mapping)
+
     return replace(
         rule,
         sizes=tuple(1 if factor in of_source else size for factor, size in enumerate(rule.sizes)),

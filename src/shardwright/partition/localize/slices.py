@@ -22,6 +22,7 @@ from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, localizer
 from shardwright.partition.localize.shifts import cut, fetch, resized, sends
 from shardwright.partition.localize.windows import Window
+from shardwright.routes import ceil_div
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
@@ -58,12 +59,12 @@ class _Plan:
     def kept(self) -> tuple[int, ...]:
         """The shape of what each device takes of its shard."""
         bounds = zip(self.starts, self.limits, self.steps, strict=True)
-        return tuple(-(-(limit - start) // step) for start, limit, step in bounds)
+        return tuple(ceil_div(limit - start, step) for start, limit, step in bounds)
 
 
 @memoize
 def _plan(signature: Signature, sharding: TensorSharding) -> _Plan:
-    starts, limits, steps = (list(signature.get(f"{name}s", ())) for name in ("start_indice", "limit_indice", "stride"))
+    starts, limits, steps = (list(signature.get(name, ())) for name in ("start_indices", "limit_indices", "strides"))
     shard = local_type(signature.operands[0], sharding).dims
     fetched: list[_Fetched] = []
     for dim, axes in enumerate(sharding.axes):
