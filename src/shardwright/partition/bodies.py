@@ -16,7 +16,7 @@ from shardwright.ir.rewrite.bodies import Append, rewritten_body
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.memo import memoize
 
-__all__ = ["SHARDING_NAMES", "check_body", "copied_body", "plain_bodies"]
+__all__ = ["SHARDING_NAMES", "check_body", "copied_body", "plain_bodies", "unknown_regions"]
 
 SHARDING_NAMES = frozenset({"mhlo.sharding", "sdy.sharding"})
 """Attributes that say how whole tensors lie."""
@@ -42,6 +42,17 @@ def check_body(graph: Graph, block: Block) -> None:
                 cause="the body would have to be partitioned along the axes that the outer one leaves free",
                 remedy="make the outer one manual over these axes too, and write its body for one device",
             )
+
+
+def unknown_regions(graph: Graph, op: Op) -> ShardingError:
+    """That nobody knows what an op does with its regions."""
+    return ShardingError(
+        f"{op.name} is not known",
+        op=op.signature.label,
+        location=str(graph.locations[op.location]),
+        cause="it has regions whose meaning is not known",
+        remedy="use stablehlo.while, stablehlo.case or a function call",
+    )
 
 
 @memoize

@@ -17,7 +17,7 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.types import TensorType
 from shardwright.partition.assign import assign
-from shardwright.partition.bodies import check_body
+from shardwright.partition.bodies import check_body, unknown_regions
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.note import Note
@@ -92,13 +92,7 @@ class _Decider:
             elif facts_of(name).constant:
                 self.decisions[op] = self._at_uses(op)
             elif op.regions:
-                raise ShardingError(
-                    f"{name} is not known",
-                    op=op.signature.label,
-                    location=str(self.graph.locations[op.location]),
-                    cause="it has regions whose meaning is not known",
-                    remedy="use stablehlo.while, stablehlo.case or a function call",
-                )
+                raise unknown_regions(self.graph, op)
             elif name != "sdy.sharding_group":
                 self.decisions[op] = self._split(op)
 

@@ -16,7 +16,7 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.bodies import copied_body
+from shardwright.partition.bodies import copied_body, unknown_regions
 from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
 from shardwright.partition.padding.ops import index_limits, paddable, resized, seen_padding
@@ -33,6 +33,9 @@ __all__ = ["Padded", "pad_uneven"]
 Shape = tuple[int, ...]
 
 _BRANCHES = frozenset(names("stablehlo", "case if"))
+
+_CARRYING = _BRANCHES | frozenset(names("stablehlo", "optimization_barrier while"))
+"""Ops that hand values on to what their regions hold, and out of it."""
 
 _KEEP_ZEROS = frozenset(names("stablehlo", "convert negate reshape transpose"))
 """Ops of one operand that make zeros of zeros."""
@@ -59,6 +62,9 @@ def pad_uneven(graph: Graph) -> Padded:
     Arguments and results keep their shapes. One whose sharding does not divide it is padded by an op that leaves every
     shard as it is, and is cut so: see `localize.uneven`. Ops that cannot be computed on padded dimensions are computed
     on their own.
+
+    Raises:
+        ShardingError: an op with regions of no known meaning; the program has no mesh.
     """
     shapes = padded_shapes(graph)
     main = graph.main
@@ -136,8 +142,10 @@ class _Padder:
                 self._inline(op)
             elif op.name == "sdy.manual_computation":
                 self._manual(op)
-            elif op.regions or op.name == "stablehlo.optimization_barrier":
+            elif op.name in _CARRYING:
                 self._carry(op)
+            elif op.regions:
+                raise unknown_regions(self.source, op)
             elif op.name != "sdy.sharding_group":  # it has told propagation all that it tells
                 self._op(op)
 
