@@ -5,6 +5,7 @@ import pytest
 from tests.oracles.hlo import HloCollective, collectives, count_trips, replica_groups, shape_bytes
 from tests.oracles.xla import ROOT, XlaError, partition
 from tests.oracles.xla_many import Costs, costs_of
+from tests.oracles.xla_pass import begin_and_end, time_of_pass, used_until
 
 HEADER = "HloModule jit_f, entry_computation_layout={(f32[4])->f32[4]}, num_partitions=8\n\n"
 ADD = """%add (x: f32[], y: f32[]) -> f32[] {
@@ -206,3 +207,36 @@ def test_many_modules_are_compiled_and_one_that_fails_spares_the_others() -> Non
     assert isinstance(wrong, str)
     assert again == costs
     assert costs_of([LOCAL], 4, local=True) == [Costs(0, 0)]
+
+
+LOG = """I1122 23:20:32.100000    7 hlo_pass_pipeline.cc:181]   HLO pass shardy-xla
+I1122 23:20:32.200000    7 hlo_pass_pipeline.cc:86]     Invariant checker hlo-verifier
+I1122 23:20:32.300000    7 hlo_pass_pipeline.cc:176] HLO pass: shardy-xla time: 200 ms
+I1122 23:20:32.306318    7 hlo_pass_pipeline.cc:181]   HLO pass spmd-partitioning
+I1122 23:20:32.351459    7 hlo_pass_pipeline.cc:181]   HLO pass dce
+I1122 23:20:32.352636    7 hlo_pass_pipeline.cc:86]     Invariant checker hlo-verifier
+I1122 23:20:32.354168    7 hlo_pass_pipeline.cc:176] HLO pass: spmd-partitioning time: 47.8 ms
+"""
+
+
+def test_a_pass_lasts_until_it_is_verified_or_over() -> None:
+    begin, end = begin_and_end(LOG, "spmd-partitioning")
+    assert end - begin == pytest.approx(0.046318, abs=1e-6)
+    begin, end = begin_and_end(LOG.replace("    Invariant checker", "    Something else"), "spmd-partitioning")
+    assert end - begin == pytest.approx(0.047850, abs=1e-6)
+
+
+def test_processor_time_is_in_proportion_between_notes() -> None:
+    notes = [(10.0, 1.0), (12.0, 2.0), (13.0, 2.5)]
+    assert [used_until(notes, moment) for moment in (10.0, 11.0, 12.0, 12.5, 13.0)] == [1.0, 1.5, 2.0, 2.25, 2.5]
+
+
+@pytest.mark.oracle
+def test_the_time_of_a_pass_is_read_from_its_log() -> None:
+    assert time_of_pass((ROOT / "examples/gpt2.mlir").read_text()).seconds > 0
+
+
+@pytest.mark.oracle
+def test_what_xla_refuses_has_no_time() -> None:
+    with pytest.raises(XlaError, match="expected operation name"):
+        time_of_pass("module {", 8)

@@ -204,8 +204,8 @@ def _read(dump: Path, devices: int, answer: dict[str, float]) -> XlaPartition:
     )
 
 
-def compiling(devices: int, dump: Path, *, local: bool) -> tuple[Any, Any]:
-    """The client of so many virtual CPU devices and how it compiles for them, dumping what `_read` reads.
+def compiling(devices: int, dump: Path | None, *, local: bool) -> tuple[Any, Any]:
+    """The client of so many virtual CPU devices and how it compiles for them, dumping what `_read` reads, or nothing.
 
     With `local` the module is per-device already; else Shardy and XLA's partitioner make it so.
     """
@@ -220,12 +220,12 @@ def compiling(devices: int, dump: Path, *, local: bool) -> tuple[Any, Any]:
     build.use_spmd_partitioning = True
     build.use_shardy_partitioner = not local
     debug = build.debug_options
-    debug.xla_dump_to = str(dump)
-    debug.xla_dump_hlo_as_text = True
     if local:
         debug.xla_disable_hlo_passes = "spmd-partitioning"
-    else:
-        debug.xla_dump_hlo_pass_re = "spmd-partitioning|shardy-xla"
+    if dump is not None:
+        debug.xla_dump_to = str(dump)
+        debug.xla_dump_hlo_as_text = True
+        debug.xla_dump_hlo_pass_re = "" if local else "spmd-partitioning|shardy-xla"
     options.device_assignment = xc.DeviceAssignment.create(np.arange(devices, dtype=np.int32)[None])
     return jax.devices()[0].client, options
 
