@@ -160,6 +160,13 @@ def communication(graph: Graph) -> list[str]:
     return [op.name.removeprefix("sdy.") for op in graph.walk() if op.name.startswith("sdy.")]
 
 
+def test_ops_that_depend_on_the_same_have_one_decision() -> None:
+    last = f"  %5 = stablehlo.add %4, %c : {T}\n"
+    graph = propagated(PRODUCT.replace(last, f"  %6 = stablehlo.add %4, %c : {T}\n  %5 = stablehlo.add %6, %c : {T}\n"))
+    (_, _, first), (_, _, second) = of_name(graph, decide(graph), "add")
+    assert first is second
+
+
 def test_the_same_program_is_decided_alike() -> None:
     for graph, decisions in decided():
         with Session():

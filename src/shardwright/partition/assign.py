@@ -108,13 +108,7 @@ def assign(
         passing: Operands whose partial sum may pass through this op (it is their only use).
         hardware: What it is to be cheap on; that of the session where it is not said.
     """
-    return _assigned(signature, sources, targets, passing, hardware or current_hardware())
-
-
-@memoize
-def _assigned(
-    signature: Signature, sources: tuple[Source, ...], targets: Shardings, passing: frozenset[int], hardware: Hardware
-) -> Choice:
+    hardware = hardware or current_hardware()
     splits = splits_of(signature)
     if splits is None:
         return _whole(signature, sources, targets, hardware)

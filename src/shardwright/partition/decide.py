@@ -7,22 +7,25 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from shardwright.cost.hardware import Hardware
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
+from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.assign import assign
+from shardwright.memo import memoize
+from shardwright.mesh import Mesh
+from shardwright.partition.assign import Choice, assign
 from shardwright.partition.bodies import check_body, unknown_regions
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.note import Note
 from shardwright.partition.notes import body_notes, is_unknown, whole_notes
-from shardwright.partition.splits import check_supported
+from shardwright.partition.proposals import Source
+from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
 from shardwright.partition.values import Value, Values
 from shardwright.reshard.plan import plan
@@ -62,14 +65,15 @@ class _Decider:
 
     def _define(self, values: tuple[int, ...], layouts: Sequence[Layout], targets: Sequence[Layout]) -> None:
         """Say in which layouts values are there first, and which ones propagation gave them."""
+        types, uses = self.graph.types, self.uses
         for value, layout, target in zip(values, layouts, targets, strict=True):
-            type = self.graph.types[value]
+            type = types[value]
             versions = {layout: layout} if layout else {}
             fresh_from = () if layout and 0 in type.dims else None
-            self.env[value] = Value(value, type, target, self.uses[value], versions, fresh_from)
+            self.env[value] = Value(value, type, target, uses[value], versions, fresh_from)
 
     def _operands(self, op: Op) -> list[Value]:
-        return [self.env[value] for value in op.operands]
+        return list(map(self.env.__getitem__, op.operands))
 
     # --- blocks
 
@@ -85,14 +89,18 @@ class _Decider:
 
     def _ops(self, ops: list[Op]) -> None:
         for op in ops:
-            name = op.name
+            name = op.signature.name
             handler = self._HANDLERS.get(name)
             if handler is not None:
                 self.decisions[op] = handler(self, op)
-            elif facts_of(name).constant:
+                continue
+            facts = facts_of(name)
+            if facts.constant:
                 self.decisions[op] = self._at_uses(op)
             elif op.regions:
                 raise unknown_regions(self.graph, op)
+            elif facts.refused:
+                raise refusal(op.signature, str(self.graph.locations[op.location]))
             elif name != "sdy.sharding_group":
                 self.decisions[op] = self._split(op)
 
@@ -100,8 +108,6 @@ class _Decider:
 
     def _split(self, op: Op) -> Computed:
         """Any op without regions: split it, bring its operands where they must be."""
-        signature = op.signature
-        check_supported(signature, lambda: str(self.graph.locations[op.location]))
         operands, layouts = self._operands(op), self.targets.of(op.results)
         sources = tuple([operand.source for operand in operands])
         if not layouts and not any(sources):  # tokens, and what any device can make
@@ -109,25 +115,40 @@ class _Decider:
         passing = frozenset(
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
-        targets = tuple([layout or replicated(self.mesh, 0) for layout in layouts])
-        asked = self.targets.contributed(op.results, targets)
-        choice = assign(signature, sources, asked, passing, self.values.hardware)
-        notes: tuple[Note, ...] = ()
-        if choice.gathered or choice.whole or is_unknown(signature):
-            notes = tuple(whole_notes(self.graph, op, choice, sources, targets))
-        before, read = self.values.read(operands, choice.operands)
-        results = choice.results if all(layouts) else _of_tensors(signature.results, choice.results)
-        if choice.kind == "sum" or not any(result.partial for result in choice.results):
-            self._define(op.results, results, layouts)
-            return Computed(before, read, results, (), notes)
+        asked = self.targets.contributed(op.results, layouts)
+        split = _split_alike(op.signature, sources, asked, passing, self.mesh, self.values.hardware)
+        computed = split.computed
+        if not split.is_there:
+            before, read = self.values.read(operands, computed.operands)
+            computed = Computed(before, read, computed.results) if before else computed
+        if split.is_all:
+            self._define(op.results, computed.results, layouts)
+            return computed
+        return self._told_and_reduced(op, split.choice, computed, sources, _filled(layouts, self.mesh))
+
+    def _told_and_reduced(
+        self,
+        op: Op,
+        choice: Choice,
+        computed: Computed,
+        sources: tuple[Source, ...],
+        targets: tuple[TensorSharding, ...],
+    ) -> Computed:
+        """The decision with what is told of an op, and with its results reduced if they are partial by another kind
+        than sum.
+        """
+        types, layouts = op.signature.results, _of_tensors(op.signature.results, targets)
+        computed = replace(computed, notes=tuple(whole_notes(self.graph, op, choice, sources, targets)))
+        if not _is_reduced_behind(choice):
+            self._define(op.results, computed.results, layouts)
+            return computed
         steps = [
             () if self._stays_partial(value, layout) else _to_last_reduction(type, layout, target)
-            for value, type, layout, target in zip(op.results, signature.results, choice.results, targets, strict=True)
+            for value, type, layout, target in zip(op.results, types, choice.results, targets, strict=True)
         ]
         self._define(op.results, list(map(_layout_after, choice.results, steps)), layouts)
         made = zip(op.results, choice.results, steps, strict=True)
-        after = tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken])
-        return Computed(before, read, results, after, notes)
+        return replace(computed, after=tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken]))
 
     def _boundary(self, op: Op) -> Computed:
         """A pad of an uneven argument, or the slice that makes an uneven result, leaves every shard as it is."""
@@ -230,6 +251,51 @@ class _Decider:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """How an op is split that reads and gives such layouts, wherever it stands.
+
+    Attributes:
+        choice: What `assign` says.
+        computed: The decision, where nothing has to be made of operands first.
+        is_there: Whether each operand has the version that it reads; of constants that is not known.
+        is_all: Whether nothing is told of it, and none of its results is reduced behind it.
+    """
+
+    choice: Choice
+    computed: Computed
+    is_there: bool
+    is_all: bool
+
+
+@memoize
+def _split_alike(
+    signature: Signature,
+    sources: tuple[Source, ...],
+    layouts: tuple[Layout, ...],
+    passing: frozenset[int],
+    mesh: Mesh,
+    hardware: Hardware,
+) -> _Split:
+    """How all ops are split that depend on the same; the arguments are those of `assign`."""
+    choice = assign(signature, sources, _filled(layouts, mesh), passing, hardware)
+    operands = _of_tensors(signature.operands, choice.operands)
+    computed = Computed((), operands, _of_tensors(signature.results, choice.results))
+    told = choice.gathered or choice.whole or is_unknown(signature)
+    is_there = all(layout in source for layout, source in zip(choice.operands, sources, strict=True))
+    return _Split(choice, computed, is_there, not told and not _is_reduced_behind(choice))
+
+
+def _is_reduced_behind(choice: Choice) -> bool:
+    """Whether results are partial by another kind than sum, which nothing stays."""
+    return choice.kind != "sum" and any(result.partial for result in choice.results)
+
+
+def _filled(layouts: tuple[Layout, ...], mesh: Mesh) -> tuple[TensorSharding, ...]:
+    """Layouts, what is no tensor having one of no dimensions."""
+    return tuple([layout or replicated(mesh, 0) for layout in layouts])
+
+
 def _to_last_reduction(type: TensorType, layout: TensorSharding, target: TensorSharding) -> tuple[Step, ...]:
     """The way of a result to its target up to the last reduction: nothing stays partial by another kind than sum."""
     steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target, dtype=type.dtype).steps
@@ -246,6 +312,11 @@ def _of_tensors(types: tuple[TensorType, ...], layouts: Sequence[TensorSharding]
     return tuple([layout if type.is_tensor else None for type, layout in zip(types, layouts, strict=True)])
 
 
-def _count_uses(graph: Graph) -> Counter[int]:
-    reads = [op.operands for op in graph.walk() if op.name != "sdy.sharding_group"]
-    return Counter(itertools.chain.from_iterable(reads))
+def _count_uses(graph: Graph) -> list[int]:
+    """How many operands read each value."""
+    uses = [0] * len(graph.types)
+    for op in graph.walk():
+        if op.signature.name != "sdy.sharding_group":
+            for value in op.operands:
+                uses[value] += 1
+    return uses

@@ -9,7 +9,6 @@ gathered first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
@@ -25,7 +24,7 @@ from shardwright.rules.registry import is_given, known_rule, local_factors, rule
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.traits import facts_of
 
-__all__ = ["Splits", "check_supported", "linear_operands", "splits_of"]
+__all__ = ["Splits", "linear_operands", "refusal", "splits_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +58,15 @@ class Splits:
         return self.rule.reduction - self.completed
 
 
-def check_supported(signature: Signature, location: Callable[[], str]) -> None:
-    """Refuse ops that have no meaning in a program written for one device.
-
-    Raises:
-        ShardingError: naming the op and its place.
-    """
-    cause = facts_of(signature.name).refused
-    if cause:
-        raise ShardingError(
-            f"{signature.name} cannot be partitioned",
-            op=signature.label,
-            location=location(),
-            cause=cause,
-            remedy="write the program for one device, or put the op inside sdy.manual_computation",
-        )
+def refusal(signature: Signature, location: str) -> ShardingError:
+    """What to say of an op at a place that has no meaning in a program written for one device."""
+    return ShardingError(
+        f"{signature.name} cannot be partitioned",
+        op=signature.label,
+        location=location,
+        cause=facts_of(signature.name).refused,
+        remedy="write the program for one device, or put the op inside sdy.manual_computation",
+    )
 
 
 @memoize

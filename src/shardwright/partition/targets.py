@@ -8,6 +8,7 @@ from __future__ import annotations
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
+from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Layout
 from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.meshes import mesh_of_program
@@ -33,6 +34,7 @@ class Targets:
         main = graph.main
         arguments, returned = main.block.arguments, main.block.terminator.operands
         stated = [graph.shardings[value] for value in arguments]
+        self._asked = _Asked(self.mesh)
         self._uneven = _uneven(graph)
         self.arguments = tuple(map(_with_contributions, self.of(arguments), stated))
         self.results = tuple(map(self._returned, returned, main.result_shardings))
@@ -44,26 +46,46 @@ class Targets:
 
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
-        types, shardings = self._graph.types, self._graph.shardings
-        layouts = [self._layout(shardings[v], types[v]) if types[v].is_tensor else None for v in values]
-        if self._uneven:
-            layouts = [self._uneven.get(value, layout) for value, layout in zip(values, layouts, strict=True)]
-        return tuple(layouts)
+        asked, types, shardings = self._asked, self._graph.types, self._graph.shardings
+        layouts = tuple([asked[shardings[value], types[value]] for value in values])
+        return tuple(map(self._uneven.get, values, layouts)) if self._uneven else layouts
 
-    def contributed(self, values: tuple[int, ...], layouts: tuple[TensorSharding, ...]) -> tuple[TensorSharding, ...]:
+    def contributed(self, values: tuple[int, ...], layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
         """`layouts` of values, but where these are returned as contributions as they lie then."""
         return tuple(map(self.contributions.get, values, layouts)) if self.contributions else layouts
 
     def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
         if stated is None or value in self._uneven:
             return self.of((value,))[0]
-        return _with_contributions(self._layout(stated, self._graph.types[value]), stated)
+        return _with_contributions(self._asked[stated, self._graph.types[value]], stated)
 
-    def _layout(self, sharding: TensorSharding | None, type: TensorType) -> TensorSharding:
-        """The layout that a sharding asks for. What is to be on one device is on all: each runs every op."""
-        if sharding is None or not sharding.mesh.axes:
-            return replicated(self.mesh, type.rank)
-        return _even(sharding, type.dims)
+
+class _Asked(dict[tuple[TensorSharding | None, TensorType], Layout]):
+    """The layout that a sharding of a type asks for, each worked out when it is first looked up."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        super().__init__()
+        self._mesh = mesh
+
+    def __missing__(self, of: tuple[TensorSharding | None, TensorType]) -> Layout:
+        """What is to be on one device is on all: each runs every op."""
+        sharding, type = of
+        layout = self[of] = _layout(sharding, type, self._mesh)
+        return layout
+
+
+@memoize
+def _layout(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> Layout:
+    """The layout that a sharding asks for, cut to what divides.
+
+    That a value may be unreduced is no wish for contributions to be made: what is partial stays so until it is read.
+    """
+    if not type.is_tensor:
+        return None
+    if sharding is None or not sharding.mesh.axes:
+        return replicated(mesh, type.rank)
+    layout = sharding.closed().evenly_dividing(type.dims)
+    return layout.with_axes(layout.axes) if layout.partial else layout
 
 
 def _uneven(graph: Graph) -> dict[int, TensorSharding]:
@@ -72,10 +94,8 @@ def _uneven(graph: Graph) -> dict[int, TensorSharding]:
     last = main.block.terminator
     kept: dict[int, TensorSharding] = {}
     for value in (*main.block.arguments, *last.operands):
-        sharding, type = graph.shardings[value], graph.types[value]
-        if sharding is None or not type.is_tensor or sharding.mesh.is_maximal or sharding.partial:
-            continue
-        if not sharding.divides(type.dims):
+        sharding = graph.shardings[value]
+        if sharding is not None and _may_stay_uneven(sharding, graph.types[value]):
             kept[value] = sharding.closed()
     if not kept:
         return kept
@@ -94,13 +114,10 @@ def _uneven(graph: Graph) -> dict[int, TensorSharding]:
 
 
 @memoize
-def _even(sharding: TensorSharding, shape: tuple[int, ...]) -> TensorSharding:
-    """A sharding cut to what divides, and reduced.
-
-    That a value may be unreduced is no wish for contributions to be made: what is partial stays so until it is read.
-    """
-    layout = sharding.closed().evenly_dividing(shape)
-    return layout.with_axes(layout.axes) if layout.partial else layout
+def _may_stay_uneven(sharding: TensorSharding, type: TensorType) -> bool:
+    """Whether a sharding does not divide its tensor, and is of a kind that the ops at the boundary know."""
+    known = type.is_tensor and not sharding.mesh.is_maximal and not sharding.partial
+    return known and not sharding.divides(type.dims)
 
 
 def _with_contributions(layout: Layout, stated: TensorSharding | None) -> Layout:
