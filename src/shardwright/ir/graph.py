@@ -187,6 +187,10 @@ class Graph:
         """Every op, an op before those in its regions."""
         return self.main.block.walk()
 
+    def op_names(self) -> set[str]:
+        """The names of all ops."""
+        return {op.signature.name for op in self.walk()}
+
     def uses(self) -> list[list[tuple[Op, int]]]:
         """For each value, the `(op, operand number)` pairs that read it, in program order."""
         uses: list[list[tuple[Op, int]]] = [[] for _ in self.types]

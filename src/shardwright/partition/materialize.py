@@ -67,7 +67,7 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
     decisions = decide(graph)
     explicit = recognize(write(graph, decisions))
     notes = (
-        *cut_notes(graph),
+        *(() if padded.is_even else cut_notes(graph)),
         *alone_notes(graph),
         *decision_notes(graph, decisions, padded.resizes),
         *remove_unread(explicit),

@@ -7,6 +7,7 @@ and what was to be on one device alone.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -73,10 +74,9 @@ def cut_notes(graph: Graph) -> Iterator[Note]:
 
     A value whose op reads one that is cut along the same axes has it from there.
     """
-    if any(_lost_axes(sharding, type) for sharding, type in set(zip(graph.shardings, graph.types, strict=True))):
-        for op in graph.walk():
-            if op.name != "sdy.sharding_group" and not facts_of(op.name).constant and not _is_result(graph, op):
-                yield from _cut_by(graph, op)
+    for op in graph.walk():
+        if op.name != "sdy.sharding_group" and not facts_of(op.name).constant and not _is_result(graph, op):
+            yield from _cut_by(graph, op)
 
 
 def _is_result(graph: Graph, op: Op) -> bool:
@@ -272,8 +272,8 @@ def unread_notes(graph: Graph) -> Iterator[Note]:
 
 def _unread_collectives(graph: Graph) -> list[Op]:
     ops = list(graph.walk())
-    collectives = {op.results[0]: op for op in ops if op.name in COLLECTIVES}
-    unread = set(collectives).difference(*[op.operands for op in ops])
+    collectives = {op.results[0]: op for op in ops if op.signature.name in COLLECTIVES}
+    unread = set(collectives).difference(itertools.chain.from_iterable([op.operands for op in ops]))
     return [op for value, op in collectives.items() if value in unread]
 
 

@@ -36,7 +36,7 @@ def recognize(graph: Graph) -> Graph:
 
     The graph given stays as it is; it is given back where there is none.
     """
-    if not any(op.name == "sdy.manual_computation" for op in graph.walk()):
+    if "sdy.manual_computation" not in graph.op_names():
         return graph
     made = replace(graph, types=list(graph.types), shardings=list(graph.shardings))
     made.main = replace(graph.main, block=_block(made, graph.main.block))

@@ -24,14 +24,17 @@ from shardwright.sharding import TensorSharding
 
 __all__ = ["with_rolls", "without_whole_rolls"]
 
+_SLICE, _CONCATENATE = "stablehlo.slice", "stablehlo.concatenate"
+
 
 def with_rolls(graph: Graph) -> Graph:
     """A propagated graph with rolls in the place of slices that are joined; the graph itself where there are none.
 
     Slices that nothing else reads are left out. The graph given stays as it is.
     """
-    makers = {value: op for op in graph.main.block.walk(opaque=(MANUAL,)) for value in op.results}
-    rolls = {op: made for op in graph.walk() if (made := _roll(graph, op, makers)) is not None}
+    outside = graph.main.block.walk(opaque=(MANUAL,))
+    parts = {op.results[0]: op for op in outside if op.signature.name in (_SLICE, _CONCATENATE)}
+    rolls = {op: made for op in parts.values() if (made := _roll(graph, op, parts)) is not None}
     if not rolls:
         return graph
     reads = Counter(value for op in graph.walk() for value in op.operands)
@@ -52,12 +55,12 @@ def _with_regions(op: Op, rolls: dict[Op, Op], unread: set[int]) -> Op:
     return Op(op.signature, op.operands, op.results, regions, op.location)
 
 
-def _roll(graph: Graph, op: Op, makers: dict[int, Op]) -> Op | None:
-    """The roll that a concatenation is, along a dimension that is split."""
-    if op.name != "stablehlo.concatenate" or len(op.operands) != 2 or op.results[0] not in makers:
+def _roll(graph: Graph, op: Op, parts: dict[int, Op]) -> Op | None:
+    """The roll that a concatenation is, along a dimension that is split; `parts` are the slices by their results."""
+    if op.name != _CONCATENATE or len(op.operands) != 2:
         return None
-    slices = [makers.get(value) for value in op.operands]
-    if not all(one is not None and one.name == "stablehlo.slice" for one in slices):
+    slices = [parts.get(value) for value in op.operands]
+    if not all(one is not None and one.name == _SLICE for one in slices):
         return None
     front, back = (one for one in slices if one is not None)
     (value,), dim = front.operands, op.signature.get("dimension")
@@ -95,7 +98,8 @@ def _slice_of(signature: Signature, dim: int) -> tuple[int, int] | None:
 
 def without_whole_rolls(graph: Graph) -> None:
     """Write the slices again, in place, for the rolls of an explicit graph whose dimension is not split."""
-    _write_slices(graph, graph.main.block)
+    if ROLL in graph.op_names():
+        _write_slices(graph, graph.main.block)
 
 
 def _write_slices(graph: Graph, block: Block) -> None:

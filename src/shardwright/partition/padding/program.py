@@ -21,7 +21,7 @@ from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
 from shardwright.partition.padding.ops import index_limits, paddable, resized, seen_padding
 from shardwright.partition.padding.shifts import shifted
-from shardwright.partition.padding.sizes import exact_shape, padded_shapes
+from shardwright.partition.padding.sizes import exact_shape, has_uneven, padded_shapes
 from shardwright.partition.padding.versions import Versions
 from shardwright.rules.facts import names
 from shardwright.rules.rule import ShardingRule, TensorMapping
@@ -49,10 +49,12 @@ class Padded:
         graph: The program.
         resizes: Its ops that pad and cut. One that cuts padding off for an op that cannot be computed on padded
             dimensions has the name of that op; all others have none.
+        is_even: Whether the shardings of all values divided these before.
     """
 
     graph: Graph
     resizes: Mapping[Op, str]
+    is_even: bool = False
 
 
 def pad_uneven(graph: Graph) -> Padded:
@@ -66,12 +68,13 @@ def pad_uneven(graph: Graph) -> Padded:
     Raises:
         ShardingError: an op with regions of no known meaning; the program has no mesh.
     """
-    shapes = padded_shapes(graph)
+    is_even = not has_uneven(graph)
+    shapes = {} if is_even else padded_shapes(graph)
     main = graph.main
     outside = [(graph.shardings[value], value) for value in main.block.arguments]
     outside += zip(main.result_shardings, main.block.terminator.operands, strict=True)
     kept = any(sharding is not None and is_kept_uneven(sharding, graph.types[value]) for sharding, value in outside)
-    return _Padder(graph, shapes).run() if shapes or kept else Padded(graph, {})
+    return _Padder(graph, shapes).run() if shapes or kept else Padded(graph, {}, is_even)
 
 
 class _Padder:

@@ -19,7 +19,7 @@ from shardwright.partition.padding.ops import paddable
 from shardwright.routes import ceil_div
 from shardwright.sharding import TensorSharding
 
-__all__ = ["exact_shape", "is_uneven", "padded_shapes", "program_values"]
+__all__ = ["exact_shape", "has_uneven", "is_uneven", "padded_shapes", "program_values"]
 
 Place = tuple[int, int]
 """A value and one of its dimensions."""
@@ -28,6 +28,11 @@ Place = tuple[int, int]
 def is_uneven(sharding: TensorSharding | None, type: TensorType) -> bool:
     """Whether a sharding does not divide the tensor that it is of."""
     return sharding is not None and type.is_tensor and bool(sharding.mesh.axes) and not sharding.divides(type.dims)
+
+
+def has_uneven(graph: Graph) -> bool:
+    """Whether some sharding of a program does not divide its tensor."""
+    return any(is_uneven(*pair) for pair in set(zip(graph.shardings, graph.types, strict=True)))
 
 
 def exact_shape(sharding: TensorSharding, dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -48,8 +53,6 @@ def program_values(graph: Graph) -> Iterator[int]:
 
 def padded_shapes(graph: Graph) -> dict[int, tuple[int, ...]]:
     """The shape of every value that is padded; of a program whose shardings all divide, none."""
-    if not any(is_uneven(*pair) for pair in set(zip(graph.shardings, graph.types, strict=True))):
-        return {}
     together = _Together()
     for op in graph.main.block.walk(opaque=(MANUAL,)):
         for places in _alike(graph, op):
