@@ -230,7 +230,7 @@ class TensorSharding(Hashed):
 
     def equivalent(self, other: TensorSharding) -> bool:
         """Whether both lay every element on the same devices in the same state."""
-        return self.mesh == other.mesh and self.closed() == other.closed()
+        return self == other or (self.mesh == other.mesh and self.closed() == other.closed())
 
     def check(self, shape: Sequence[int] | None = None) -> None:
         """Check that this is a valid sharding (of a tensor of `shape`, where given).

@@ -23,6 +23,18 @@ def reduction_body(kind: str, dtype: str) -> Body:
     return Body((scalar, scalar), (combine, BodyOp("stablehlo.return", (), (2,), ())))
 
 
+@memoize
+def _signature(
+    name: str,
+    attributes: tuple[tuple[str, str], ...],
+    operands: tuple[TensorType, ...],
+    result: TensorType,
+    bodies: tuple[Body, ...],
+) -> Signature:
+    """The signature of all ops that are written so."""
+    return Signature(name, attributes, operands, (result,), bodies)
+
+
 class Builder:
     """Appends ops to `ops`, making values in `graph`. Small helpers name the StableHLO ops that passes write often."""
 
@@ -61,7 +73,7 @@ class Builder:
         full = name if "." in name else f"stablehlo.{name}"
         types = tuple(self.graph.types[value] for value in operands)
         pairs = tuple(sorted((attributes or {}).items()))
-        return self.append(Signature(full, pairs, types, (result,), bodies), operands, (sharding,))[0]
+        return self.append(_signature(full, pairs, types, result, bodies), operands, (sharding,))[0]
 
     def constant(self, value: int | float | bool, type: TensorType) -> int:
         """A splat constant."""

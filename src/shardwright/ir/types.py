@@ -58,13 +58,18 @@ class TensorType(Hashed):
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         """The same element type at another shape."""
-        return self if shape == self.shape else TensorType(shape, self.dtype)
+        return self if shape == self.shape else _of_shape(self.dtype, shape)
 
     def __str__(self) -> str:
         """MLIR's text."""
         if self.shape is None:
             return self.dtype
         return f"tensor<{''.join(f'{size}x' for size in self.shape)}{self.dtype}>"
+
+
+@memoize
+def _of_shape(dtype: str, shape: tuple[int, ...]) -> TensorType:
+    return TensorType(shape, dtype)
 
 
 @memoize

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.partition.localize.checks import require_alike, require_whole
 from shardwright.partition.localize.layout import same_elements, wide
 from shardwright.partition.localize.local import Local, identity_value, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
+from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
 
@@ -33,14 +35,22 @@ def _broadcast_in_dim(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
     """`broadcast`, which puts new dimensions first, is written as the `broadcast_in_dim` that it is."""
-    operand, result = signature.operands[0].rank, signature.results[0].rank
-    dims = signature.get("broadcast_dimensions", tuple(range(result - operand, result)))
+    return ctx.append(_local_broadcast(signature, source[0], target[0]), operands[:1])
+
+
+@memoize
+def _local_broadcast(signature: Signature, source: TensorSharding, target: TensorSharding) -> Signature:
+    """A broadcast of one device's shard."""
+    operand, result = signature.operands[0], signature.results[0]
+    dims = signature.get("broadcast_dimensions", tuple(range(result.rank - operand.rank, result.rank)))
     for dim, out in enumerate(dims):
-        stretched = signature.operands[0].dims[dim] != signature.results[0].dims[out]
-        expected = () if stretched else target[0].axes[out]
-        if wide(source[0].axes[dim]) != wide(expected):
-            raise ShardingError(f"a broadcast along {list(dims)} cannot turn {source[0]!r} into {target[0]!r}")
-    return (ctx.broadcast(operands[0], local_type(signature.results[0], target[0]).dims, dims),)
+        stretched = operand.dims[dim] != result.dims[out]
+        expected = () if stretched else target.axes[out]
+        if wide(source.axes[dim]) != wide(expected):
+            raise ShardingError(f"a broadcast along {list(dims)} cannot turn {source!r} into {target!r}")
+    attributes = (("broadcast_dimensions", i64_array(dims)),)
+    types = local_type(operand, source), local_type(result, target)
+    return Signature("stablehlo.broadcast_in_dim", attributes, types[:1], types[1:])
 
 
 @localizer(
