@@ -289,6 +289,33 @@ def test_json_of_a_stage(folder: Path) -> None:
     assert "memory" in json.loads(good("partition", "step.mlir", "--json").stdout)
 
 
+SORTED = """\
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = "stablehlo.sort"(%x) <{dimension = 0}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }) : (tensor<8xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "partition", "verify"])
+def test_what_needs_a_fallback_is_refused_where_it_is_to_be_strict(folder: Path, command: str) -> None:
+    (folder / "sorted.mlir").write_text(SORTED)
+    output = ("-o", "out") if command != "verify" else ()
+    text = refused(folder, command, "sorted.mlir", "--mesh", "x=2", "--arg", "x=x", "--strict", *output)
+    assert text.startswith("sorted.mlir:2: error: it cannot be partitioned strictly: 1 fallback\n")
+    assert "why:    sorted.mlir:2: stablehlo.sort: operand 0 is gathered along dimension 0: no local form" in text
+    assert "or do without strict" in text
+
+
+@pytest.mark.parametrize("command", ["run", "partition", "verify"])
+def test_what_needs_no_fallback_may_be_strict(folder: Path, command: str) -> None:
+    good(command, "step.mlir", "--strict")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_and_the_grammar(command: str) -> None:
     text = good(command, "--help").stdout

@@ -123,6 +123,9 @@ def test_dropped_hints_are_in_the_json(folder: Path, command: str) -> None:
         "message": _DROPPED,
         "bytes": 0,
         "measure": "sent",
+        "work": 0,
+        "remedy": "leave it out, or change the hints that it loses to",
+        "is_fallback": True,
     }
     assert note in summary["notes"]
 

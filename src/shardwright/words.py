@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "counted", "kind_of"]
+__all__ = ["bytes_text", "cost_text", "counted", "kind_of"]
 
 _PLURALS = {"axis": "axes", "entry": "entries", "index": "indices", "leaf": "leaves", "copy": "copies"}
+
+_MEASURES = {"sent": "sent", "held": "more on each device", "spared": "not sent"}
 
 
 def bytes_text(count: float) -> str:
@@ -21,6 +23,16 @@ def bytes_text(count: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def cost_text(bytes: int, measure: str, work: int) -> str:
+    """What something costs each device in bytes, `sent`, `held` or `spared`, and in multiply-adds beyond its share.
+
+    >>> cost_text(1536, "held", 4096), cost_text(0, "sent", 0)
+    ('1.5 KiB more on each device, 4,096 multiply-adds more on each device', '')
+    """
+    parts = [f"{bytes_text(bytes)} {_MEASURES[measure]}"] if bytes else []
+    return ", ".join([*parts, *([f"{counted(work, 'multiply-add', ',')} more on each device"] if work else [])])
 
 
 def counted(number: int, noun: str, grouping: str = "") -> str:

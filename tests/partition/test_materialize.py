@@ -179,7 +179,8 @@ def test_a_reduction_whose_body_is_not_known_is_split_along_another_dimension_an
       return %0 : tensor<512xf32>
     }}""")
     assert communication(made.graph) == {"sdy.all_to_all": 1, "sdy.all_gather": 1}
-    (note,) = made.notes
+    note, returned = made.notes
+    assert (returned.op, returned.is_fallback) == ("func.return", False)
     assert (note.op, note.location) == ("stablehlo.reduce", "test.mlir:5")
     assert "split along another dimension than 1" in note.message
     assert note.bytes == 512 * 1024 * 4 // 4 * 3 // 4

@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 
 import shardwright as sw
-from shardwright.program import Spmd
+from shardwright.program import Plan, Spmd
 from shardwright.report.text import summary_page
 
 
-def _spmd(arguments: str, body: str, results: str) -> Spmd:
+def _plan(arguments: str, body: str, results: str) -> Plan:
     text = f'sdy.mesh @mesh = <["x"=2, "y"=4]>\nfunc.func @main({arguments}) -> ({results}) {{\n{body}\n}}'
-    return sw.load(text).shard().partition()
+    return sw.load(text).shard()
+
+
+def _spmd(arguments: str, body: str, results: str) -> Spmd:
+    return _plan(arguments, body, results).partition()
 
 
 def _on(type: str, dims: str) -> str:
@@ -42,12 +46,13 @@ def test_an_argument_that_is_cut_to_a_part_of_an_axis_is_told_at_its_place() -> 
     assert (first.op, first.location, first.bytes, first.measure) == ("func.func", "-:2", 0, "held")
     shards = "4 shards of dimension 0 (2) would be no smaller"
     assert first.message == f"argument 'a' lies as [{{y:(1)2}}, {{x}}], not as [{{y}}, {{x}}]: {shards}"
-    assert _brief(spmd)[1:] == [("stablehlo.tanh", "-:3", 0, "held")]
+    assert _brief(spmd)[1:] == [("stablehlo.tanh", "-:3", 0, "held"), ("func.return", "-:4", 16, "sent")]
 
 
 def test_shardings_given_from_outside_are_told_as_well() -> None:
     program = sw.load(f"func.func @main(%a: {_TWO}) -> {_TWO} {{\n return %a : {_TWO}\n}}")
-    (note,) = program.shard(sw.Mesh(x=2, y=4), args={"a": sw.P("y", "x")}).partition().notes
+    note, returned = program.shard(sw.Mesh(x=2, y=4), args={"a": sw.P("y", "x")}).partition().notes
+    assert returned.message == "operand 0 is gathered along dimension 0: it is to lie as [{}, {x}] there"
     assert note.message.startswith("argument 'a' lies as [{y:(1)2}, {x}], not as [{y}, {x}]")
 
 
@@ -77,13 +82,13 @@ def test_a_result_that_is_cut_is_told_at_the_return() -> None:
 
 def test_a_constraint_that_is_cut_is_told_at_its_line() -> None:
     body = f'{_TANH}  %1 = sdy.sharding_constraint %0 <@mesh, [{{"y"}}, {{}}]> : {_TWO}\n  return %1 : {_TWO}'
-    assert [note.location for note in _spmd(f"%a: {_TWO}", body, _TWO).notes] == ["-:3", "-:4"]
+    assert [note.location for note in _spmd(f"%a: {_TWO}", body, _TWO).notes] == ["-:3", "-:4", "-:5"]
 
 
 def test_what_follows_from_a_cut_value_is_told_once() -> None:
     body = _TANH + "".join(f"  %{n + 1} = stablehlo.tanh %{n} : {_TWO}\n" for n in range(5))
     spmd = _spmd("%a: " + _on(_TWO, '{"y"}, {"x"}'), f"{body}  return %5 : {_TWO}", _TWO)
-    assert len(spmd.notes) == 2
+    assert [note.op for note in spmd.notes] == ["func.func", "stablehlo.tanh", "func.return"]
 
 
 def test_shardings_that_divide_are_not_told_of() -> None:
@@ -124,6 +129,7 @@ def test_an_operand_that_a_reshape_cannot_keep_as_it_lies_is_told_of() -> None:
     assert note.message.startswith("operand 0 is gathered along dimension 0")
 
 
+_TANH_8 = f"  %0 = stablehlo.tanh %a : {_EIGHT}\n"
 _GATHER = f'  %0 = sdy.all_gather [{{}}, {{"y"}}] %a out_sharding=<@mesh, [{{"x"}}, {{}}]> : {_EIGHT}\n'
 
 
@@ -157,6 +163,104 @@ def test_the_summary_says_what_the_bytes_are(measure: str, words: str) -> None:
 def test_an_op_of_which_nothing_is_known_is_told_of_where_nothing_is_split() -> None:
     (note,) = _spmd(f"%a: {_EIGHT}", _CALL, _EIGHT).notes
     assert (note.op, note.location, note.bytes) == ("stablehlo.custom_call @foo", "-:3", 0)
-    assert note.message == (
-        "it is computed whole on every device: no local form of this call is known: sw.rule gives it a rule"
-    )
+    assert note.message == "it is computed whole on every device: no local form of this call is known"
+    assert note.remedy == "give it a rule, by sw.rule or the attribute sdy.sharding_rule"
+
+
+# --- what is gathered, though the op could be computed in parts along it
+
+
+_DOT = """  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>"""
+_SQUARE = "tensor<64x64xf32>"
+_BOTH = "%a: " + _on(_SQUARE, '{"y"}, {}') + ", %b: " + _on(_SQUARE, '{}, {"y"}')
+
+
+def test_an_operand_that_is_gathered_since_shardings_do_not_agree_is_told_of() -> None:
+    (note,) = _spmd(_BOTH, _DOT, _on(_SQUARE, '{"y"}, {}')).notes
+    assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.dot_general", "-:3", 12288, "sent")
+    assert note.message == "operand 1 is gathered along dimension 1: as the tensors of the op lie, that is cheapest"
+    assert note.remedy == "let operand 1 lie as [{}, {}], or the others so that it fits them"
+    assert not note.is_fallback
+
+
+def test_a_result_that_is_gathered_to_be_returned_is_told_of() -> None:
+    (note,) = _spmd("%a: " + _on(_EIGHT, '{"x"}, {}'), f"{_TANH_8}  return %0 : {_EIGHT}", _on(_EIGHT, "{}, {}")).notes
+    assert (note.op, note.bytes) == ("func.return", 128)
+    assert note.message == "operand 0 is gathered along dimension 0: it is to lie as [{}, {}] there"
+    assert not note.is_fallback
+
+
+def test_what_a_user_asks_to_gather_is_not_told_of() -> None:
+    body = f"{_TANH_8}  %1 = sdy.sharding_constraint %0 <@mesh, [{{}}, {{}}]> : {_EIGHT}\n  return %1 : {_EIGHT}"
+    assert _spmd("%a: " + _on(_EIGHT, '{"x"}, {}'), body, _on(_EIGHT, "{}, {}")).notes == ()
+
+
+# --- costs and remedies
+
+
+def test_an_op_that_is_split_along_another_dimension_is_no_fallback() -> None:
+    wide = "tensor<512x512xf32>"
+    body = f"  %0 = {_sorted(0)} : ({wide}) -> {wide}\n  return %0 : {wide}"
+    (note,) = _spmd("%a: " + _on(wide, '{"y"}, {}'), body, _on(wide, '{}, {"y"}')).notes
+    assert note.message == "operand 0 is split along another dimension than 0: no local form of this op along it"
+    assert (note.work, note.is_fallback) == (0, False)
+
+
+def test_the_work_beyond_a_share_is_told() -> None:
+    body = f"  %0 = {_sorted(1)} : ({_EIGHT}) -> {_EIGHT}\n  return %0 : {_EIGHT}"
+    note = _spmd("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), body, _EIGHT).notes[0]
+    assert note.work == 8 * 8 // 2 - 8 * 8 // 8
+    assert note.remedy == "split operand 0 along dimension 0 instead"
+    assert note.is_fallback
+
+
+def test_an_op_that_is_split_along_nothing_has_a_remedy() -> None:
+    body = f"  %0 = {_sorted(0)} : (tensor<8xf32>) -> tensor<8xf32>\n  return %0 : tensor<8xf32>"
+    note = _spmd("%a: " + _on("tensor<8xf32>", '{"y"}'), body, "tensor<8xf32>").notes[0]
+    assert note.remedy == "let operand 0 be whole: along no dimension of it parts of this op are computed"
+
+
+# --- strictly
+
+
+def _sorts(count: int) -> tuple[str, str]:
+    """A body that sorts its argument so many times, and returns all, and the types of that."""
+    body = "".join(f"  %{n} = {_sorted(1)} : ({_EIGHT}) -> {_EIGHT}\n" for n in range(count))
+    types = ", ".join([_EIGHT] * count)
+    return f"{body}  return {', '.join(f'%{n}' for n in range(count))} : {types}", types
+
+
+def test_what_needs_a_fallback_is_refused_where_it_is_to_be_strict() -> None:
+    plan = _plan("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), *_sorts(2))
+    with pytest.raises(sw.ShardingError) as raised:
+        plan.partition(strict=True)
+    diagnostic = raised.value.diagnostic
+    assert diagnostic.message == "it cannot be partitioned strictly: 2 fallbacks"
+    assert (diagnostic.op, diagnostic.location) == ("stablehlo.sort", "-:3")
+    first, second = (line.strip() for line in diagnostic.cause.splitlines())
+    assert first.startswith("-:3: stablehlo.sort: operand 0 is gathered along dimension 1: no local form of this op")
+    assert second.startswith("-:4: stablehlo.sort: operand 0 is gathered along dimension 1")
+    assert diagnostic.remedy.splitlines()[0] == "split operand 0 along dimension 0 instead"
+
+
+def test_a_sharding_that_is_cut_is_refused_where_it_is_to_be_strict() -> None:
+    plan = _plan("%a: " + _on(_TWO, '{"y"}, {"x"}'), f"{_TANH}  return %0 : {_TWO}", _TWO)
+    with pytest.raises(sw.ShardingError, match="argument 'a' lies as"):
+        plan.partition(strict=True)
+
+
+def test_what_is_told_and_is_no_fallback_may_be_partitioned_strictly() -> None:
+    plan = _plan(_BOTH, _DOT, _on(_SQUARE, '{"y"}, {}'))
+    spmd = plan.partition(strict=True)
+    assert spmd.notes == plan.partition().notes != ()
+
+
+def test_many_fallbacks_are_counted_and_the_first_are_named() -> None:
+    plan = _plan("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), *_sorts(25))
+    with pytest.raises(sw.ShardingError, match="25 fallbacks") as raised:
+        plan.partition(strict=True)
+    lines = raised.value.diagnostic.cause.splitlines()
+    assert len(lines) == 21
+    assert lines[-1].strip() == "and 5 more: `Spmd.notes` lists all"

@@ -16,6 +16,9 @@ NOTE = {
     "message": "operand 0 is gathered",
     "bytes": 512,
     "measure": "sent",
+    "work": 0,
+    "remedy": "let it lie otherwise",
+    "is_fallback": False,
 }
 USE = {"static": 3, "executed": 96, "static_bytes": 300.0, "executed_bytes": 9600.0}
 GROUP = {
@@ -99,6 +102,17 @@ def test_results_that_differ_say_so_and_where() -> None:
 def test_a_program_without_collectives() -> None:
     none = {"kinds": {}, "total": {**USE, "static": 0}, "trip_counts_known": True}
     assert "  none: no device needs anything of another" in shown(collectives=none).splitlines()
+
+
+def test_fallbacks_come_first_with_their_work_and_with_what_would_avoid_them() -> None:
+    fallback = {**NOTE, "op": "stablehlo.sort", "bytes": 0, "work": 24, "is_fallback": True}
+    lines = shown(notes=[NOTE, fallback]).splitlines()
+    first = lines.index("Notes (2, 1 fallback)") + 1
+    assert lines[first : first + 3] == [
+        "  gpt.py:33: stablehlo.sort: operand 0 is gathered, 24 multiply-adds more on each device",
+        "    change: let it lie otherwise",
+        "  gpt.py:33: stablehlo.reshape: operand 0 is gathered, 512 B sent",
+    ]
 
 
 def test_many_notes_are_cut_and_counted() -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "examples",
     "input_options",
     "parse_shape",
+    "partition_options",
     "print_json",
     "program_options",
     "progress",
@@ -177,6 +178,20 @@ def program_options(command: F) -> F:
             "--devices", type=click.IntRange(min=1), metavar="N", help="Refuse a mesh of more than N devices."
         ),
         click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def partition_options(command: F) -> F:
+    """How programs are partitioned, for commands that do that."""
+    options = (
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="Fail where an op is computed whole or a tensor gathered for want of a local form, or a sharding cut.",
+        ),
     )
     for option in reversed(options):
         command = option(command)

@@ -18,6 +18,7 @@ from shardwright.cli.given import (
     deliver,
     epilog,
     input_options,
+    partition_options,
     program_options,
     progress,
 )
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     ),
 )
 @program_options
+@partition_options
 @input_options
 @click.option("-o", "--output", metavar="DIR", help="Folder of the stages (default: NAME.stages here).")
 def run(
     file: str,
+    strict: bool,
     inputs: str | None,
     seed: int,
     timeout: float,
@@ -65,7 +68,7 @@ def run(
         if program.is_per_device:
             answer(given, _run_per_device(given, program.per_device(), arrays, seed, timeout, folder))
             return 0
-        spmd = given.shard(program, VIRTUAL_DEVICES).partition()
+        spmd = given.shard(program, VIRTUAL_DEVICES).partition(strict=strict)
         spmd.check_can_run()
         spmd.inputs(arrays, seed=seed)  # what they raise comes before anything is written
         written = _write_stages(spmd, folder)
@@ -103,6 +106,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     ),
 )
 @program_options
+@partition_options
 @click.option(
     "--stage",
     type=click.Choice(STAGES[1:]),
@@ -111,7 +115,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     help="explicit: global shapes with all communication written; local: the program of one device.",
 )
 @click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
-def partition(file: str, stage: str, output: str | None, **options: Any) -> None:
+def partition(file: str, strict: bool, stage: str, output: str | None, **options: Any) -> None:
     """Make every communication of FILE explicit and write the module of a stage."""
     given = Given(file, **options)
     with progress() as clock:
@@ -121,7 +125,7 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
             local = program.per_device()
             deliver(given, local.module(), output, local.summary)
             return
-        spmd = given.shard(program).partition()
+        spmd = given.shard(program).partition(strict=strict)
         text = spmd.module(stage)
     deliver(given, text, output, spmd.summary)
 
@@ -133,15 +137,23 @@ def partition(file: str, stage: str, output: str | None, **options: Any) -> None
     ),
 )
 @program_options
+@partition_options
 @input_options
 def verify(
-    file: str, inputs: str | None, seed: int, timeout: float, rtol: float | None, atol: float | None, **options: Any
+    file: str,
+    strict: bool,
+    inputs: str | None,
+    seed: int,
+    timeout: float,
+    rtol: float | None,
+    atol: float | None,
+    **options: Any,
 ) -> int:
     """Run FILE sharded on virtual devices and unsharded, and compare the results."""
     given = Given(file, **options)
     with progress() as clock:
         arrays = _given_inputs(inputs)
-        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition()
+        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition(strict=strict)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {"program": describe_program(spmd.source), "mesh": describe_mesh(spmd.mesh)}
     answer(given, {**summary, **describe_verification(verification)})

@@ -4,7 +4,7 @@ from shardwright.partition.check import check
 from shardwright.partition.enclose import enclose
 from shardwright.partition.localize import localize
 from shardwright.partition.materialize import Explicit, materialize
-from shardwright.partition.note import Note
+from shardwright.partition.note import Note, check_strict
 from shardwright.partition.notes import boundary_notes
 from shardwright.partition.padding import is_kept_uneven, with_stated_boundary
 
@@ -13,6 +13,7 @@ __all__ = [
     "Note",
     "boundary_notes",
     "check",
+    "check_strict",
     "enclose",
     "is_kept_uneven",
     "localize",

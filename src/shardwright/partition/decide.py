@@ -23,7 +23,8 @@ from shardwright.partition.assign import Choice, assign
 from shardwright.partition.bodies import check_body, unknown_regions
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.notes import body_notes, is_unknown, whole_notes
+from shardwright.partition.notes import body_notes
+from shardwright.partition.op_notes import extra_work, gather_notes, is_unknown, op_notes
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
@@ -81,7 +82,7 @@ class _Decider:
         """A block with these layouts of its arguments and of what it yields."""
         self._define(block.arguments, layouts, self.targets.of(block.arguments))
         self._ops(block.ops[:-1])
-        self.decisions[block.terminator] = Computed(*self.values.read(self._operands(block.terminator), yields))
+        self.decisions[block.terminator] = self._taking(block.terminator, yields)
 
     def _region(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
         with self.values.scope.region():
@@ -106,6 +107,12 @@ class _Decider:
 
     # --- ops
 
+    def _taking(self, op: Op, layouts: tuple[Layout, ...], results: tuple[Layout, ...] = ()) -> Computed:
+        """An op that takes its operands in these layouts, whatever they cost."""
+        operands = self._operands(op)
+        before, read = self.values.read(operands, layouts)
+        return Computed(before, read, results, notes=tuple(gather_notes(self.graph, op, operands, read, before)))
+
     def _split(self, op: Op) -> Computed:
         """Any op without regions: split it, bring its operands where they must be."""
         operands, layouts = self._operands(op), self.targets.of(op.results)
@@ -121,24 +128,25 @@ class _Decider:
         if not split.is_there:
             before, read = self.values.read(operands, computed.operands)
             computed = Computed(before, read, computed.results) if before else computed
-        if split.is_all:
+        if split.is_all and not any(isinstance(version, Reshard) for version in computed.before):
             self._define(op.results, computed.results, layouts)
             return computed
-        return self._told_and_reduced(op, split.choice, computed, sources, _filled(layouts, self.mesh))
+        return self._told_and_reduced(op, split, computed, operands, _filled(layouts, self.mesh))
 
     def _told_and_reduced(
         self,
         op: Op,
-        choice: Choice,
+        split: _Split,
         computed: Computed,
-        sources: tuple[Source, ...],
+        operands: list[Value],
         targets: tuple[TensorSharding, ...],
     ) -> Computed:
         """The decision with what is told of an op, and with its results reduced if they are partial by another kind
         than sum.
         """
-        types, layouts = op.signature.results, _of_tensors(op.signature.results, targets)
-        computed = replace(computed, notes=tuple(whole_notes(self.graph, op, choice, sources, targets)))
+        types, layouts, choice = op.signature.results, _of_tensors(op.signature.results, targets), split.choice
+        told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
+        computed = replace(computed, notes=tuple(told))
         if not _is_reduced_behind(choice):
             self._define(op.results, computed.results, layouts)
             return computed
@@ -189,19 +197,19 @@ class _Decider:
 
     def _barrier(self, op: Op) -> Computed:
         layouts = self.targets.of(op.results)
-        before, read = self.values.read(self._operands(op), layouts)
+        computed = self._taking(op, layouts, layouts)
         self._define(op.results, layouts, layouts)
-        return Computed(before, read, layouts)
+        return computed
 
     def _while(self, op: Op) -> Computed:
         """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
         layouts = self.targets.of(op.results)
-        before, read = self.values.read(self._operands(op), layouts)
+        computed = self._taking(op, layouts, layouts)
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))
         self._region(body, layouts, layouts)
         self._define(op.results, layouts, layouts)
-        return Computed(before, read, layouts)
+        return computed
 
     def _case(self, op: Op) -> Computed:
         """All branches yield the layouts of the results."""
@@ -231,11 +239,12 @@ class _Decider:
                 cause="its body would have to be partitioned further along them",
                 remedy="make the computation manual over all axes that its shardings use",
             )
-        before, read = self.values.read(self._operands(op), boundary.in_shardings or ())
         results = _of_tensors(op.signature.results, boundary.out_shardings or ())
+        computed = self._taking(op, boundary.in_shardings or (), results)
         self._define(op.results, results, self.targets.of(op.results))
         check_body(self.graph, op.regions[0])
-        return Computed(before, read, results, notes=tuple(body_notes(self.graph, op, set(boundary.manual_axes))))
+        notes = body_notes(self.graph, op, set(boundary.manual_axes))
+        return replace(computed, notes=(*computed.notes, *notes))
 
     _HANDLERS: ClassVar[dict[str, Callable[[_Decider, Op], Decision]]] = {
         "stablehlo.broadcast_in_dim": _broadcast,
@@ -258,12 +267,14 @@ class _Split:
     Attributes:
         choice: What `assign` says.
         computed: The decision, where nothing has to be made of operands first.
+        work: Multiply-adds of each device beyond its share.
         is_there: Whether each operand has the version that it reads; of constants that is not known.
         is_all: Whether nothing is told of it, and none of its results is reduced behind it.
     """
 
     choice: Choice
     computed: Computed
+    work: int
     is_there: bool
     is_all: bool
 
@@ -278,12 +289,14 @@ def _split_alike(
     hardware: Hardware,
 ) -> _Split:
     """How all ops are split that depend on the same; the arguments are those of `assign`."""
-    choice = assign(signature, sources, _filled(layouts, mesh), passing, hardware)
+    targets = _filled(layouts, mesh)
+    choice = assign(signature, sources, targets, passing, hardware)
+    work = extra_work(signature, choice, sources, targets)
     operands = _of_tensors(signature.operands, choice.operands)
     computed = Computed((), operands, _of_tensors(signature.results, choice.results))
-    told = choice.gathered or choice.whole or is_unknown(signature)
+    told = choice.gathered or choice.whole or work or is_unknown(signature)
     is_there = all(layout in source for layout, source in zip(choice.operands, sources, strict=True))
-    return _Split(choice, computed, is_there, not told and not _is_reduced_behind(choice))
+    return _Split(choice, computed, work, is_there, not told and not _is_reduced_behind(choice))
 
 
 def _is_reduced_behind(choice: Choice) -> bool:

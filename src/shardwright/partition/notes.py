@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from shardwright.axes import axes_size
@@ -19,19 +19,12 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
 from shardwright.ir.rewrite.rewriter import Rewriter
-from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.assign import Choice
 from shardwright.partition.boundary import alone
 from shardwright.partition.decisions import Computed, Decisions
 from shardwright.partition.emit import step_of
-from shardwright.partition.factors import project, within_bounds
 from shardwright.partition.localize.uneven import leaves
 from shardwright.partition.note import Note
-from shardwright.partition.proposals import Source
-from shardwright.partition.splits import splits_of
-from shardwright.rules.given import is_opaque
-from shardwright.rules.registry import is_given
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
@@ -42,10 +35,8 @@ __all__ = [
     "boundary_notes",
     "cut_notes",
     "decision_notes",
-    "is_unknown",
     "remove_unread",
     "unread_notes",
-    "whole_notes",
 ]
 
 _REQUESTS = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
@@ -125,43 +116,12 @@ def _note(what: str, op: str, where: str, asked: TensorSharding, kept: TensorSha
     why = f"{', '.join(uneven)} would be no smaller" if held <= 0 else f"{', '.join(uneven)} would not be of one size"
     why = why if uneven else "whole axes split what goes in and out"
     element = type.bytes // max(1, type.elements)
-    return Note(op, where, f"{what} lies as {plain[0]!r}, not as {plain[1]!r}: {why}", max(0, held) * element, "held")
+    message = f"{what} lies as {plain[0]!r}, not as {plain[1]!r}: {why}"
+    remedy = f"give it the sharding {plain[0]!r}, or dimensions that its shards divide"
+    return Note(op, where, message, max(0, held) * element, "held", remedy=remedy)
 
 
-# --- ops that are computed whole
-
-
-def whole_notes(
-    graph: Graph, op: Op, choice: Choice, sources: Sequence[Source], targets: Sequence[TensorSharding]
-) -> Iterator[Note]:
-    """The operands that are gathered because an op cannot be computed in parts along a dimension, or else the results
-    that are computed whole along one and were to be split. An op of which nothing is known is told of in any case.
-    """
-    label, where = op.signature.label, str(graph.locations[op.location])
-    noted = False
-    for number in choice.gathered:
-        source = sources[number][0]
-        dims = _changed(source, choice.operands[number])
-        if not dims:
-            continue
-        sent = min(cost.bytes_sent for cost in choice.reads[number] if cost)
-        noted = True
-        kept = axes_size(choice.operands[number].used_axes) == axes_size(source.used_axes)
-        happens = "split along another dimension than" if kept else "gathered along dimension"
-        why = _reason(op.signature, number, source, dims)
-        yield Note(label, where, f"operand {number} is {happens} {_listed(dims)}: {why}", round(sent))
-    for number in () if noted else choice.whole:
-        target, made, type = targets[number], choice.results[number], op.signature.results[number]
-        dims = _changed(target, made)
-        if dims:
-            held = math.prod(made.local_shape(type.dims)) - math.prod(target.local_shape(type.dims))
-            element = type.bytes // max(1, type.elements)
-            why = _reason(op.signature, len(sources) + number, target, dims)
-            message = f"result {number} is computed whole along dimension {_listed(dims)}: {why}"
-            noted = True
-            yield Note(label, where, message, max(0, held) * element, "held")
-    if not noted and is_unknown(op.signature):
-        yield Note(label, where, f"it is computed whole on every device: {_no_form(op.signature)}", 0)
+# --- ops
 
 
 def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]) -> Iterator[Note]:
@@ -171,49 +131,27 @@ def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]
     for op, decision in zip(graph.walk(), decisions.ops, strict=True):
         for note in decision.notes if isinstance(decision, Computed) else ():
             reader = resizes.get(op)
-            if reader is None or (op.name == "stablehlo.pad" and note.measure == "sent"):
+            if reader is None:
                 yield note
-            elif reader:
-                sizes = zip(op.signature.results[0].dims, op.signature.operands[0].dims, strict=True)
-                dims = ", ".join(f"{dim} ({size})" for dim, (size, had) in enumerate(sizes) if size != had)
-                message = f"an operand is gathered along dimension {dims}: no local form of this op on uneven shards"
-                yield replace(note, op=reader, message=message)
+            elif op.name == "stablehlo.slice":
+                yield _own_size_note(note, op, reader)
+            elif note.measure == "sent":
+                yield note
 
 
-def is_unknown(signature: Signature) -> bool:
-    """Whether nothing tells what an op computes: it is computed whole, on every device."""
-    return is_opaque(signature) and splits_of(signature) is None
-
-
-def _changed(had: TensorSharding, has: TensorSharding) -> list[int]:
-    """The dimensions that are split less than they were."""
-    pairs = enumerate(zip(had.axes, has.axes, strict=True))
-    return [dim for dim, (one, other) in pairs if axes_size(other) < axes_size(one)]
-
-
-def _listed(dims: list[int]) -> str:
-    return ", ".join(map(str, dims))
-
-
-def _reason(signature: Signature, number: int, sharding: TensorSharding, dims: list[int]) -> str:
-    """Why a tensor of an op, its operands counted before its results, does not stay split along these dimensions."""
-    splits = splits_of(signature)
-    if splits is not None and splits.exchanged:
-        mapping = (*splits.rule.operands, *splits.rule.results)[number]
-        possible = within_bounds(splits, project(mapping, splits.rule.sizes, sharding.axes))
-        factors = [factor for dim in dims for factor in mapping[dim]]
-        if all(factor in splits.exchanged and possible[factor] for factor in factors):
-            return "that costs less than what devices would exchange inside the op"
-    return _no_form(signature)
-
-
-def _no_form(signature: Signature) -> str:
-    splits = splits_of(signature)
-    if splits is not None and is_given(signature):
-        return "by the rule given for this op it is not computed in parts along it"
-    if splits is None and signature.name == "stablehlo.custom_call":
-        return "no local form of this call is known: sw.rule gives it a rule"
-    return "no local form of this op along it"
+def _own_size_note(note: Note, op: Op, reader: str) -> Note:
+    """What is told of a slice that cuts padding off, in the name of its reader if that is what needs the own size."""
+    sizes = zip(op.signature.results[0].dims, op.signature.operands[0].dims, strict=True)
+    cut = [(dim, size, had) for dim, (size, had) in enumerate(sizes) if size != had]
+    why = "no local form of this op on uneven shards" if reader else "it is read in its own size there"
+    dims = ", ".join(f"{dim} ({size})" for dim, size, _ in cut)
+    return replace(
+        note,
+        op=reader or note.op,
+        message=f"an operand is gathered along dimension {dims}: {why}",
+        remedy=" and ".join(f"make dimension {dim} {had} long" for dim, _, had in cut),
+        is_fallback=bool(reader),
+    )
 
 
 def body_notes(graph: Graph, op: Op, manual: set[str]) -> Iterator[Note]:
@@ -231,7 +169,8 @@ def body_notes(graph: Graph, op: Op, manual: set[str]) -> Iterator[Note]:
     if free:
         names = ", ".join(repr(name) for name in free)
         message = f"its body is computed whole along {names}: it is not partitioned along axes that are not manual"
-        yield Note(op.signature.label, str(graph.locations[op.location]), message, held, "held")
+        remedy = f"make the computation manual along {names} too"
+        yield Note(op.signature.label, str(graph.locations[op.location]), message, held, "held", remedy=remedy)
 
 
 # --- collectives that nobody reads
@@ -261,7 +200,8 @@ def _unread(graph: Graph, op: Op) -> Note:
     held = local_bytes(type.dims, type.bytes // max(1, type.elements), before)
     cost = step_cost(step_of(op.signature, before, after), before, held, combined_by_hand(type.dtype))
     message = f"it is left out: nobody reads the value as {after!r}"
-    return Note(op.signature.label, str(graph.locations[op.location]), message, round(cost.bytes_sent), "spared")
+    where, spared = str(graph.locations[op.location]), round(cost.bytes_sent)
+    return Note(op.signature.label, where, message, spared, "spared", remedy="take it out", is_fallback=False)
 
 
 def unread_notes(graph: Graph) -> Iterator[Note]:
@@ -283,4 +223,5 @@ def _unread_collectives(graph: Graph) -> list[Op]:
 def alone_notes(graph: Graph) -> Iterator[Note]:
     """What is to be on one device alone."""
     for what, where, device in alone(graph):
-        yield Note(what, where, f"it is to be on device {device} alone, and is on all: each runs every op", 0)
+        message = f"it is to be on device {device} alone, and is on all: each runs every op"
+        yield Note(what, where, message, 0, remedy="split it over the devices, or leave its sharding out")

@@ -117,7 +117,8 @@ class Planned(FrozenValue):
         """What is to be told of how the program was propagated: the hints that were dropped."""
         from shardwright.partition import Note
 
-        return tuple(Note(one.op, one.hint.line, one.message, 0) for one in self.dropped)
+        remedy = "leave it out, or change the hints that it loses to"
+        return tuple(Note(one.op, one.hint.line, one.message, 0, remedy=remedy) for one in self.dropped)
 
     def summary(self) -> Summary:
         """What `shardwright propagate` tells, as JSON values by name: program, mesh, how many tensors were annotated

@@ -190,20 +190,27 @@ class Plan(Planned):
         """What it was made from."""
         return Program(self.source, self.call, self.clock.before("propagate"))
 
-    def partition(self) -> Spmd:
+    def partition(self, *, strict: bool = False) -> Spmd:
         """Make every communication explicit and write the program of one device.
 
+        Arguments:
+            strict: Refuse a program that needs a fallback: an op that is computed whole or a tensor that is gathered
+                for want of a local form, a sharding that is cut or dropped. Else these are in `Spmd.notes`.
+
         Raises:
-            ShardingError: an op that has no meaning on several devices, at its source line.
+            ShardingError: an op that has no meaning on several devices, at its source line; or, where it is to be
+                strict, all fallbacks.
         """
-        from shardwright.partition import boundary_notes, localize, materialize
+        from shardwright.partition import boundary_notes, check_strict, localize, materialize
 
         clock = self.clock.branch()
         with clock.stage("materialize"):
             explicit = materialize(self.graph, self.annotated)
+            notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
+        if strict:
+            check_strict(notes)
         with clock.stage("localize"):
             local = localize(explicit.graph)
-        notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
         return Spmd(
             self.source,
             self.call,

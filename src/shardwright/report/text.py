@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shardwright.report.devices import mesh_line
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
-from shardwright.words import bytes_text, counted
+from shardwright.words import bytes_text, cost_text, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,20 +116,21 @@ def _fraction_text(fraction: float | None) -> str:
     return "beyond" if fraction is None else f"{100 * fraction:.0f}%"
 
 
-_MEASURES = {"sent": "sent", "held": "more on each device", "spared": "not sent"}
-
-
 def _notes(page: Page, summary: Summary) -> None:
+    """Fallbacks first, each with what would avoid it."""
     notes = summary["notes"]
     if not notes:
         return
-    page.heading(f"Notes ({len(notes)})")
+    fallbacks = sum(note["is_fallback"] for note in notes)
+    page.heading(f"Notes ({len(notes)}, {counted(fallbacks, 'fallback')})" if fallbacks else f"Notes ({len(notes)})")
     groups = _grouped(notes)
     for note, times in groups[:_MAX_NOTES]:
         again = f" ({times} times)" if times > 1 else ""
-        cost = f", {bytes_text(note['bytes'])} {_MEASURES[note['measure']]}" if note["bytes"] else ""
+        cost = cost_text(note["bytes"], note["measure"], note["work"])
         place = f"{note['location']}: " if note["location"] else ""
-        page.line(f"{place}{note['op']}: {note['message']}{cost}{again}")
+        page.line(f"{place}{note['op']}: {note['message']}{f', {cost}' if cost else ''}{again}")
+        if note["is_fallback"] and note["remedy"]:
+            page.line(f"  change: {note['remedy']}")
     if len(groups) > _MAX_NOTES:
         page.line(f"… and {len(groups) - _MAX_NOTES} more; --json lists all")
 
@@ -167,10 +168,16 @@ _PARTS: dict[str, Callable[[Page, Summary], None]] = {
 
 
 def _grouped(notes: Iterable[Summary]) -> list[tuple[Summary, int]]:
-    """Equal notes once each with their bytes added, and how many there were, the costliest first."""
+    """Equal notes once each with their costs added, and how many there were: fallbacks first, then the costliest."""
     groups: dict[tuple[Any, ...], tuple[Summary, int]] = {}
     for note in notes:
         key = (note["op"], note["location"], note["message"])
-        known, times = groups.get(key, ({**note, "bytes": 0}, 0))
-        groups[key] = ({**known, "bytes": known["bytes"] + note["bytes"]}, times + 1)
-    return sorted(groups.values(), key=lambda group: -group[0]["bytes"])
+        known, times = groups.get(key, ({**note, "bytes": 0, "work": 0}, 0))
+        total = {"bytes": known["bytes"] + note["bytes"], "work": known["work"] + note["work"]}
+        groups[key] = ({**known, **total}, times + 1)
+    return sorted(groups.values(), key=_first_fallbacks)
+
+
+def _first_fallbacks(group: tuple[Summary, int]) -> tuple[bool, int]:
+    note, _ = group
+    return not note["is_fallback"], -note["bytes"]
