@@ -311,6 +311,17 @@ def test_what_needs_a_fallback_is_refused_where_it_is_to_be_strict(folder: Path,
     assert "or do without strict" in text
 
 
+def test_a_device_may_take_whole_arguments(folder: Path) -> None:
+    assert "%arg0: tensor<8x64xf32>" in good("partition", "step.mlir").stdout
+    text = good("partition", "step.mlir", "--arguments", "whole").stdout
+    assert "%arg0: tensor<16x64xf32>" in text
+    assert "stablehlo.partition_id" in text
+    assert "Results: equal" in good("verify", "step.mlir", "--arguments", "whole").stdout
+    assert "'half' is not one of 'split', 'whole'" in refused(
+        folder, "partition", "step.mlir", "--arguments", "half", status=2
+    )
+
+
 @pytest.mark.parametrize("command", ["run", "partition", "verify"])
 def test_what_needs_no_fallback_may_be_strict(folder: Path, command: str) -> None:
     good(command, "step.mlir", "--strict")

@@ -153,3 +153,4 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
     assert done.exit_code == 1
     assert "leave out --strategy and --conservative" in done.stderr
     assert "leave out --mesh" in shardwright("partition", "--mesh", "x=2").stderr
+    assert "leave out --arguments" in shardwright("partition", "--arguments", "whole").stderr

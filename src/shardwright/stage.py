@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["STAGES", "Stage"]
+__all__ = ["ARGUMENTS", "STAGES", "Stage"]
 
 
 class Stage(Enum):
@@ -25,3 +25,6 @@ class Stage(Enum):
 
 STAGES = (Stage.PROPAGATED.value, Stage.EXPLICIT.value, Stage.LOCAL.value)
 """The modules a program goes through, in order."""
+
+ARGUMENTS = {"split": "its shard of each", "whole": "each in full, of which it slices its shard out"}
+"""How a device may take the arguments of a program: document 003's two results of a partition."""

@@ -25,6 +25,7 @@ from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
+from shardwright.stage import ARGUMENTS
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -95,8 +96,11 @@ class Given:
         check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
         return program.shard(mesh, args, self.strategy, self.conservative)
 
-    def check_unsharded(self) -> None:
+    def check_unsharded(self, arguments: str) -> None:
         """For a program that is not sharded.
+
+        Arguments:
+            arguments: How a device is to take them.
 
         Raises:
             ShardingError: it is said how to.
@@ -106,6 +110,7 @@ class Given:
             "--arg": bool(self.args),
             "--strategy": self.strategy != DEFAULT_STRATEGY,
             "--conservative": self.conservative,
+            "--arguments": arguments != "split",
         }
         if any(given.values()):
             raise ShardingError(
@@ -191,6 +196,13 @@ def partition_options(command: F) -> F:
             "--strict",
             is_flag=True,
             help="Fail where an op is computed whole or a tensor gathered for want of a local form, or a sharding cut.",
+        ),
+        click.option(
+            "--arguments",
+            type=click.Choice(list(ARGUMENTS)),
+            default="split",
+            show_default=True,
+            help=f"What each device takes. {'; '.join(f'{name}: {words}' for name, words in ARGUMENTS.items())}.",
         ),
     )
     for option in reversed(options):

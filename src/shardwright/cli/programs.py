@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 def run(
     file: str,
     strict: bool,
+    arguments: str,
     inputs: str | None,
     seed: int,
     timeout: float,
@@ -66,9 +67,10 @@ def run(
         arrays = _given_inputs(inputs)
         program = given.load(clock)
         if program.is_per_device:
+            given.check_unsharded(arguments)
             answer(given, _run_per_device(given, program.per_device(), arrays, seed, timeout, folder))
             return 0
-        spmd = given.shard(program, VIRTUAL_DEVICES).partition(strict=strict)
+        spmd = given.shard(program, VIRTUAL_DEVICES).partition(strict=strict, arguments=arguments)
         spmd.check_can_run()
         spmd.inputs(arrays, seed=seed)  # what they raise comes before anything is written
         written = _write_stages(spmd, folder)
@@ -115,17 +117,17 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     help="explicit: global shapes with all communication written; local: the program of one device.",
 )
 @click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
-def partition(file: str, strict: bool, stage: str, output: str | None, **options: Any) -> None:
+def partition(file: str, strict: bool, arguments: str, stage: str, output: str | None, **options: Any) -> None:
     """Make every communication of FILE explicit and write the module of a stage."""
     given = Given(file, **options)
     with progress() as clock:
         program = given.load(clock)
         if program.is_per_device:
-            given.check_unsharded()
+            given.check_unsharded(arguments)
             local = program.per_device()
             deliver(given, local.module(), output, local.summary)
             return
-        spmd = given.shard(program).partition(strict=strict)
+        spmd = given.shard(program).partition(strict=strict, arguments=arguments)
         text = spmd.module(stage)
     deliver(given, text, output, spmd.summary)
 
@@ -142,6 +144,7 @@ def partition(file: str, strict: bool, stage: str, output: str | None, **options
 def verify(
     file: str,
     strict: bool,
+    arguments: str,
     inputs: str | None,
     seed: int,
     timeout: float,
@@ -153,7 +156,7 @@ def verify(
     given = Given(file, **options)
     with progress() as clock:
         arrays = _given_inputs(inputs)
-        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition(strict=strict)
+        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition(strict=strict, arguments=arguments)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {"program": describe_program(spmd.source), "mesh": describe_mesh(spmd.mesh)}
     answer(given, {**summary, **describe_verification(verification)})
@@ -166,7 +169,6 @@ def _run_per_device(
     """Lower and run, and write the module and the results, one row a device."""
     import numpy as np
 
-    given.check_unsharded()
     check_devices(program.mesh.size, given.devices, VIRTUAL_DEVICES, program.name)
     text = program.module()
     results = program.run(arrays, seed=seed, timeout=timeout)

@@ -1,5 +1,6 @@
 """From a propagated program to the one each device runs: split every op, make communication explicit, go local."""
 
+from shardwright.partition.arguments import with_whole_arguments
 from shardwright.partition.check import check
 from shardwright.partition.enclose import enclose
 from shardwright.partition.localize import localize
@@ -19,4 +20,5 @@ __all__ = [
     "localize",
     "materialize",
     "with_stated_boundary",
+    "with_whole_arguments",
 ]

@@ -22,7 +22,7 @@ from shardwright.mesh import Mesh
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
-from shardwright.stage import Stage
+from shardwright.stage import ARGUMENTS, Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -190,33 +190,44 @@ class Plan(Planned):
         """What it was made from."""
         return Program(self.source, self.call, self.clock.before("propagate"))
 
-    def partition(self, *, strict: bool = False) -> Spmd:
+    def partition(self, *, strict: bool = False, arguments: str = "split") -> Spmd:
         """Make every communication explicit and write the program of one device.
 
         Arguments:
             strict: Refuse a program that needs a fallback: an op that is computed whole or a tensor that is gathered
                 for want of a local form, a sharding that is cut or dropped. Else these are in `Spmd.notes`.
+            arguments: How a device takes them: `split`, its shard of each, or `whole`, each in full, of which it slices
+                its shard out. Results are split in any case.
 
         Raises:
-            ShardingError: an op that has no meaning on several devices, at its source line; or, where it is to be
-                strict, all fallbacks.
+            ShardingError: an op that has no meaning on several devices, at its source line; where it is to be strict,
+                all fallbacks; or no such way to take arguments.
         """
-        from shardwright.partition import boundary_notes, check_strict, localize, materialize
+        from shardwright.partition import (
+            boundary_notes,
+            check_strict,
+            localize,
+            materialize,
+            with_whole_arguments,
+        )
 
+        if arguments not in ARGUMENTS:
+            raise ShardingError(f"no way to take arguments: {arguments!r}", remedy=f"one of {', '.join(ARGUMENTS)}")
         clock = self.clock.branch()
         with clock.stage("materialize"):
             explicit = materialize(self.graph, self.annotated)
             notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
+            graph = explicit.graph if arguments == "split" else with_whole_arguments(explicit.graph)
         if strict:
             check_strict(notes)
         with clock.stage("localize"):
-            local = localize(explicit.graph)
+            local = localize(graph)
         return Spmd(
             self.source,
             self.call,
             self.annotated,
             self.graph,
-            explicit.graph,
+            graph,
             local,
             notes,
             clock,
