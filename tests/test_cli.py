@@ -311,6 +311,16 @@ def test_what_needs_a_fallback_is_refused_where_it_is_to_be_strict(folder: Path,
     assert "or do without strict" in text
 
 
+def test_a_program_of_one_device_is_written_in_the_shard_dialect(folder: Path) -> None:
+    text = good("partition", "matmul.mlir", *SHARDED, "--to", "shard").stdout
+    assert "shard.all_reduce %0 on @mesh grid_axes = [1] : tensor<8x32xf32> -> tensor<8x32xf32>" in text
+    (folder / "local.mlir").write_text(text)
+    assert '"stablehlo.all_reduce"(%0)' in good("partition", "local.mlir").stdout
+    assert "shard.all_reduce %0 on @mesh" in good("partition", "local.mlir", "--to", "shard").stdout
+    assert "shard.shard %" in good("partition", "matmul.mlir", *SHARDED, "--to", "shard", "--stage", "explicit").stdout
+    assert "cannot be written as 'mhlo'" in refused(folder, "partition", "matmul.mlir", *SHARDED, "--to", "mhlo")
+
+
 def test_a_device_may_take_whole_arguments(folder: Path) -> None:
     assert "%arg0: tensor<8x64xf32>" in good("partition", "step.mlir").stdout
     text = good("partition", "step.mlir", "--arguments", "whole").stdout

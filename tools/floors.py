@@ -110,6 +110,7 @@ TEXTS = {
     "partition/enclose.py": ("sdy.sharding",),  # the same
     "partition/localize/collectives.py": ("names",),  # replica groups: attributes of StableHLO that name axes
     "partition/localize/renumber.py": ("names",),  # the same
+    "partition/processes/raised.py": ("names",),  # the same
     "analysis/groups.py": ("names",),  # the same
 }
 

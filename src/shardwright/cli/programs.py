@@ -23,6 +23,7 @@ from shardwright.cli.given import (
     progress,
 )
 from shardwright.files import make_folder, write_files
+from shardwright.notation.module_notations import module_notation_names
 from shardwright.report.devices import describe_mesh
 from shardwright.report.summary import (
     Summary,
@@ -116,8 +117,15 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     show_default=True,
     help="explicit: global shapes with all communication written; local: the program of one device.",
 )
+@click.option(
+    "--to",
+    type=click.Choice(list(module_notation_names())),
+    default="sdy",
+    show_default=True,
+    help="The notation. A local program has StableHLO's collectives, or with shard or mesh those dialects'.",
+)
 @click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
-def partition(file: str, strict: bool, arguments: str, stage: str, output: str | None, **options: Any) -> None:
+def partition(file: str, strict: bool, arguments: str, stage: str, to: str, output: str | None, **options: Any) -> None:
     """Make every communication of FILE explicit and write the module of a stage."""
     given = Given(file, **options)
     with progress() as clock:
@@ -125,10 +133,10 @@ def partition(file: str, strict: bool, arguments: str, stage: str, output: str |
         if program.is_per_device:
             given.check_unsharded(arguments)
             local = program.per_device()
-            deliver(given, local.module(), output, local.summary)
+            deliver(given, local.module(to), output, local.summary)
             return
         spmd = given.shard(program).partition(strict=strict, arguments=arguments)
-        text = spmd.module(stage)
+        text = spmd.module(stage, to)
     deliver(given, text, output, spmd.summary)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.program.value import FrozenValue
 
@@ -12,7 +13,36 @@ if TYPE_CHECKING:
     from shardwright.analysis.memory import MemoryUse
     from shardwright.analysis.traffic import TrafficSummary
 
-__all__ = ["LocalValue"]
+__all__ = ["LOCAL_NOTATIONS", "LocalValue", "local_text"]
+
+LOCAL_NOTATIONS = ("sdy", "shard", "mesh")
+"""What the program of one device may be written in: StableHLO's collectives, or those of the `shard` dialect."""
+
+
+def local_text(graph: Graph, to: str) -> str:
+    """The program of one device as MLIR text, its collectives in the notation called `to`.
+
+    Raises:
+        ShardingError: no such notation, or one that has no collectives of one device; names that it cannot spell.
+    """
+    from shardwright.notation import modules
+
+    if to == "sdy":
+        return modules.located_text(graph)
+    if to not in LOCAL_NOTATIONS:
+        raise ShardingError(
+            f"the program of one device cannot be written as {to!r}",
+            cause="what it is made of are collectives on local shapes",
+            remedy=f"one of {', '.join(LOCAL_NOTATIONS)}; other notations take the stage `explicit`",
+        )
+    from shardwright.ir.context import load_module, module_text
+    from shardwright.notation.module_notations import module_notation
+    from shardwright.partition.processes import raised
+
+    notation = module_notation(to)
+    module = load_module(modules.located_text(raised(graph)))
+    notation.write(module)
+    return notation.spell(module_text(module, True))
 
 
 class LocalValue(FrozenValue):

@@ -21,7 +21,7 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.process import DEFAULT_TIMEOUT
-from shardwright.program.local import LocalValue
+from shardwright.program.local import LocalValue, local_text
 from shardwright.propagation import DEFAULT_STRATEGY
 from shardwright.sharding import TensorSharding
 from shardwright.stage import STAGES
@@ -66,21 +66,33 @@ class Partitioned(LocalValue):
         """The devices."""
         return self.propagated.mesh
 
-    def module(self, stage: str = "local") -> str:
+    def module(self, stage: str = "local", to: str = "sdy") -> str:
         """The module of a stage as MLIR text: `propagated`, `explicit` or `local`.
 
+        Arguments:
+            stage: Which stage.
+            to: The notation: of the shardings of the first two, as `convert` has it; of the collectives of `local`,
+                which are StableHLO's with `sdy`, and with `shard` or `mesh` those dialects' on local shapes.
+
         Raises:
-            ShardingError: no such stage.
+            ShardingError: no such stage, no such notation, or what that cannot express.
         """
         graphs = dict(zip(STAGES, (self.propagated, self.explicit, self.local), strict=True))
         if stage not in graphs:
             raise ShardingError(f"unknown stage {stage!r}", remedy=f"one of {', '.join(STAGES)}")
         graph = graphs[stage]
+        if stage == "local":
+            return local_text(graph, to)
         if stage == "explicit":
             from shardwright.partition import enclose
 
             graph = enclose(graph)
-        return modules.located_text(graph)
+        text = modules.located_text(graph)
+        if to == "sdy":
+            return text
+        from shardwright.notation.conversion import convert_module
+
+        return convert_module(text, to, self.source.name)
 
     def write(self, stage: str, path: str | os.PathLike[str]) -> Path:
         """Write the module of a stage to a file; on failure nothing is written.

@@ -24,7 +24,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.partition.processes import stacked
 from shardwright.process import DEFAULT_TIMEOUT
-from shardwright.program.local import LocalValue
+from shardwright.program.local import LocalValue, local_text
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.execute import execute_local
@@ -66,9 +66,13 @@ class PerDevice(LocalValue):
         """The grid."""
         return next(iter(self.local.meshes.values()), Mesh())
 
-    def module(self) -> str:
-        """The program of one device as MLIR text."""
-        return modules.located_text(self.local)
+    def module(self, to: str = "sdy") -> str:
+        """The program of one device as MLIR text, its collectives StableHLO's or of the dialect `shard` or `mesh`.
+
+        Raises:
+            ShardingError: no such notation, or a name that it cannot spell.
+        """
+        return local_text(self.local, to)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write `module()` to a file; on failure nothing is written.

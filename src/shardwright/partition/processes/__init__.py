@@ -25,6 +25,8 @@ axis 0 fastest. No axes make groups of one. A `root`, `source` or `destination` 
 - An average of integers is their sum divided by the size of the group, rounded towards zero.
 - Scalars become tensors of rank 0, `index` becomes `i64`.
 
+`raised` goes the other way: a program that was partitioned, with the collectives of this dialect.
+
 Refused by name: grids of unknown size, reductions of kind `generic`, and roots and halo sizes that are no constants.
 
 Source: MLIR's shard dialect page; its ShardToMPI conversion for halos, neighbours and shard shapes; the mesh RFC on
@@ -41,6 +43,7 @@ from shardwright.partition.processes import (  # noqa: F401 (imported for what t
     shapes,
 )
 from shardwright.partition.processes.program import lower
+from shardwright.partition.processes.raised import raised
 from shardwright.partition.processes.stacked import stacked
 
-__all__ = ["lower", "stacked"]
+__all__ = ["lower", "raised", "stacked"]

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from shardwright.axes import Axes
+from shardwright.axes import Axes, axes_size
 from shardwright.ir.attributes import i64_array
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local, positions
 
-__all__ = ["part", "permute", "step_targets"]
+__all__ = ["part", "permute", "shift_pairs", "step_targets"]
 
 
 def permute(ctx: Local, value: int, mesh: Mesh, axes: Axes, targets: Sequence[int]) -> int:
@@ -50,6 +50,12 @@ def _pairs(mesh: Mesh, axes: Axes, targets: tuple[int, ...], partitions: Mesh) -
     partition = np.argsort(position)
     pairs = np.stack([np.arange(len(position)), partition[np.clip(moved, 0, len(position) - 1)]], axis=1)
     return pairs[target >= 0]
+
+
+def shift_pairs(mesh: Mesh, axes: Axes, offset: int, rotate: bool) -> set[tuple[int, ...]]:
+    """The `(source, target)` devices of a shift along axes, devices counted in the order of the mesh."""
+    pairs = _pairs(mesh, axes, tuple(step_targets(axes_size(axes), offset, rotate)), mesh)
+    return {(int(source), int(target)) for source, target in pairs}
 
 
 def step_targets(count: int, offset: int, rotate: bool = False) -> list[int]:
