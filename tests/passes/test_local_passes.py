@@ -55,6 +55,15 @@ def test_the_whole_script_makes_the_program_of_one_device(name: str) -> None:
     assert _ops(made) == _ops(_run(text, _SHORT))
 
 
+def test_arguments_may_be_taken_whole() -> None:
+    whole = _SHORT.replace("sdy-convert-global-to-local", "sdy-convert-global-to-local{whole-arguments=true}")
+    split, made = _run(_UNEVEN, _SHORT), _run(_UNEVEN, whole)
+    assert "%arg0: tensor<10x2xf32>" in split
+    assert "%arg0: tensor<10x8xf32>" in made
+    assert "stablehlo.partition_id" in made
+    assert _ops(made)["stablehlo.all_to_all"] == _ops(split)["stablehlo.all_to_all"] == 1
+
+
 @pytest.mark.parametrize("name", ["sdy-pad-for-divisibility", "sdy-resolve-permutation-factors"])
 def test_alone_each_makes_communication_explicit(name: str) -> None:
     propagated = "builtin.module(sdy-propagation-pipeline"
