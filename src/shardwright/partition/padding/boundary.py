@@ -10,7 +10,7 @@ import itertools
 import math
 from dataclasses import replace
 
-from shardwright.axes import axes_size, is_prefix, merge_axes
+from shardwright.axes import axes_size, is_prefix, merge_axes, overlaps_any
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
@@ -71,7 +71,9 @@ def _uncut(
             axes = () if whole is None else merge_axes(whole.axes)
             if whole is not stated or (whole is not None and whole.open):  # no caller can name a part of an axis
                 axes = tuple(itertools.takewhile(kept.mesh.is_full, axes))
-            if type.dims[number] % axes_size(axes) and is_prefix(dim.axes, axes):
+            others = [*kept.replicated, *(axis for at, other in enumerate(dims) if at != number for axis in other.axes)]
+            is_free = not any(overlaps_any(axis, others) for axis in axes)  # the value may lie along it elsewhere
+            if type.dims[number] % axes_size(axes) and is_prefix(dim.axes, axes) and is_free:
                 dims[number] = DimSharding(axes)
                 break
     uneven = replace(kept, dims=tuple(dims))
