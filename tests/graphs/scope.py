@@ -88,6 +88,7 @@ class Scope:
         steps: What there is of it.
         depth: In how many functions it is.
         only_smooth: Whether gradients are to go through it.
+        family: Of the step that is being written.
     """
 
     writer: Writer
@@ -95,6 +96,7 @@ class Scope:
     depth: int = 0
     only_smooth: bool = False
     steps: list[Step] = field(default_factory=list)
+    family: str = ""
 
     @property
     def rng(self) -> random.Random:
@@ -125,14 +127,14 @@ class Scope:
             made = self.writer.value(shape, dtype, Range())
             self.writer.arguments.append(made)
             return made
-        return self.emit("constant", f"some({tuple(shape)}, {dtype!r})", Range())[0]
+        return self.emit(f"some({tuple(shape)}, {dtype!r})", Range(), family="constant")[0]
 
     def emit(
         self,
-        family: str,
         text: str,
         range: Range,
         *,
+        family: str = "",
         blocks: tuple[Block, ...] = (),
         reference: str = "",
         ranges: Sequence[Range] = (),
@@ -140,13 +142,14 @@ class Scope:
         """Add a step; its values, none where they would be too large.
 
         Arguments:
-            family: Of the step.
             text: What its values are.
             range: What they hold.
+            family: Of the step, where it is not the one that is being written.
             blocks: Functions in the text.
             reference: The text for one device.
             ranges: What each of the values holds, where they differ.
         """
+        family = family or self.family
         types = evaluated(Step(family, (), text, blocks, reference), self.writer.types)
         if family != "constant" and any(type.size > LARGEST or len(type.shape) > 5 for type in types):
             return []
@@ -198,4 +201,5 @@ class Scope:
             (maker,) = self.rng.choices(makers, weights)
             operand = self.pick(maker.accepts)
             if operand is not None:
+                self.family = maker.family
                 maker.make(self, operand)

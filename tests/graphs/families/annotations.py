@@ -12,4 +12,4 @@ def constraint(scope: Scope, v: Value) -> None:
     """Any layout; contributions to a sum where the type has sums."""
     if not scope.only_smooth:
         sharding = scope.writer.sharding(v)
-        scope.emit("constraint", f"constrain({v}, {sharding!r})", v.range, reference=f"{v}")
+        scope.emit(f"constrain({v}, {sharding!r})", v.range, reference=f"{v}")

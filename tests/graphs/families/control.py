@@ -61,7 +61,7 @@ def scan(scope: Scope, v: Value) -> None:
         scope.writer.name("f"), tuple(map(str, [*inner_carried, row])), tuple(inner.steps), f"{following}, {given}"
     )
     call = f"lax.scan(lambda c, r: {block.name}(*c, r), {_tuple(carried)}, {v}, reverse={scope.rng.random() < 0.25})"
-    scope.emit("scan", f"jax.tree.leaves({call})", Range(), blocks=(block,), ranges=[*ranges, given.range])
+    scope.emit(f"jax.tree.leaves({call})", Range(), blocks=(block,), ranges=[*ranges, given.range])
 
 
 @step("while", any_value, weight=1.5)
@@ -88,7 +88,7 @@ def loop(scope: Scope, v: Value) -> None:
             f" lambda c: (c[0] + 1, *{block.name}(*c[1:], c[0])), (0, *{_tuple(carried)}))"
         )
         ranges = [Range(8.0), *ranges]
-    scope.emit("while", f"jax.tree.leaves({call})", Range(), blocks=(block,), ranges=ranges)
+    scope.emit(f"jax.tree.leaves({call})", Range(), blocks=(block,), ranges=ranges)
 
 
 @step("branch", any_value, weight=1.5)
@@ -108,7 +108,7 @@ def branches(scope: Scope, v: Value) -> None:
     scalar = scope.pick(lambda one: one.dtype == "int32" and one.size == 1)
     index = f"{scalar}.reshape(())" if scalar else str(scope.fitting((), "int32"))
     functions = ", ".join(block.name for block in blocks)
-    scope.emit("branch", f"lax.switch({index}, [{functions}], {v}, {other})", held, blocks=tuple(blocks))
+    scope.emit(f"lax.switch({index}, [{functions}], {v}, {other})", held, blocks=tuple(blocks))
 
 
 @step("call", any_value, smooth=True)
@@ -122,9 +122,9 @@ def call(scope: Scope, v: Value) -> None:
     block = inner.block(parameters, _next(inner, parameters[0]))
     held = parameters[0].range
     outer = scope.rng.choice(("jax.jit", "jax.jit", "jax.checkpoint"))
-    scope.emit("call", f"{outer}({block.name})({v})", held, blocks=(block,))
+    scope.emit(f"{outer}({block.name})({v})", held, blocks=(block,))
     if scope.rng.random() < 0.4:
-        scope.emit("call", f"jax.jit({block.name})(jax.jit({block.name})({v}))", held, blocks=(block,))
+        scope.emit(f"jax.jit({block.name})(jax.jit({block.name})({v}))", held, blocks=(block,))
 
 
 @step("map", lambda v: is_full(v) and v.rank > 1, weight=0.8)
@@ -138,7 +138,7 @@ def vectorized(scope: Scope, v: Value) -> None:
     given = inner.values[-1]
     block = inner.block([row], str(given))
     text = scope.rng.choice((f"lax.map({block.name}, {v})", f"jax.vmap({block.name})({v})"))
-    scope.emit("map", text, given.range, blocks=(block,))
+    scope.emit(text, given.range, blocks=(block,))
 
 
 @step("gradient", lambda v: is_full(v) and v.dtype == "float32", weight=1.5)
@@ -154,4 +154,4 @@ def gradient(scope: Scope, v: Value) -> None:
     block = inner.block(parameters, f"jnp.sum(jnp.sin({floats[-1]}))")
     function = f"jax.checkpoint({block.name})" if scope.rng.random() < 0.4 else block.name
     call = f"jax.tree.map(lambda t: jnp.clip(t, -8, 8), jax.grad({function}, (0, 1))({v}, {other}))"
-    scope.emit("gradient", f"jax.tree.leaves({call})", Range(8.0, 0.0), blocks=(block,))
+    scope.emit(f"jax.tree.leaves({call})", Range(8.0, 0.0), blocks=(block,))

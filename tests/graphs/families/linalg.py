@@ -17,7 +17,7 @@ def fft(scope: Scope, v: Value) -> None:
         kinds.append(f"jnp.fft.irfft({v}, axis={dim})")
     if v.rank > 1:
         kinds.append(f"jnp.fft.fft2({v})")
-    scope.emit("fft", scope.rng.choice(kinds), Range(v.range.bound * v.size, 0.0))
+    scope.emit(scope.rng.choice(kinds), Range(v.range.bound * v.size, 0.0))
 
 
 def _is_matrix(value: Value) -> bool:
@@ -32,7 +32,7 @@ def _definite(v: Value) -> str:
 
 @step("cholesky", _is_matrix, weight=0.8)
 def cholesky(scope: Scope, v: Value) -> None:
-    scope.emit("cholesky", f"jnp.linalg.cholesky({_definite(v)})", Range(v.range.bound * 16, 0.0))
+    scope.emit(f"jnp.linalg.cholesky({_definite(v)})", Range(v.range.bound * 16, 0.0))
 
 
 @step("triangular solve", _is_matrix, weight=0.8)
@@ -41,12 +41,12 @@ def triangular_solve(scope: Scope, v: Value) -> None:
     matrix = f"{_definite(v)}"
     right = f"{v}" if left else f"jnp.swapaxes({v}, -1, -2)"
     text = f"lax.linalg.triangular_solve({matrix}, {right}, left_side={left}, lower={lower}, transpose_a={transposed})"
-    scope.emit("triangular solve", text, Range(4.0, 0.0))
+    scope.emit(text, Range(4.0, 0.0))
 
 
 @step("solve", _is_matrix, weight=0.5)
 def solve(scope: Scope, v: Value) -> None:
-    scope.emit("solve", f"jnp.linalg.solve({_definite(v)}, {v})", Range(4.0, 0.0))
+    scope.emit(f"jnp.linalg.solve({_definite(v)}, {v})", Range(4.0, 0.0))
 
 
 @step("random", has_rank, weight=0.6)
@@ -55,9 +55,9 @@ def threefry(scope: Scope, _: Value) -> None:
     seed = scope.pick(lambda one: one.dtype == "int32" and one.rank == 0) or scope.rng.randrange(99)
     shape = tuple(scope.rng.choice(scope.writer.sizes) for _ in range(scope.rng.randint(1, 2)))
     if scope.rng.random() < 0.5:
-        scope.emit("random", f"jax.random.bits(jax.random.key({seed}), {shape}, 'uint32')", Range(2.0**32))
+        scope.emit(f"jax.random.bits(jax.random.key({seed}), {shape}, 'uint32')", Range(2.0**32))
     else:
-        scope.emit("random", f"jax.random.uniform(jax.random.key({seed}), {shape})", Range(1.0, 0.0))
+        scope.emit(f"jax.random.uniform(jax.random.key({seed}), {shape})", Range(1.0, 0.0))
 
 
 @step("random", has_rank, weight=0.6)
@@ -66,4 +66,4 @@ def bits(scope: Scope, v: Value) -> None:
         return
     state = f"jnp.array([1, {scope.rng.randrange(99)}, 3, 4], 'uint32')"
     text = f"jax.tree.leaves(lax.rng_bit_generator({state}, {v.shape}, 'uint32'))"
-    scope.emit("random", text, Range(2.0**32))
+    scope.emit(text, Range(2.0**32))

@@ -58,4 +58,4 @@ def shard_map(scope: Scope, v: Value) -> None:
     manual = {axis} if rng.random() < 0.3 else {name for name, _ in scope.writer.axes}
     specs = f"in_specs={split}, out_specs={out}, axis_names={{{str(sorted(manual))[1:-1]}}}"
     call = f"jax.shard_map(lambda t: {body}, mesh=MESH, {specs}, check_vma=False)({v})"
-    scope.emit("shard_map", call, held, reference=reference)
+    scope.emit(call, held, reference=reference)

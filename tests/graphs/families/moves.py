@@ -33,21 +33,21 @@ def broadcast(scope: Scope, v: Value) -> None:
     for size, dim in zip(v.shape, dims, strict=True):
         shape[dim] = size
     if math.prod(shape) <= 2048:
-        scope.emit("broadcast", f"lax.broadcast_in_dim({v}, {tuple(shape)}, {tuple(dims)})", v.range)
+        scope.emit(f"lax.broadcast_in_dim({v}, {tuple(shape)}, {tuple(dims)})", v.range)
 
 
 @step("broadcast", has_rank, weight=1, smooth=True)
 def outer(scope: Scope, v: Value) -> None:
     other = scope.pick(lambda one: one.dtype == v.dtype and one.rank == 1 and one.is_real)
     if other is not None and v.is_real and v.rank < 4:
-        scope.emit("broadcast", f"{v}[..., None] + {other}", v.range.plus(other.range))
+        scope.emit(f"{v}[..., None] + {other}", v.range.plus(other.range))
 
 
 @step("transpose", lambda v: v.rank > 1, weight=1.5, smooth=True)
 def transpose(scope: Scope, v: Value) -> None:
     order = list(range(v.rank))
     scope.rng.shuffle(order)
-    scope.emit("transpose", f"jnp.transpose({v}, {tuple(order)})", v.range)
+    scope.emit(f"jnp.transpose({v}, {tuple(order)})", v.range)
 
 
 @step("reshape", has_rank, weight=2, smooth=True)
@@ -64,7 +64,7 @@ def reshape(scope: Scope, v: Value) -> None:
         shape[dim : dim + 1] = [part, shape[dim] // part]
     else:
         shape = [v.size]
-    scope.emit("reshape", f"{v}.reshape({tuple(shape)})", v.range)
+    scope.emit(f"{v}.reshape({tuple(shape)})", v.range)
 
 
 @step("slice", is_full, weight=2, smooth=True)
@@ -75,7 +75,7 @@ def slices(scope: Scope, v: Value) -> None:
         stop = size if rng.random() < 0.5 else rng.randint(start + 1, size)
         parts.append((start, stop, rng.choice((1, 1, 1, 2, 3))))
     text = ", ".join(f"{start}:{stop}:{stride}" for start, stop, stride in parts)
-    scope.emit("slice", f"{v}[{text}]", v.range)
+    scope.emit(f"{v}[{text}]", v.range)
 
 
 @step("pad", has_rank, weight=1.5, smooth=True)
@@ -89,7 +89,7 @@ def pad(scope: Scope, v: Value) -> None:
             low = high = 0
         config.append((low, high, interior))
     value = rng.choice((0, 1, 2)) if v.is_real else 0
-    scope.emit("pad", f"lax.pad({v}, jnp.array({value}, {v.dtype!r}), {tuple(config)})", v.range.joined(Range(2.0)))
+    scope.emit(f"lax.pad({v}, jnp.array({value}, {v.dtype!r}), {tuple(config)})", v.range.joined(Range(2.0)))
 
 
 @step("concatenate", has_rank, weight=1.5, smooth=True)
@@ -104,25 +104,25 @@ def concatenate(scope: Scope, v: Value) -> None:
     held = v.range
     for other in others:
         held = held.joined(other.range)
-    scope.emit("concatenate", f"jnp.concatenate([{v}, {', '.join(map(str, others))}], {dim})", held)
+    scope.emit(f"jnp.concatenate([{v}, {', '.join(map(str, others))}], {dim})", held)
 
 
 @step("concatenate", lambda v: v.rank < 4, weight=0.6, smooth=True)
 def stack(scope: Scope, v: Value) -> None:
     other = scope.like(v)
     at = scope.rng.randint(0, v.rank)
-    scope.emit("concatenate", f"jnp.stack([{v}, {other}, {v}], {at})", v.range.joined(other.range))
+    scope.emit(f"jnp.stack([{v}, {other}, {v}], {at})", v.range.joined(other.range))
 
 
 @step("reverse", has_rank, smooth=True)
 def reverse(scope: Scope, v: Value) -> None:
     dims = sorted(scope.rng.sample(range(v.rank), scope.rng.randint(1, v.rank)))
-    scope.emit("reverse", f"jnp.flip({v}, {tuple(dims)})", v.range)
+    scope.emit(f"jnp.flip({v}, {tuple(dims)})", v.range)
 
 
 @step("roll", is_full, smooth=True)
 def roll(scope: Scope, v: Value) -> None:
-    scope.emit("roll", f"jnp.roll({v}, {scope.rng.randint(-3, 5)}, {any_dim(scope, v)})", v.range)
+    scope.emit(f"jnp.roll({v}, {scope.rng.randint(-3, 5)}, {any_dim(scope, v)})", v.range)
 
 
 @step("concatenate", is_full, weight=0.6)
@@ -130,16 +130,16 @@ def tile(scope: Scope, v: Value) -> None:
     dim, count = any_dim(scope, v), scope.rng.choice((2, 3))
     reps = tuple(count if at == dim else 1 for at in range(v.rank))
     text = scope.rng.choice((f"jnp.tile({v}, {reps})", f"jnp.repeat({v}, {count}, {dim})"))
-    scope.emit("concatenate", text, v.range)
+    scope.emit(text, v.range)
 
 
 @step("iota", lambda v: v.rank > 1 and v.is_real, weight=0.6, smooth=True)
 def triangle(scope: Scope, v: Value) -> None:
-    scope.emit("iota", f"{scope.rng.choice(('jnp.tril', 'jnp.triu'))}({v}, {scope.rng.randint(-1, 1)})", v.range)
+    scope.emit(f"{scope.rng.choice(('jnp.tril', 'jnp.triu'))}({v}, {scope.rng.randint(-1, 1)})", v.range)
 
 
 @step("iota", has_rank, weight=0.6)
 def iota(scope: Scope, v: Value) -> None:
     dim = any_dim(scope, v)
     dtype = scope.rng.choice(("int32", "float32", "int8"))
-    scope.emit("iota", f"lax.broadcasted_iota(jnp.{dtype}, {v.shape}, {dim})", Range(float(max(1, v.shape[dim]))))
+    scope.emit(f"lax.broadcasted_iota(jnp.{dtype}, {v.shape}, {dim})", Range(float(max(1, v.shape[dim]))))

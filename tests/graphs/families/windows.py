@@ -31,10 +31,10 @@ def reduce_window(scope: Scope, v: Value) -> None:
     start = f"jnp.array({_START[kind]}, {v.dtype!r})"
     text = f"lax.reduce_window({v}, {start}, {kind}, {tuple(size)}, {tuple(stride)}, {tuple(padding)}"
     held = v.range.summed(math.prod(size)) if kind == "lax.add" else v.range.joined(Range(100.0))
-    scope.emit("window", f"{text}, window_dilation={tuple(dilation)})", held)
+    scope.emit(f"{text}, window_dilation={tuple(dilation)})", held)
 
 
-@step("window", lambda v: _is_pooled(v) and v.dtype == "float32" and v.is_exact and v.rank > 1, weight=1)
+@step("pool gradient", lambda v: _is_pooled(v) and v.dtype == "float32" and v.is_exact and v.rank > 1, weight=1)
 def pooling_gradient(scope: Scope, v: Value) -> None:
     """`select_and_scatter`: numbers without rounding have the same places in every order."""
     rng, dim = scope.rng, any_dim(scope, v)
@@ -43,7 +43,7 @@ def pooling_gradient(scope: Scope, v: Value) -> None:
     stride = tuple(rng.choice((1, length)) if at == dim else 1 for at in range(v.rank))
     padding = rng.choice(("VALID", "SAME"))
     pooled = f"lax.reduce_window(t, -jnp.inf, lax.max, {size}, {stride}, {padding!r})"
-    scope.emit("pool gradient", f"jax.grad(lambda t: ({pooled} * 2).sum())({v})", Range(2.0 * length))
+    scope.emit(f"jax.grad(lambda t: ({pooled} * 2).sum())({v})", Range(2.0 * length))
 
 
 @step("cumulative", lambda v: is_full(v) and v.dtype in ("float32", "int32", "bfloat16"), weight=1.5, smooth=True)
@@ -51,12 +51,12 @@ def cumulative(scope: Scope, v: Value) -> None:
     dim, reverse = any_dim(scope, v), scope.rng.random() < 0.3
     kind = scope.rng.choice(("cumsum", "cummax", "cummin", "cumsum"))
     held = v.range.summed(v.shape[dim]) if kind == "cumsum" else v.range
-    scope.emit("cumulative", f"lax.{kind}({v}, {dim}, reverse={reverse})", held)
+    scope.emit(f"lax.{kind}({v}, {dim}, reverse={reverse})", held)
 
 
 @step("cumulative", lambda v: is_full(v) and v.is_float, weight=0.5)
 def cumulative_exponential(scope: Scope, v: Value) -> None:
-    scope.emit("cumulative", f"lax.cumlogsumexp({v}, {any_dim(scope, v)})", Range(v.range.bound + 8, 0.0))
+    scope.emit(f"lax.cumlogsumexp({v}, {any_dim(scope, v)})", Range(v.range.bound + 8, 0.0))
 
 
 @step("associative scan", lambda v: is_full(v) and is_sharp(v), weight=0.7)
@@ -64,7 +64,7 @@ def associative_scan(scope: Scope, v: Value) -> None:
     dim, reverse = any_dim(scope, v), scope.rng.random() < 0.3
     kind = scope.rng.choice(("jnp.add", "jnp.maximum"))
     held = v.range.summed(v.shape[dim]) if kind == "jnp.add" else v.range
-    scope.emit("associative scan", f"lax.associative_scan({kind}, {v}, reverse={reverse}, axis={dim})", held)
+    scope.emit(f"lax.associative_scan({kind}, {v}, reverse={reverse}, axis={dim})", held)
 
 
 @step("convolution", lambda v: v.rank in (3, 4) and is_full(v) and v.dtype == "float32", weight=3, smooth=True)
@@ -92,10 +92,10 @@ def convolution(scope: Scope, v: Value) -> None:
         f" {tuple(base)}, {tuple(dilation)}, ({left!r}, {right!r}, {out!r}),"
         f" feature_group_count={groups}, batch_group_count={batches})"
     )
-    scope.emit("convolution", text, v.range.times(other.range, math.prod(kernel.values()) // kernel["O"]))
+    scope.emit(text, v.range.times(other.range, math.prod(kernel.values()) // kernel["O"]))
 
 
-@step("convolution", lambda v: v.rank == 3 and is_full(v) and v.dtype == "float32" and v.size < 512, weight=1)
+@step("convolution gradient", lambda v: v.rank == 3 and is_full(v) and v.dtype == "float32" and v.size < 512, weight=1)
 def convolution_gradient(scope: Scope, v: Value) -> None:
     """By the image and by the kernel."""
     rng, features = scope.rng, v.shape[1]
@@ -106,4 +106,4 @@ def convolution_gradient(scope: Scope, v: Value) -> None:
     text = f"jax.grad(lambda t, u: (lax.conv_general_dilated(t, u, {options}) * 2).sum(), (0, 1))({v}, {other})"
     count = v.size + other.size
     held = v.range.joined(other.range).summed(2 * count)
-    scope.emit("convolution gradient", f"jax.tree.leaves({text})", held)
+    scope.emit(f"jax.tree.leaves({text})", held)
