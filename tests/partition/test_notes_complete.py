@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pytest
@@ -17,7 +18,7 @@ from shardwright.partition.factors import factor_axes
 from shardwright.partition.splits import splits_of
 from shardwright.program import Program, Spmd, from_jax
 from shardwright.steps import AllGather, local_bytes
-from tests.models.ops import CASES
+from tests.models.ops import CASES, OpCase
 from tests.models.test_jax_features import ZOO
 
 _GATHERED = "gathered along dimension"
@@ -39,11 +40,12 @@ SPLITS = [
 """Every op with every dimension of its arguments that four devices divide."""
 
 
-def _seeded(name: str, number: int, dim: int, mesh: Mesh) -> Spmd:
+def _seeded(name: str, number: int, axes: Mapping[int, str], mesh: Mesh) -> Spmd:
+    """An op with dimensions of an argument split along an axis each."""
     program = _case(name)
     values = program.graph.main.block.arguments
     rank = program.graph.types[values[number]].rank
-    spec = ",".join("x" if other == dim else "-" for other in range(rank))
+    spec = ",".join(axes.get(dim, "-") for dim in range(rank))
     return program.shard(mesh, args={number: spec}).partition()
 
 
@@ -89,7 +91,7 @@ def _work(graph: Graph, share: bool) -> dict[tuple[str, str], list[float]]:
         sizes = splits.rule.sizes
         parts = max(math.prod(map(axes_size, layout.axes)) for layout in known[len(op.operands) :])
         done = work_cost(sizes, factor_axes(splits.rule, known)).multiply_adds
-        work[str(graph.locations[op.location]), op.name].append(math.prod(sizes) / parts if share else done)
+        work[str(graph.locations[op.location]), op.signature.label].append(math.prod(sizes) / parts if share else done)
     return work
 
 
@@ -102,11 +104,24 @@ def _check_work(spmd: Spmd) -> None:
             assert key in noted, f"{key}: {done} multiply-adds, a share is {share}"
 
 
+@pytest.mark.parametrize("devices", [4, 7])
 @pytest.mark.parametrize(("name", "number", "dim"), SPLITS)
-def test_every_gather_of_an_op_is_told_of(name: str, number: int, dim: int) -> None:
-    spmd = _seeded(name, number, dim, Mesh(x=4))
+def test_every_gather_of_an_op_is_told_of(name: str, number: int, dim: int, devices: int) -> None:
+    """Seven devices divide nothing."""
+    spmd = _seeded(name, number, {dim: "x"}, Mesh(x=devices))
     _check_gathers(spmd)
     _check_work(spmd)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_gather_of_an_op_that_is_split_along_two_dimensions_is_told_of(case: OpCase) -> None:
+    for number, type in enumerate(case.arguments):
+        for one, other in itertools.permutations(range(len(type.shape)), 2):
+            if type.shape[one] % 2 or type.shape[other] % 4:
+                continue
+            spmd = _seeded(case.name, number, {one: "x", other: "y"}, Mesh(x=2, y=4))
+            _check_gathers(spmd)
+            _check_work(spmd)
 
 
 @pytest.mark.parametrize("name", sorted(ZOO))
