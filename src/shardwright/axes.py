@@ -75,11 +75,13 @@ Axes = tuple[AxisRef, ...]
 
 def axes_size(axes: Iterable[AxisRef]) -> int:
     """Product of the sizes of `axes`."""
-    return math.prod([axis.size for axis in axes])
+    return math.prod([axis.size for axis in axes]) if axes else 1
 
 
 def merge_axes(axes: Axes) -> Axes:
     """Neighbouring parts of the same axis made one: `x:(1)2, x:(2)4` → `x:(1)8`."""
+    if len(axes) < 2:
+        return axes
     merged: list[AxisRef] = []
     for axis in axes:
         if merged and merged[-1].joins(axis):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
@@ -146,12 +146,12 @@ class TensorSharding(Hashed):
         """Number of dimensions."""
         return len(self.dims)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[Axes, ...]:
         """The axes of every dimension."""
-        return tuple(dim.axes for dim in self.dims)
+        return tuple([dim.axes for dim in self.dims])
 
-    @property
+    @cached_property
     def used_axes(self) -> Axes:
         """All axes that split a dimension, dimension by dimension."""
         return tuple(axis for dim in self.dims for axis in dim.axes)
@@ -171,6 +171,9 @@ class TensorSharding(Hashed):
 
         With explicit offsets shards differ; this is then the largest.
         """
+        if self.offsets is None and self.halos is None:
+            sizes = zip(shape, self.dims, strict=True)
+            return tuple([-(-size // axes_size(dim.axes)) if dim.axes else size for size, dim in sizes])
         local: list[int] = []
         for index, (size, dim) in enumerate(zip(shape, self.dims, strict=True)):
             offsets = self.offsets[index] if self.offsets else None
@@ -200,7 +203,8 @@ class TensorSharding(Hashed):
 
     def divides(self, shape: Sequence[int]) -> bool:
         """Whether every dimension of `shape` splits evenly."""
-        return all(size % axes_size(dim.axes) == 0 for size, dim in zip(shape, self.dims, strict=True))
+        sizes = zip(shape, self.dims, strict=True)
+        return all(size % axes_size(dim.axes) == 0 for size, dim in sizes if dim.axes)
 
     def evenly_dividing(self, shape: Sequence[int]) -> TensorSharding:
         """The longest major part of each dimension's axes that divides `shape`; may end in sub-axes.

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
 
-from shardwright.axes import Axes, axes_size
+from shardwright.axes import Axes, AxisRef, axes_size
 from shardwright.cost.collectives import (
     all_gather_bytes,
     all_reduce_bytes,
@@ -79,7 +79,7 @@ def price(cost: Cost, hardware: Hardware) -> float:
     return hardware.seconds(cost.bytes_sent, cost.starts, cost.multiply_adds)
 
 
-def work_cost(sizes: Iterable[int], split: Iterable[Axes]) -> Cost:
+def work_cost(sizes: Iterable[int], split: Iterable[Iterable[AxisRef]]) -> Cost:
     """The multiply-adds left on a device of an op with loops of these sizes, each split along its axes."""
     return Cost(multiply_adds=math.prod(sizes) / math.prod(map(axes_size, split)))
 

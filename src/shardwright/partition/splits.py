@@ -141,6 +141,6 @@ def linear_operands(signature: Signature, kind: str = "sum") -> tuple[tuple[int,
         if signature.name != REDUCTIONS.get(kind):
             return facts.linear if facts.moves else ()
         return ((0, 1), (0,), (1,)) if kind in _IDEMPOTENT else ((0, 1),)
-    if facts.converts or not all(type.dtype in _EXACT for type in signature.results):
+    if not facts.linear or facts.converts or not all(type.dtype in _EXACT for type in signature.results):
         return ()
     return tuple([together or tuple(range(len(signature.operands))) for together in facts.linear])

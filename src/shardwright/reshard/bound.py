@@ -32,7 +32,9 @@ def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorShardin
         source: How the tensor lies.
         target: How it shall lie; partial along axes of the source's partial ones at most.
     """
-    held, needed = (local_bytes(shape, element_bytes, sharding) for sharding in (source, target))
+    held, needed = local_bytes(shape, element_bytes, source), local_bytes(shape, element_bytes, target)
+    if not source.partial:
+        return Cost(float(max(0, needed - held)), int(needed > held))
     staying = axes_size(target.partial_axes)
     contributions = axes_size(source.partial_axes) // staying
     sent, starts = float(max(0, needed - held)), int(needed > held)

@@ -9,6 +9,7 @@ Source: the `sdy` dialect's OpShardingRuleAttr.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from shardwright.memo import Hashed
 
@@ -48,12 +49,12 @@ class ShardingRule(Hashed):
     custom: bool = False
     local: frozenset[int] = frozenset()
 
-    @property
+    @cached_property
     def special(self) -> frozenset[int]:
         """Factors that are not plain pass-through."""
         return self.reduction | self.need_replication | self.permutation
 
-    @property
+    @cached_property
     def pass_through(self) -> frozenset[int]:
         """Factors that split all tensors alike, with no communication."""
         return frozenset(range(len(self.sizes))) - self.special

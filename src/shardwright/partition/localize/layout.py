@@ -14,6 +14,8 @@ __all__ = ["same_elements", "wide"]
 
 def wide(axes: Sequence[AxisRef]) -> Axes:
     """`axes` without those of one device, neighbouring parts merged."""
+    if not axes:
+        return ()
     return merge_axes(tuple(axis for axis in axes if axis.size > 1))
 
 
