@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.builder import reduction_body
 from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_alike, require_axes, require_partial, require_whole
 from shardwright.partition.localize.exchanges import Exchange
 from shardwright.partition.localize.local import Local
@@ -25,25 +27,39 @@ __all__ = ["with_initial"]
 def _reduce(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
-    reduced = signature.get("dimensions", ())
     count = len(signature.results)
     inputs, initials = operands[:count], operands[count:]
-    kept = [dim for dim in range(source[0].rank) if dim not in reduced]
-    require_alike("a reduction", range(source[0].rank), source[0], *source[1:count])
-    for sharding in target:
-        require_axes("the result of a reduction", sharding, [source[0].axes[dim] for dim in kept])
-    axes = tuple(axis for dim in reduced for axis in source[0].axes[dim])
+    axes = _reduced_axes(signature, source, target)
     if is_split(axes):
         kind = signature.bodies[0].reduction
         if kind is None:
-            _require_rounds(signature, target)
             return _in_rounds(ctx, signature, inputs, initials, source)
-        for sharding in target:
-            require_partial("a reduction", axes, kind, sharding)
         if not ctx.is_identity(initials[0], kind):
             first = ctx.once(initials[0], axes, kind, source[0].mesh)
             return (with_initial(ctx, local_signature(signature, source, target), inputs[0], first, kind),)
     return ctx.append(local_signature(signature, source, target), (*inputs, *initials))
+
+
+@memoize
+def _reduced_axes(signature: Signature, source: Shardings, target: Shardings) -> Axes:
+    """The axes that split what is reduced.
+
+    Raises:
+        ShardingError: the tensors do not lie as a reduction leaves them.
+    """
+    reduced, count = signature.get("dimensions", ()), len(signature.results)
+    kept = [dim for dim in range(source[0].rank) if dim not in reduced]
+    require_alike("a reduction", range(source[0].rank), source[0], *source[1:count])
+    for sharding in target:
+        require_axes("the result of a reduction", sharding, [source[0].axes[dim] for dim in kept])
+    axes = tuple([axis for dim in reduced for axis in source[0].axes[dim]])
+    kind = signature.bodies[0].reduction
+    if is_split(axes) and kind is None:
+        _require_rounds(signature, target)
+    if is_split(axes) and kind is not None:
+        for sharding in target:
+            require_partial("a reduction", axes, kind, sharding)
+    return axes
 
 
 def _require_rounds(signature: Signature, target: Shardings) -> None:
