@@ -68,6 +68,7 @@ ORDERS = {
         "write",
         "factors",
         "proposals",
+        "edges",
         "assign",
         "decide",
         "materialize",

@@ -60,6 +60,31 @@ def test_the_cheapest_of_the_choices_is_taken(
     assert taken.price(hardware) == min(way.price(hardware) for way in ways)
 
 
+@pytest.mark.parametrize(
+    ("sources", "target", "passing"),
+    [
+        (((lies("x", "y"),), (lies("x", "y"),)), lies("x", "y"), NONE),
+        (((lies("x", ""),), ()), lies("x", ""), NONE),
+        (((), ()), lies("", "y"), NONE),
+        (((WHOLE,), (WHOLE,)), WHOLE, NONE),
+        (((lies("x", ""), WHOLE), (lies("x", ""),)), lies("x", ""), NONE),
+        (((lies("x", "", partial="y"),), (lies("x", "", partial="y"),)), lies("x", ""), frozenset({0, 1})),
+        (((lies("x", ""),), (lies("x", ""),)), lies("", "x"), NONE),
+    ],
+)
+@pytest.mark.parametrize("hardware", [BYTES, TPU_V5P], ids=lambda hardware: hardware.name)
+def test_what_stays_in_place_is_the_cheapest_of_the_choices_too(
+    sources: tuple[Source, ...], target: TensorSharding, passing: frozenset[int], hardware: Hardware
+) -> None:
+    with Session(hardware=hardware):
+        ways = choices(ADD, sources, (target,), passing)
+        taken = assign(ADD, sources, (target,), passing)
+    assert taken in ways
+    assert taken.price(hardware) == min(way.price(hardware) for way in ways)
+    least = min(way.own.multiply_adds for way in ways if way.price(hardware) == taken.price(hardware))
+    assert taken.own.multiply_adds == least
+
+
 def test_edges_of_what_costs_too_much_already_are_not_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A product that is split as its operands are costs its work alone: of the other ways no edge is asked for."""
     asked: list[tuple[TensorSharding, TensorSharding]] = []
@@ -68,7 +93,7 @@ def test_edges_of_what_costs_too_much_already_are_not_planned(monkeypatch: pytes
         asked.append(question[2:4])
         return plan(*question, **options)
 
-    monkeypatch.setattr("shardwright.partition.assign.plan", counted)
+    monkeypatch.setattr("shardwright.partition.edges.plan", counted)
     question = DOT, ((lies("x", ""),), (lies("", "y"),)), (lies("x", "y"),), NONE
     with Session():
         taken = assign(*question)

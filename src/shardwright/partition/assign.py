@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
@@ -22,19 +21,18 @@ from shardwright.cost.price import Cost, price, step_cost, work_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.memo import Hashed, memoize
+from shardwright.memo import memoize
+from shardwright.partition.edges import NOTHING, edge_bound, leads_to, least_of, read_costs, write_costs
 from shardwright.partition.factors import FactorAxes, can_split, project, tensor_sharding, within_bounds
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of
 from shardwright.partition.splits import Splits, splits_of
-from shardwright.reshard.bound import least_cost
-from shardwright.reshard.plan import plan
 from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import Partial, TensorSharding, replicated
 from shardwright.steps import local_bytes
 from shardwright.words import counted
 
-__all__ = ["MOST", "Choice", "assign", "choices", "usable"]
+__all__ = ["MOST", "Choice", "assign", "choices"]
 
 MOST = 1 << 14
 """Ways to split an op that are listed and priced."""
@@ -69,17 +67,16 @@ class Choice:
 
     def price(self, hardware: Hardware) -> float:
         """Seconds for the op and all its edges, each operand brought from the version that is cheapest."""
-        total = self.own + self.exchange
-        for versions in self.reads:
-            total += _least(versions, hardware)
-        for cost in self.writes:
-            total += cost
+        total = self.own
+        for cost in (self.exchange, *[least_of(versions, hardware) for versions in self.reads], *self.writes):
+            if cost is not NOTHING:
+                total += cost
         return price(total, hardware)
 
 
-@dataclass(frozen=True, eq=False)
-class _Question(Hashed):
-    """All that the split of an op depends on. Ops of many names ask the same: all additions and products of a shape."""
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """All that the split of an op depends on."""
 
     splits: Splits
     operand_types: tuple[TensorType, ...]
@@ -112,7 +109,40 @@ def assign(
     splits = splits_of(signature)
     if splits is None:
         return _whole(signature, sources, targets, hardware)
-    return _cheapest(_question(signature, splits, sources, targets, passing, hardware))
+    in_place = _in_place(splits, sources, targets)
+    return in_place or _cheapest(_question(signature, splits, sources, targets, passing, hardware))
+
+
+def _in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Choice | None:
+    """The choice for an op that computes element by element, whose tensors all lie in one way in which it can be split.
+
+    Most ops are so, and nothing can be cheaper: nothing moves, and all axes that the tensors have split the work.
+    """
+    rule = splits.rule
+    mappings, shardings = {*rule.operands, *rule.results}, {*targets, *itertools.chain.from_iterable(sources)}
+    if len(mappings) != 1 or len(shardings) != 1 or splits.exchanged:
+        return None
+    (mapping,), (sharding,) = mappings, shardings
+    own = _work_in_place(mapping, rule.sizes, splits.allowed, sharding)
+    if own is None:
+        return None
+    operands, results = (sharding,) * len(sources), (sharding,) * len(targets)
+    reads = tuple([(NOTHING,) if source else () for source in sources])
+    return Choice(operands, results, splits.kind, own, NOTHING, reads, (NOTHING,) * len(targets))
+
+
+@memoize
+def _work_in_place(
+    mapping: TensorMapping, sizes: tuple[int, ...], allowed: frozenset[int], sharding: TensorSharding
+) -> Cost | None:
+    """The work left of a loop for each dimension where tensors lie so; `None` where it cannot be split so."""
+    if mapping != tuple([(dim,) for dim in range(len(sizes))]):
+        return None
+    factors = project(mapping, sizes, sharding.axes)
+    split = {factor for factor, axes in enumerate(factors) if axes}
+    if not split <= allowed or tensor_sharding(sharding.mesh, mapping, factors) != sharding:
+        return None
+    return work_cost(sizes, factors)
 
 
 def _question(
@@ -160,27 +190,41 @@ def choices(
             remedy="take the ways that tensors at hand propose, or a mesh of fewer axes",
         )
     gathered, whole = _undivided(question)
-    priced = [_priced(question, way, _by_plan) for way in _ways(question, proposed)]
+    priced = [_priced(question, way) for factors in proposed for way in _ways(question, factors)]
     return tuple([replace(choice, gathered=gathered, whole=whole) for choice in priced])
 
 
-@memoize
 def _cheapest(question: _Question) -> Choice:
-    """Among equals the one with less work, then the one through which more partial sums pass, then the first."""
-    hardware = question.hardware
+    """The cheapest way, by price; among equals the one with less work, then the one through which more partial sums
+    pass, then the first.
+    """
+    hardware, sizes, work = question.hardware, question.splits.rule.sizes, _least_work(question)
     best: Choice | None = None
     least = math.inf, math.inf, 0
-    for way in _ways(question, from_tensors(question.splits, question.sources, question.targets)):
-        if best is not None and _priced(question, way, _at_least).price(hardware) * _ROUNDED > least[0]:
+    for factors in from_tensors(question.splits, question.sources, question.targets):
+        if best is not None and price(work_cost(sizes, factors), hardware) * _ROUNDED > least[0]:
             continue
-        choice = _priced(question, way, _by_plan)
-        passing = sum(bool(sharding.partial) for sharding in choice.operands)
-        merit = choice.price(hardware), choice.own.multiply_adds, -passing
-        if best is None or merit < least:
-            best, least = choice, merit
+        for way in _ways(question, factors):
+            if best is not None and _is_dearer(question, way, least[0]):
+                continue
+            choice = _priced(question, way)
+            passing = sum([bool(sharding.partial) for sharding in choice.operands])
+            merit = choice.price(hardware), choice.own.multiply_adds, -passing
+            if best is None or merit < least:
+                best, least = choice, merit
+        # Nothing moves then, and the others leave no less work: no need to ask what they cost.
+        if not question.passing and least[:2] <= (price(work, hardware), work.multiply_adds):
+            break
     assert best is not None, "a way that splits nothing is among them"
-    gathered, whole = _undivided(question)
-    return replace(best, gathered=gathered, whole=whole)
+    gathered, whole = _undivided(question, best)
+    return replace(best, gathered=gathered, whole=whole) if gathered or whole else best
+
+
+def _least_work(question: _Question) -> Cost:
+    """The work of the op if all axes split it that tensors at hand have: what they propose leaves no less."""
+    shardings = itertools.chain(question.targets, *[source[:2] for source in question.sources])
+    axes = set(itertools.chain.from_iterable([sharding.used_axes for sharding in shardings]))
+    return work_cost(question.splits.rule.sizes, (axes,))
 
 
 def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware) -> Choice:
@@ -192,10 +236,10 @@ def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings
         operands,
         results,
         "sum",
-        _NOTHING,
-        _NOTHING,
-        _reads(signature.operands, sources, operands, hardware, _by_plan),
-        _writes(signature.results, results, targets, hardware, _by_plan),
+        NOTHING,
+        NOTHING,
+        read_costs(signature.operands, sources, operands, hardware),
+        write_costs(signature.results, results, targets, hardware),
         gathered=tuple(i for i, source in enumerate(sources) if source and any(source[0].axes)),
         whole=tuple(i for i, target in enumerate(targets) if any(target.axes)),
     )
@@ -211,34 +255,55 @@ class _Way:
     exchange: Cost
 
 
-def _ways(question: _Question, proposed: Iterable[FactorAxes]) -> Iterator[_Way]:
+def _ways(question: _Question, factors: FactorAxes) -> Iterator[_Way]:
     """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
     splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
     rule = splits.rule
-    for factors in proposed:
-        partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
-        made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
-        operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
-        results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-        own = work_cost(rule.sizes, factors)
-        exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else _NOTHING
-        yield _Way(operands, results, own, exchange)
-        for through in _passes(question, factors):
-            held = sources[min(through)][0].partial
-            needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(operands)])
-            yield _Way(needed, tuple([_plus(s, held) for s in results]), own, exchange)
+    partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
+    made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
+    operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
+    results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
+    own = work_cost(rule.sizes, factors)
+    exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
+    yield _Way(operands, results, own, exchange)
+    for through in _passes(question, factors):
+        held = sources[min(through)][0].partial
+        needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(operands)])
+        yield _Way(needed, tuple([_plus(s, held) for s in results]), own, exchange)
 
 
-def _priced(question: _Question, way: _Way, cost_of: _CostOf) -> Choice:
+def _priced(question: _Question, way: _Way) -> Choice:
     """A way with what its edges cost, each by itself."""
-    reads = _reads(question.operand_types, question.sources, way.operands, question.hardware, cost_of)
-    writes = _writes(question.result_types, way.results, question.targets, question.hardware, cost_of)
+    reads = read_costs(question.operand_types, question.sources, way.operands, question.hardware)
+    writes = write_costs(question.result_types, way.results, question.targets, question.hardware)
     return Choice(way.operands, way.results, question.splits.kind, way.own, way.exchange, reads, writes)
+
+
+_ROUNDED = 1 - 1e-12
+"""Of a bound by as much, sums of other numbers that are the same but for rounding are not less."""
+
+
+def _is_dearer(question: _Question, way: _Way, seconds: float) -> bool:
+    """Whether a way costs more than so many seconds by what its edges cost at least, which takes no plan to tell."""
+    total = way.own + way.exchange
+    for cost in _bounds(question, way):
+        total += cost
+        if price(total, question.hardware) * _ROUNDED > seconds:
+            return True
+    return False
+
+
+def _bounds(question: _Question, way: _Way) -> Iterator[Cost]:
+    """What each edge of a way costs at least."""
+    for type, source, target in zip(question.operand_types, question.sources, way.operands, strict=True):
+        yield least_of(tuple([edge_bound(type, v, target) for v in source if leads_to(v, target)]), question.hardware)
+    for type, made, target in zip(question.result_types, way.results, question.targets, strict=True):
+        yield edge_bound(type, made, target)
 
 
 def _exchange_cost(signature: Signature, operands: Shardings) -> Cost:
     """What each device sends and starts inside an op whose operands lie so."""
-    total = _NOTHING
+    total = NOTHING
     for exchange in exchanges_of(signature, operands):
         type = exchange.type
         held = local_bytes(type.dims, type.bytes // max(1, type.elements), exchange.before)
@@ -265,13 +330,21 @@ def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorShard
     return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed() if partial else sharding
 
 
-def _undivided(question: _Question) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _undivided(question: _Question, choice: Choice | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The operands, and the results, of which a dimension is split by more than its factors can be, however it is, or
-    can be with an exchange inside alone.
+    can be with an exchange inside alone. Those that a choice reads or computes as they are need no look.
     """
-    splits, targets = question.splits, [(target,) for target in question.targets]
+    splits, sources = question.splits, question.sources
+    targets: tuple[Source, ...] = tuple([(target,) for target in question.targets])
+    if choice is not None and not splits.exchanged:
+        sources, targets = _changed(sources, choice.operands), _changed(targets, choice.results)
     rule = splits.rule
-    return tuple(_lost(rule.operands, splits, question.sources)), tuple(_lost(rule.results, splits, targets))
+    return tuple(_lost(rule.operands, splits, sources)), tuple(_lost(rule.results, splits, targets))
+
+
+def _changed(sources: Sequence[Source], chosen: Shardings) -> tuple[Source, ...]:
+    """Of tensors what they are, if something else was chosen for them."""
+    return tuple([() if source[:1] == (one,) else source for source, one in zip(sources, chosen, strict=True)])
 
 
 def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[Source]) -> Iterator[int]:
@@ -285,68 +358,3 @@ def _lost(mappings: Sequence[TensorMapping], splits: Splits, sources: Sequence[S
         dims = zip(mapping, source[0].axes, strict=True)
         if any(axes_size(axes) > math.prod([parts[factor] for factor in dim]) for dim, axes in dims):
             yield operand
-
-
-_CostOf: TypeAlias = Callable[[TensorType, TensorSharding, TensorSharding, Hardware], Cost]
-"""`(type, source, target, hardware) -> what bringing a tensor from one sharding to another costs`."""
-
-
-def _by_plan(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
-    return plan(type.dims, type.bytes // type.elements, source, target, hardware, dtype=type.dtype).cost
-
-
-def _at_least(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
-    return least_cost(type.dims, type.bytes // type.elements, source, target)
-
-
-_ROUNDED = 1 - 1e-12
-"""Of a bound by as much, sums of other numbers that are the same but for rounding are not less."""
-
-
-def _reads(
-    types: tuple[TensorType, ...], sources: tuple[Source, ...], needed: Shardings, hardware: Hardware, cost_of: _CostOf
-) -> tuple[tuple[Cost | None, ...], ...]:
-    """What bringing each operand to the sharding needed costs from each version of it."""
-    return tuple(
-        [
-            tuple([_edge(type, v, target, hardware, cost_of) if _leads(v, target) else None for v in source])
-            for type, source, target in zip(types, sources, needed, strict=True)
-        ]
-    )
-
-
-def _writes(
-    types: tuple[TensorType, ...], made: Shardings, targets: Shardings, hardware: Hardware, cost_of: _CostOf
-) -> tuple[Cost, ...]:
-    """What bringing each result to its target costs."""
-    edges = zip(types, made, targets, strict=True)
-    return tuple([_edge(type, result, target, hardware, cost_of) for type, result, target in edges])
-
-
-def _least(versions: tuple[Cost | None, ...], hardware: Hardware) -> Cost:
-    """What the cheapest version costs; nothing where there is none."""
-    reachable = [cost for cost in versions if cost is not None]
-    return min(reachable, key=lambda cost: price(cost, hardware)) if reachable else _NOTHING
-
-
-def _edge(
-    type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware, cost_of: _CostOf
-) -> Cost:
-    """What bringing a tensor from one sharding to another costs."""
-    if source == target or not type.elements:
-        return _NOTHING
-    if not _leads(source, target):
-        target = target.with_axes(target.axes)  # and contributions are made of it, which sends nothing
-    return cost_of(type, source, target, hardware)
-
-
-_NOTHING = Cost()
-
-
-def usable(source: Source, target: TensorSharding) -> Source:
-    """The versions from which `target` can be reached: where it is partial, they must be."""
-    return tuple(version for version in source if _leads(version, target)) if target.partial else source
-
-
-def _leads(version: TensorSharding, target: TensorSharding) -> bool:
-    return not target.partial or set(target.partial) <= set(version.partial)

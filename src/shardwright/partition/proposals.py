@@ -48,13 +48,14 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
         for mapping, source in zip(rule.operands, sources, strict=True)
         for sharding in source[:2]
     ]
-    orders: list[list[FactorAxes]] = [of_results + of_operands, of_operands + of_results, of_results, []]
-    orders += [[first, *of_results, *of_operands] for first in of_operands]
-    orders += [[*of_results, first] for first in of_operands]
-    distinct = dict.fromkeys([tuple(dict.fromkeys(filter(any, order))) for order in orders])
     seen: set[FactorAxes] = set()
     for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction - splits.exchanged)):
-        for order in distinct:
+        tried: set[tuple[FactorAxes, ...]] = set()
+        for proposed in _orders(of_results, of_operands):
+            order = tuple(dict.fromkeys(filter(any, proposed)))
+            if order in tried:
+                continue
+            tried.add(order)
             merged = feasible(splits, merge(len(rule.sizes), order, allowed))
             if merged not in seen:
                 seen.add(merged)
@@ -63,6 +64,18 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
         if moved not in seen:
             seen.add(moved)
             yield moved
+
+
+def _orders(of_results: list[FactorAxes], of_operands: list[FactorAxes]) -> Iterator[list[FactorAxes]]:
+    """Orders in which to merge what results and operands propose."""
+    yield of_results + of_operands
+    yield of_operands + of_results
+    yield of_results
+    yield []
+    for first in of_operands:
+        yield [first, *of_results, *of_operands]
+    for first in of_operands:
+        yield [*of_results, first]
 
 
 def _moved(splits: Splits, tensors: Iterable[FactorAxes]) -> Iterator[FactorAxes]:

@@ -10,8 +10,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import usable
 from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
+from shardwright.partition.edges import usable
 from shardwright.partition.proposals import Source
 from shardwright.partition.scope import Scope
 from shardwright.reshard.plan import ReshardPlan, plan

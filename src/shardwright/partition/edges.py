@@ -1,0 +1,79 @@
+"""What the edges of an op cost: bringing operands to the shardings that it needs, results to those they should have.
+
+That takes plans; what an edge costs at least is told without one.
+"""
+
+from __future__ import annotations
+
+from shardwright.cost.hardware import Hardware
+from shardwright.cost.price import Cost, price
+from shardwright.ir.types import TensorType
+from shardwright.partition.proposals import Shardings, Source
+from shardwright.reshard.bound import least_cost
+from shardwright.reshard.plan import plan
+from shardwright.sharding import TensorSharding
+
+__all__ = ["NOTHING", "edge_bound", "leads_to", "least_of", "read_costs", "usable", "write_costs"]
+
+NOTHING = Cost()
+"""What costs nothing."""
+
+
+def read_costs(
+    types: tuple[TensorType, ...], sources: tuple[Source, ...], needed: Shardings, hardware: Hardware
+) -> tuple[tuple[Cost | None, ...], ...]:
+    """What bringing each operand to the sharding needed costs from each version of it."""
+    return tuple(
+        [
+            tuple([_edge(type, v, target, hardware) if leads_to(v, target) else None for v in source])
+            for type, source, target in zip(types, sources, needed, strict=True)
+        ]
+    )
+
+
+def write_costs(
+    types: tuple[TensorType, ...], made: Shardings, targets: Shardings, hardware: Hardware
+) -> tuple[Cost, ...]:
+    """What bringing each result to its target costs."""
+    edges = zip(types, made, targets, strict=True)
+    return tuple([_edge(type, result, target, hardware) for type, result, target in edges])
+
+
+def least_of(versions: tuple[Cost | None, ...], hardware: Hardware) -> Cost:
+    """What the cheapest version costs; nothing where there is none."""
+    if NOTHING in versions:
+        return NOTHING
+    reachable = [cost for cost in versions if cost is not None]
+    return min(reachable, key=lambda cost: price(cost, hardware)) if reachable else NOTHING
+
+
+def _edge(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
+    """What bringing a tensor from one sharding to another costs."""
+    if source == target or not type.elements:
+        return NOTHING
+    end = _reached(source, target)
+    return plan(type.dims, type.bytes // type.elements, source, end, hardware, dtype=type.dtype).cost
+
+
+def edge_bound(type: TensorType, source: TensorSharding, target: TensorSharding) -> Cost:
+    """What bringing a tensor from one sharding to another costs at least."""
+    if source == target or not type.elements:
+        return NOTHING
+    return least_cost(type.dims, type.bytes // type.elements, source, _reached(source, target))
+
+
+def _reached(source: TensorSharding, target: TensorSharding) -> TensorSharding:
+    """What a plan leads to: if the target is partial and the source is not so, contributions are made of that, which
+    sends nothing.
+    """
+    return target if leads_to(source, target) else target.with_axes(target.axes)
+
+
+def usable(source: Source, target: TensorSharding) -> Source:
+    """The versions from which `target` can be reached: where it is partial, they must be."""
+    return tuple(version for version in source if leads_to(version, target)) if target.partial else source
+
+
+def leads_to(version: TensorSharding, target: TensorSharding) -> bool:
+    """Whether a plan leads from a version to `target`: it makes no contributions."""
+    return not target.partial or set(target.partial) <= set(version.partial)
