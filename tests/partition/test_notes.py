@@ -192,6 +192,15 @@ def test_a_result_that_is_gathered_to_be_returned_is_told_of() -> None:
     assert not note.is_fallback
 
 
+def test_an_uneven_result_that_is_gathered_to_be_returned_is_told_of() -> None:
+    seven = "tensor<7x8xf32>"
+    body = f"  %0 = stablehlo.tanh %a : {seven}\n  return %0 : {seven}"
+    (note,) = _spmd("%a: " + _on(seven, '{"y"}, {"x"}'), body, _on(seven, '{"y"}, {}')).notes
+    assert (note.op, note.location, note.bytes) == ("func.return", "-:4", 2 * 4 * 4)
+    assert note.message == "a result is gathered along dimension 1: it is to lie as [{y}, {}]"
+    assert not note.is_fallback
+
+
 def test_what_a_user_asks_to_gather_is_not_told_of() -> None:
     body = f"{_TANH_8}  %1 = sdy.sharding_constraint %0 <@mesh, [{{}}, {{}}]> : {_EIGHT}\n  return %1 : {_EIGHT}"
     assert _spmd("%a: " + _on(_EIGHT, '{"x"}, {}'), body, _on(_EIGHT, "{}, {}")).notes == ()

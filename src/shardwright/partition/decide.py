@@ -163,9 +163,9 @@ class _Decider:
         into, out = self.targets.of(op.operands), self.targets.of(op.results)
         if not is_at_boundary(op.signature, into, out):
             return self._split(op)
-        before, read = self.values.read(self._operands(op), into)
+        computed = self._taking(op, into, out)
         self._define(op.results, out, out)
-        return Computed(before, read, out)
+        return computed
 
     def _stays_partial(self, value: int, layout: TensorSharding) -> bool:
         """Whether a result that is computed so is read by nobody, or given so and not read otherwise."""

@@ -21,10 +21,11 @@ from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.types import TensorType
 from shardwright.partition.boundary import alone
-from shardwright.partition.decisions import Computed, Decisions
+from shardwright.partition.decisions import Computed, Decisions, PassedOn
 from shardwright.partition.emit import step_of
 from shardwright.partition.localize.uneven import leaves
 from shardwright.partition.note import Note
+from shardwright.partition.op_notes import returned_notes
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
@@ -129,6 +130,8 @@ def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]
     cannot be computed on padded dimensions; of others that pad and cut only what they send, since nobody wrote them.
     """
     for op, decision in zip(graph.walk(), decisions.ops, strict=True):
+        if isinstance(decision, PassedOn) and op in resizes:
+            yield from returned_notes(graph, op, decision.before)
         for note in decision.notes if isinstance(decision, Computed) else ():
             reader = resizes.get(op)
             if reader is None:

@@ -30,7 +30,7 @@ from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, Step, layouts_after, local_bytes
 
-__all__ = ["extra_work", "gather_notes", "is_unknown", "op_notes"]
+__all__ = ["extra_work", "gather_notes", "is_unknown", "op_notes", "returned_notes"]
 
 Dims = tuple[int, ...]
 
@@ -121,6 +121,18 @@ def gather_notes(
             reason = _Reason(f"it is to lie as {layout!r} there", f"let it lie as {way.source!r} there", False)
             message = f"operand {number} is gathered along dimension {_listed(dims)}: {reason.why}"
             yield _note(graph, op, message, way.sent(operands[number].type), reason)
+
+
+def returned_notes(graph: Graph, op: Op, before: tuple[Version, ...]) -> Iterator[Note]:
+    """What is gathered for an uneven result, of a reshard that brings it where it is to lie."""
+    layout, type = graph.shardings[op.results[0]], op.signature.results[0]
+    for version in before:
+        way = _Way(version.source, version.steps) if isinstance(version, Reshard) else None
+        dims = way.gathered() if way else ()
+        if way and dims:
+            reason = _Reason(f"it is to lie as {layout!r}", f"let it lie as {way.source!r}", False)
+            note = _note(graph, op, f"a result is gathered along dimension {_listed(dims)}: {reason.why}", 0, reason)
+            yield replace(note, op="func.return", bytes=way.sent(type))
 
 
 def _ways(

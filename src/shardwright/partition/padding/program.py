@@ -47,8 +47,9 @@ class Padded:
 
     Attributes:
         graph: The program.
-        resizes: Its ops that pad and cut. One that cuts padding off for an op that cannot be computed on padded
-            dimensions has the name of that op; all others have none.
+        resizes: Its ops that pad and cut, and bring uneven results where they shall lie. One that cuts padding off for
+            an op that cannot be computed on padded dimensions has the name of that op, one that brings a result that of
+            the return; all others have none.
         is_even: Whether the shardings of all values divided these before.
     """
 
@@ -133,6 +134,7 @@ class _Padder:
         if own is None or own.closed() != sharding:
             wider = self.builder.type(number)
             (number,) = self.builder.append(Signature("sdy.reshard", (), (wider,), (wider,)), (number,), (sharding,))
+            self.versions.resizes[self.builder.ops[-1]] = "func.return"
         self.left[key] = self.versions.cut(number, type.dims, sharding)
         return self.left[key]
 
