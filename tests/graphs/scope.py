@@ -10,7 +10,6 @@ import jax
 
 from tests.graphs.steps import Block, Step, evaluated
 from tests.graphs.values import Range, Value
-from tests.propagation.programs_meshes import Annotator
 
 __all__ = ["LARGEST", "STEPS", "Maker", "Scope", "Writer", "step"]
 
@@ -53,15 +52,17 @@ class Writer:
     """What all functions of a program share.
 
     Attributes:
+        makers: The kinds of steps there are.
         sizes: The lengths that dimensions mostly have.
         axes: The axes of the mesh.
+        sharding: A sharding for a value, as text.
         arguments: Those that were asked for so far.
     """
 
     rng: random.Random
+    makers: tuple[Maker, ...]
     sizes: tuple[int, ...]
     axes: tuple[tuple[str, int], ...]
-    annotator: Annotator
     sharding: Callable[[Value], str]
     arguments: list[Value] = field(default_factory=list)
     types: dict[str, jax.ShapeDtypeStruct] = field(default_factory=dict)
@@ -192,7 +193,7 @@ class Scope:
 
     def write(self, count: int) -> None:
         """Add so many steps of any kind that fits."""
-        makers = [maker for maker in STEPS if maker.is_smooth or not self.only_smooth]
+        makers = [maker for maker in self.writer.makers if maker.is_smooth or not self.only_smooth]
         weights = [maker.weight for maker in makers]
         end = len(self.steps) + count
         for _ in range(8 * count):
