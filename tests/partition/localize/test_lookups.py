@@ -347,3 +347,22 @@ def test_an_update_of_few_rows_touches_as_many_of_a_shard() -> None:
         "dynamic_slice",
         "dynamic_update_slice",
     ]
+
+
+def test_a_scatter_into_a_split_dimension_does_nothing_with_indices_but_to_shift_them() -> None:
+    """StableHLO drops what does not fit into a shard, so nothing has to be asked of an index."""
+    text = """
+    sdy.mesh @mesh = <["x"=4]>
+    func.func @main(%table: tensor<4096x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                    %at: tensor<64x2xi32>, %new: tensor<64xf32>) -> tensor<4096x8xf32> {
+      %0 = "stablehlo.scatter"(%table, %at, %new) <{scatter_dimension_numbers = #stablehlo.scatter<
+        inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>}> ({
+      ^bb0(%old: tensor<f32>, %one: tensor<f32>):
+        stablehlo.return %one : tensor<f32>
+      }) : (tensor<4096x8xf32>, tensor<64x2xi32>, tensor<64xf32>) -> tensor<4096x8xf32>
+      return %0 : tensor<4096x8xf32>
+    }
+    """
+    local = sw.load(text).plan().partition().module("local")
+    elementwise = [name for name in ("add", "and", "compare", "select", "subtract") if f"stablehlo.{name} " in local]
+    assert elementwise == ["subtract"]

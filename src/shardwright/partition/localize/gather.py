@@ -1,7 +1,6 @@
 """Gather from a table of which each device holds some rows.
 
-Every device looks up what it holds and puts zeros elsewhere: contributions to a sum. StableHLO clamps indices to the
-whole table, so that happens first.
+Every device looks up what it holds and puts zeros elsewhere: contributions to a sum.
 
     table rows 0–3 here, 4–7 there; indices [1, 6]  →  here [row 1, 0], there [0, row 6]
 """
@@ -16,7 +15,7 @@ from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.localize.checks import is_split, require_partial
-from shardwright.partition.localize.indices import all_inside, index_space, require_whole_vector, shift
+from shardwright.partition.localize.indices import index_space, inside, require_whole_vector, shift, signed
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
@@ -57,13 +56,13 @@ def _gather(
     split = tuple(axis for dim in masked for axis in source[0].axes[dim])
     require_partial("a gather", split, "sum", target[0])
     places = [dim for dim in masked if dim in numbers.get("start_index_map", ())]
-    indices, inside = operands[1], None
+    indices, own = operands[1], None
     if places:
-        indices, inside = _own_indices(ctx, signature, indices, source[0], table, places)
+        indices, own = _own_indices(ctx, signature, indices, source[0], table, places)
     unplaced = tuple(axis for dim in masked if dim not in places for axis in source[0].axes[dim])
     local = local.replace(operands=(local.operands[0], ctx.type(indices)), indices_are_sorted="false")
     (rows,) = ctx.append(local, (operands[0], indices))
-    mask = _mask(ctx, inside, unplaced, numbers, source[0], ctx.type(rows))
+    mask = _mask(ctx, own, unplaced, numbers, source[0], ctx.type(rows))
     return (ctx.select(mask, rows, ctx.constant(0, ctx.type(rows))),)
 
 
@@ -87,13 +86,13 @@ def _own_indices(
         table,
         masked,
     )
-    shifted = shift(ctx, indices, space, clamp=True)
-    return shifted.indices, all_inside(ctx, shifted.inside, space.vector)
+    counted = signed(ctx, indices, space.limits, 1)
+    return shift(ctx, counted, space), inside(ctx, counted, space)
 
 
 def _mask(
     ctx: Local,
-    inside: int | None,
+    own: int | None,
     unplaced: Axes,
     numbers: dict[str, tuple[int, ...]],
     sharding: TensorSharding,
@@ -101,10 +100,10 @@ def _mask(
 ) -> int:
     """Which elements of the result are looked up here; a dimension without an index is taken at 0, on the first."""
     mask: int | None = None
-    if inside is not None:
+    if own is not None:
         offset = numbers.get("offset_dims", ())
         batch = [dim for dim in range(result.rank) if dim not in offset]
-        mask = ctx.broadcast(inside, result.dims, batch)
+        mask = ctx.broadcast(own, result.dims, batch)
     if unplaced:
         first = ctx.broadcast(ctx.is_first(unplaced, sharding.mesh), result.dims)
         mask = first if mask is None else ctx.binary("and", mask, first)

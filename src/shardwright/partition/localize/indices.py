@@ -1,22 +1,25 @@
 """Indices of gathers and scatters, as seen from a shard.
 
-An index vector names a place in the whole operand. A device that holds a part of it subtracts where its part starts
-and looks whether the place is its own.
+An index vector names a place in the whole operand. A device that holds a part of it subtracts where its part starts.
+Of a scatter that is all: StableHLO drops what does not fit into the operand, and so each device what is not its own. A
+gather takes the nearest element instead, so the device asks as well whether the place is its own. What lies outside of
+the whole operand is so of the device that has its first elements, or its last ones.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from shardwright.axes import Axes
-from shardwright.ir.attributes import i64_array
-from shardwright.ir.builder import reduction_body
 from shardwright.ir.types import TensorType, bit_width
+from shardwright.mesh import Mesh
 from shardwright.partition.localize.checks import require_whole
-from shardwright.partition.localize.local import Local
+from shardwright.partition.localize.local import Local, identity_value
+from shardwright.partition.localize.shifts import cut
 from shardwright.sharding import TensorSharding
 
-__all__ = ["IndexSpace", "Shifted", "all_inside", "index_space", "require_whole_vector", "shift", "signed"]
+__all__ = ["IndexSpace", "index_space", "inside", "require_whole_vector", "shift", "signed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,6 @@ class IndexSpace:
     limits: tuple[int, ...]
     parts: tuple[tuple[Axes, int] | None, ...]
     sharding: TensorSharding
-
-
-@dataclass(frozen=True, slots=True)
-class Shifted:
-    """Indices relative to the shard, signed, and whether each points into it (both with the vector dimension)."""
-
-    indices: int
-    inside: int
 
 
 def index_space(
@@ -73,28 +68,45 @@ def signed(ctx: Local, indices: int, limits: tuple[int, ...], slack: int) -> int
     return ctx.convert(ctx.binary("minimum", indices, bound), wide)
 
 
-def shift(ctx: Local, indices: int, space: IndexSpace, clamp: bool) -> Shifted:
-    """`indices` counted from the start of the shard; with `clamp`, after clamping them to the whole operand.
+def shift(ctx: Local, indices: int, space: IndexSpace) -> int:
+    """Signed `indices`, counted from the start of the shard; components in dimensions that are whole stay as they are.
 
-    Components in dimensions that are whole keep their value and count as inside.
+    None that points beside the shard points into it then: wild ones wrap round to what is far beyond any end.
     """
-    counted = signed(ctx, indices, space.limits, 1)
-    if clamp:
-        zero = ctx.constant(0, ctx.type(counted))
-        counted = ctx.binary("maximum", counted, zero)
-        counted = ctx.binary("minimum", counted, _vector(ctx, list(space.limits), counted, space.vector))
-    starts = _starts(ctx, counted, space)
-    sizes = [part[1] if part else 0 for part in space.parts]
-    zero = ctx.constant(0, ctx.type(counted))
-    # In range first, in the whole: the difference of a wild index and a start may wrap round.
-    ends = ctx.binary("add", starts, _vector(ctx, sizes, counted, space.vector))
-    inside = ctx.binary("and", ctx.compare(counted, starts, "GE"), ctx.compare(counted, ends, "LT"))
-    shifted = ctx.binary("subtract", counted, starts)
-    whole = [part is None for part in space.parts]
-    if any(whole):
-        everywhere = _flags(ctx, whole, counted, space.vector)
-        inside = ctx.binary("or", inside, everywhere)
-    return Shifted(ctx.select(inside, shifted, zero) if clamp else shifted, inside)
+    return ctx.binary("subtract", indices, _starts(ctx, indices, space))
+
+
+def inside(ctx: Local, indices: int, space: IndexSpace) -> int:
+    """Whether each of signed index vectors points into this shard, as StableHLO clamps it to the whole operand."""
+    flags = [
+        _within(ctx, _component(ctx, indices, number, space.vector), part, space.limits[number], space.sharding.mesh)
+        for number, part in enumerate(space.parts)
+        if part is not None
+    ]
+    return functools.reduce(functools.partial(ctx.binary, "and"), flags)
+
+
+def _within(ctx: Local, component: int, part: tuple[Axes, int], limit: int, mesh: Mesh) -> int:
+    """Whether a component is in this shard, or outside of the operand beside it."""
+    (axes, rows), type = part, ctx.type(component)
+    least, most = (ctx.constant(int(identity_value(kind, type.dtype)), type.with_shape(())) for kind in ("max", "min"))
+    start = ctx.offset(axes, rows, mesh, type.dtype)
+    last = ctx.binary("add", start, ctx.constant(rows - 1, type.with_shape(())))
+    first_place = ctx.constant(0, type.with_shape(()))
+    last_place = ctx.constant(limit, type.with_shape(()))
+    low = ctx.select(ctx.compare(start, first_place, "EQ"), least, start)
+    high = ctx.select(ctx.compare(last, last_place, "EQ"), most, last)
+    bounds = [ctx.broadcast(bound, type.dims) for bound in (low, high)]
+    return ctx.binary("and", ctx.compare(component, bounds[0], "GE"), ctx.compare(component, bounds[1], "LE"))
+
+
+def _component(ctx: Local, indices: int, number: int, vector: int) -> int:
+    """One component of index vectors, without the dimension that holds these."""
+    type = ctx.type(indices)
+    if vector == type.rank:
+        return indices
+    kept = cut(ctx, indices, vector, number, 1)
+    return ctx.reshape(kept, tuple(size for dim, size in enumerate(type.dims) if dim != vector))
 
 
 def _starts(ctx: Local, like: int, space: IndexSpace) -> int:
@@ -112,37 +124,6 @@ def _starts(ctx: Local, like: int, space: IndexSpace) -> int:
     if len(ones) > 1:
         row = ctx.emit("concatenate", ones, TensorType((len(ones),), type.dtype), {"dimension": "0 : i64"})
     return ctx.broadcast(row, type.dims, (space.vector,))
-
-
-def _vector(ctx: Local, values: list[int], like: int, vector: int) -> int:
-    """One constant per component, in the shape of the indices."""
-    type = ctx.type(like)
-    if len(set(values)) == 1:
-        return ctx.constant(values[0], type)
-    return ctx.broadcast(ctx.integers(values, type.dtype), type.dims, (vector,))
-
-
-def _flags(ctx: Local, values: list[bool], like: int, vector: int) -> int:
-    type = TensorType(ctx.type(like).dims, "i1")
-    if len(set(values)) == 1:
-        return ctx.constant(values[0], type)
-    row = TensorType((len(values),), "i1")
-    text = ", ".join("true" if value else "false" for value in values)
-    constant = ctx.emit("constant", (), row, {"value": f"dense<[{text}]> : {row}"})
-    return ctx.broadcast(constant, type.dims, (vector,))
-
-
-def all_inside(ctx: Local, inside: int, vector: int) -> int:
-    """Whether all components of each index vector are inside: `inside` without its vector dimension."""
-    type = ctx.type(inside)
-    if vector == type.rank:
-        return inside
-    shape = tuple(size for dim, size in enumerate(type.dims) if dim != vector)
-    if type.dims[vector] == 1:
-        return ctx.reshape(inside, shape)
-    true = ctx.constant(True, TensorType((), "i1"))
-    body = reduction_body("and", "i1")
-    return ctx.emit("reduce", (inside, true), type.with_shape(shape), {"dimensions": i64_array([vector])}, (body,))
 
 
 def require_whole_vector(what: str, vector: int, sharding: TensorSharding) -> None:

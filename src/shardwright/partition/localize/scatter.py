@@ -1,7 +1,7 @@
 """Scatter into a tensor of which each device holds some rows.
 
-Indices are counted from the start of the shard and those of other shards made -1: StableHLO drops updates that do not
-fit into the operand, and so they are applied exactly once. Where devices hold different updates of the same place, the
+Indices are counted from the start of the shard: StableHLO drops updates that do not fit into the operand, and so each
+is applied exactly once. Where devices hold different updates of the same place, the
 results are contributions to a reduction, in which the operand counts once.
 """
 
@@ -14,7 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.localize.checks import is_split, require_alike
-from shardwright.partition.localize.indices import index_space, require_whole_vector, shift
+from shardwright.partition.localize.indices import index_space, require_whole_vector, shift, signed
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
@@ -55,14 +55,13 @@ def _scatter(
 def _own_indices(
     ctx: Local, signature: Signature, numbers: _Numbers, indices: int, sharding: TensorSharding, places: list[int]
 ) -> int:
-    """Indices into the shard; an index of another shard becomes -1."""
+    """Indices into the shard; one of another shard points beside it."""
     table = local_type(signature.operands[0], sharding).dims
     vector: int = signature.get("scatter_dimension_numbers", {}).get("index_vector_dim", 0)
     shape = signature.operands[0].dims
     dims = numbers.get("scatter_dims_to_operand_dims", ())
     space = index_space(dims, vector, shape, {}, sharding, table, places)
-    shifted = shift(ctx, indices, space, clamp=False)
-    return ctx.select(shifted.inside, shifted.indices, ctx.constant(-1, ctx.type(shifted.indices)))
+    return shift(ctx, signed(ctx, indices, space.limits, 1), space)
 
 
 def _is_single(numbers: _Numbers, update: TensorType) -> bool:
@@ -74,8 +73,9 @@ def _is_single(numbers: _Numbers, update: TensorType) -> bool:
 def _kept_apart(ctx: Local, inputs: Sequence[int]) -> tuple[int, ...]:
     """The same tensors, of which XLA does not see where they come from.
 
-    It makes a slice and an update of a scatter of one index, which both move -1 to 0 and leave there what they find. Of
-    a tensor that is a slice itself (a shard of one that was whole) it makes one slice of the two, which reads at -1.
+    It makes a slice and an update of a scatter of one index, which both move an index to where it fits and leave there
+    what they find. Of a tensor that is a slice itself (a shard of one that was whole) it makes one slice of the two,
+    which reads where the index says.
     """
     barrier = Signature("stablehlo.optimization_barrier", (), types := tuple(map(ctx.type, inputs)), types)
     return ctx.append(barrier, inputs)
