@@ -34,7 +34,7 @@ def test_a_start_is_worth_many_bytes_on_a_machine_and_a_multiply_add_less_than_o
 
 
 def test_work_is_divided_among_the_devices_that_share_it() -> None:
-    assert work_cost((8, 16, 4), ((X,), (Y,), ())) == Cost(multiply_adds=8 * 16 * 4 / 8)
+    assert work_cost(8 * 16 * 4, ((X,), (Y,), ())) == Cost(multiply_adds=8 * 16 * 4 / 8)
 
 
 def test_nothing_is_started_where_nothing_is_sent() -> None:

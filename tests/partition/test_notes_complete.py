@@ -88,10 +88,9 @@ def _work(graph: Graph, share: bool) -> dict[tuple[str, str], list[float]]:
         known = [layout for layout in layouts if layout is not None]
         if splits is None or not op.results or len(known) < len(layouts):
             continue
-        sizes = splits.rule.sizes
         parts = max(math.prod(map(axes_size, layout.axes)) for layout in known[len(op.operands) :])
-        done = work_cost(sizes, factor_axes(splits.rule, known)).multiply_adds
-        work[str(graph.locations[op.location]), op.signature.label].append(math.prod(sizes) / parts if share else done)
+        done = work_cost(splits.iterations, factor_axes(splits.rule, known)).multiply_adds
+        work[str(graph.locations[op.location]), op.signature.label].append(splits.iterations / parts if share else done)
     return work
 
 

@@ -53,7 +53,7 @@ def some_splits(draw: st.DrawFn) -> Splits:
         return tuple(tuple(order[low:high]) for low, high in itertools.pairwise((0, *ends)))
 
     rule = ShardingRule(sizes, tuple(mapping() for _ in range(draw(st.integers(1, 2)))), (mapping(),))
-    return Splits(rule, allowed, "sum", ())
+    return Splits(rule, allowed, "sum", (), math.prod(rule.sizes))
 
 
 def every_split(splits: Splits, mesh: Mesh) -> Iterator[FactorAxes]:
@@ -132,7 +132,7 @@ def test_with_all_cuts_all_is_legal(splits: Splits, mesh: Mesh) -> None:
 def test_axes_are_cut_where_a_factor_can_take_a_part() -> None:
     """Four heads over eight devices: four of them at most share out the heads, and two the rows beside that."""
     mesh = Mesh(x=8)
-    splits = Splits(ShardingRule((4, 64), (((0,), (1,)),), (((0,), (1,)),)), frozenset({0, 1}), "sum", ())
+    splits = Splits(ShardingRule((4, 64), (((0,), (1,)),), (((0,), (1,)),)), frozenset({0, 1}), "sum", (), 1)
     heads, rows = mesh.axis("x", 1, 4), mesh.axis("x", 4, 2)
     offered = list(legal_splits(splits, mesh, {}))
     assert offered == [((), ()), ((heads,), ()), ((), (mesh.axis("x"),)), ((heads,), (rows,))]
@@ -140,7 +140,7 @@ def test_axes_are_cut_where_a_factor_can_take_a_part() -> None:
 
 def test_axes_are_cut_where_a_tensor_cuts_them() -> None:
     mesh = Mesh(x=8)
-    splits = Splits(ShardingRule((64, 64), (((0,), (1,)),), (((0,), (1,)),)), frozenset({0, 1}), "sum", ())
+    splits = Splits(ShardingRule((64, 64), (((0,), (1,)),), (((0,), (1,)),)), frozenset({0, 1}), "sum", (), 1)
     major, minor, whole = mesh.axis("x", 1, 2), mesh.axis("x", 2, 4), mesh.axis("x")
     source = TensorSharding.of(mesh, [[major], []])
     ways = {(), (major,), (minor,), (whole,)}

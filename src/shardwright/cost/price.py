@@ -79,9 +79,9 @@ def price(cost: Cost, hardware: Hardware) -> float:
     return hardware.seconds(cost.bytes_sent, cost.starts, cost.multiply_adds)
 
 
-def work_cost(sizes: Iterable[int], split: Iterable[Iterable[AxisRef]]) -> Cost:
-    """The multiply-adds left on a device of an op with loops of these sizes, each split along its axes."""
-    return Cost(multiply_adds=math.prod(sizes) / math.prod(map(axes_size, split)))
+def work_cost(iterations: int, split: Iterable[Iterable[AxisRef]]) -> Cost:
+    """The multiply-adds left on a device of an op of so many iterations, whose loops are split along axes each."""
+    return Cost(multiply_adds=iterations / math.prod(map(axes_size, split)))
 
 
 @singledispatch

@@ -123,7 +123,7 @@ def _in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -
     if len(mappings) != 1 or len(shardings) != 1 or splits.exchanged:
         return None
     (mapping,), (sharding,) = mappings, shardings
-    own = _work_in_place(mapping, rule.sizes, splits.allowed, sharding)
+    own = _work_in_place(mapping, rule.sizes, splits.iterations, splits.allowed, sharding)
     if own is None:
         return None
     operands, results = (sharding,) * len(sources), (sharding,) * len(targets)
@@ -133,7 +133,7 @@ def _in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -
 
 @memoize
 def _work_in_place(
-    mapping: TensorMapping, sizes: tuple[int, ...], allowed: frozenset[int], sharding: TensorSharding
+    mapping: TensorMapping, sizes: tuple[int, ...], iterations: int, allowed: frozenset[int], sharding: TensorSharding
 ) -> Cost | None:
     """The work left of a loop for each dimension where tensors lie so; `None` where it cannot be split so."""
     if mapping != tuple([(dim,) for dim in range(len(sizes))]):
@@ -142,7 +142,7 @@ def _work_in_place(
     split = {factor for factor, axes in enumerate(factors) if axes}
     if not split <= allowed or tensor_sharding(sharding.mesh, mapping, factors) != sharding:
         return None
-    return work_cost(sizes, factors)
+    return work_cost(iterations, factors)
 
 
 def _question(
@@ -198,11 +198,11 @@ def _cheapest(question: _Question) -> Choice:
     """The cheapest way, by price; among equals the one with less work, then the one through which more partial sums
     pass, then the first.
     """
-    hardware, sizes, work = question.hardware, question.splits.rule.sizes, _least_work(question)
+    hardware, iterations, work = question.hardware, question.splits.iterations, _least_work(question)
     best: Choice | None = None
     least = math.inf, math.inf, 0
     for factors in from_tensors(question.splits, question.sources, question.targets):
-        if best is not None and price(work_cost(sizes, factors), hardware) * _ROUNDED > least[0]:
+        if best is not None and price(work_cost(iterations, factors), hardware) * _ROUNDED > least[0]:
             continue
         for way in _ways(question, factors):
             if best is not None and _is_dearer(question, way, least[0]):
@@ -224,7 +224,7 @@ def _least_work(question: _Question) -> Cost:
     """The work of the op if all axes split it that tensors at hand have: what they propose leaves no less."""
     shardings = itertools.chain(question.targets, *[source[:2] for source in question.sources])
     axes = set(itertools.chain.from_iterable([sharding.used_axes for sharding in shardings]))
-    return work_cost(question.splits.rule.sizes, (axes,))
+    return work_cost(question.splits.iterations, (axes,))
 
 
 def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware) -> Choice:
@@ -263,7 +263,7 @@ def _ways(question: _Question, factors: FactorAxes) -> Iterator[_Way]:
     made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
     operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
     results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-    own = work_cost(rule.sizes, factors)
+    own = work_cost(splits.iterations, factors)
     exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
     yield _Way(operands, results, own, exchange)
     for through in _passes(question, factors):

@@ -219,7 +219,7 @@ def extra_work(
         return 0
     stated = (*(source[0] for source in sources if source), *targets)
     parts = max((math.prod(map(axes_size, sharding.axes)) for sharding in stated), default=1)
-    return max(0, round(choice.own.multiply_adds - math.prod(splits.rule.sizes) / parts))
+    return max(0, round(choice.own.multiply_adds - splits.iterations / parts))
 
 
 # --- reasons

@@ -20,6 +20,7 @@ from shardwright.partition.localize.exchanges import exchanged_factors
 from shardwright.partition.localize.registry import covered_factors, rule_in_parts
 from shardwright.rules.custom_call import is_splittable_call
 from shardwright.rules.given import corresponding_factors, is_opaque, stated_factors
+from shardwright.rules.iterations import iterations_of
 from shardwright.rules.registry import is_given, known_rule, local_factors, rule_for
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.traits import facts_of
@@ -39,6 +40,7 @@ class Splits:
         exchanged: Those of `allowed` along which devices exchange something inside the op.
         completed: Those of `exchanged` that are reductions and leave nothing partial: what devices make is combined
             inside as well.
+        iterations: Of the loops of the op computed whole: its work, which is shared out by splitting factors.
         bounds: For each factor the greatest number of shards that it can have, which any other number of them divides:
             its size or, of `exchanged` ones, what all dimensions have in common that it stands for. None given where
             all are sizes.
@@ -48,6 +50,7 @@ class Splits:
     allowed: frozenset[int]
     kind: str
     linear: tuple[tuple[int, ...], ...]
+    iterations: int
     exchanged: frozenset[int] = frozenset()
     completed: frozenset[int] = frozenset()
     bounds: tuple[int, ...] = ()
@@ -82,15 +85,18 @@ def splits_of(signature: Signature) -> Splits | None:
     if own is not None:
         sets = (own.allowed, own.exchanged, own.completed)
         allowed, exchanged, completed = (corresponding_factors(rule, own.rule, some) for some in sets)
-        return Splits(rule, allowed, own.kind, own.linear, exchanged, completed, _bounds(signature, rule, exchanged))
-    return Splits(rule, stated_factors(signature, rule), "sum", ()) if is_opaque(signature) else None
+        bounds = _bounds(signature, rule, exchanged)
+        return Splits(rule, allowed, own.kind, own.linear, own.iterations, exchanged, completed, bounds)
+    if not is_opaque(signature):
+        return None
+    return Splits(rule, stated_factors(signature, rule), "sum", (), iterations_of(signature, rule))
 
 
 def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     """How an op may be split by the rule that it has by its meaning."""
     if signature.name == "stablehlo.custom_call" and not is_splittable_call(signature, bool(called_by(signature))):
         return None
-    rule = rule_in_parts(signature, rule)
+    iterations, rule = iterations_of(signature, rule), rule_in_parts(signature, rule)
     kind = _reduction_kind(signature)
     splittable = local_factors(signature)
     if kind is not None:
@@ -100,7 +106,7 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     exchanged &= allowed
     completed = rule.reduction & exchanged if kind is None else frozenset[int]()
     linear, bounds = linear_operands(signature), _bounds(signature, rule, exchanged)
-    return Splits(rule, allowed, kind or "sum", linear, exchanged, completed, bounds)
+    return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds)
 
 
 def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int]) -> tuple[int, ...]:

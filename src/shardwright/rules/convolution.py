@@ -55,7 +55,14 @@ def _along_windows(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return frozenset(factor for i, j, k in spatial for factor in (*lhs[i], *rhs[j], *out[k]))
 
 
-@sharding_rule("stablehlo.convolution", facts=OpFacts(sums=True), apart=_along_windows)
+def _products(signature: Signature) -> int:
+    """The products of elements: of one feature of the result, each of its elements has those of all of a kernel."""
+    kernel, out = signature.operands[1], signature.results[0]
+    features = kernel.dims[convolution_dims(signature.text("dimension_numbers") or "").rhs_output]
+    return out.elements * (kernel.elements // max(1, features))
+
+
+@sharding_rule("stablehlo.convolution", facts=OpFacts(sums=True), apart=_along_windows, iterations=_products)
 def _convolution(signature: Signature) -> ShardingRule:
     dims = convolution_dims(signature.text("dimension_numbers") or "")
     rhs, out = signature.operands[1].dims, signature.results[0].dims

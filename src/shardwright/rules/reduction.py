@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from shardwright.ir.signature import Signature
 from shardwright.rules.builder import (
     NEED_REPLICATION,
@@ -43,7 +45,15 @@ def _undilated(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return factors_in(tuple(dim for dim, windows in pairs if windows.base == 1))
 
 
-@sharding_rule("stablehlo.reduce_window", facts=OpFacts(windowed=True, sums=True), local=_undilated)
+def _windows(signature: Signature) -> int:
+    """The elements that all windows take together: there is one for each element of the result, or of the source."""
+    of = signature.operands[1] if signature.name == "stablehlo.select_and_scatter" else signature.results[0]
+    return of.elements * math.prod(windows.size for windows in pooling(signature))
+
+
+@sharding_rule(
+    "stablehlo.reduce_window", facts=OpFacts(windowed=True, sums=True), local=_undilated, iterations=_windows
+)
 def _reduce_window(signature: Signature) -> ShardingRule:
     """One shard of the result needs its windows: its own part of the input and the edges of its neighbours'."""
     shape = signature.results[0].dims
@@ -55,7 +65,7 @@ def _reduce_window(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 
-@sharding_rule("stablehlo.select_and_scatter", facts=OpFacts(windowed=True, sums=True))
+@sharding_rule("stablehlo.select_and_scatter", facts=OpFacts(windowed=True, sums=True), iterations=_windows)
 def _select_and_scatter(signature: Signature) -> ShardingRule:
     """Operand, source, initial value → result, shaped like the operand."""
     operand, source = signature.operands[0].dims, signature.operands[1].dims

@@ -35,6 +35,7 @@ __all__ = [
     "is_given",
     "known_rule",
     "local_factors",
+    "own_iterations",
     "registered_ops",
     "rule",
     "rule_for",
@@ -50,6 +51,8 @@ Refinement = Callable[["Op", ShardingRule, Definition], ShardingRule]
 """An op's rule in its program, from the one that its signature tells."""
 FactorsOf = Callable[[Signature, ShardingRule], frozenset[int]]
 """Some of the factors of an op's rule."""
+Iterations = Callable[[Signature], int]
+"""How many iterations an op has."""
 Function = TypeVar("Function", bound=RuleFunction)
 Given = TypeVar("Given", bound=UserFunction)
 
@@ -59,6 +62,7 @@ _rules: dict[str, RuleFunction] = {}
 _local: dict[str, FactorsOf] = {}
 _apart: dict[str, FactorsOf] = {}
 _refined: dict[str, Refinement] = {}
+_iterations: dict[str, Iterations] = {}
 _given: dict[str, RuleFunction] = {}
 _beyond: set[str] = set()
 
@@ -70,6 +74,7 @@ def sharding_rule(
     local: FactorsOf | None = None,
     apart: FactorsOf | None = None,
     refined: Refinement | None = None,
+    iterations: Iterations | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function from signature to rule for the ops called `names`. It returns `None` where no rule holds.
 
@@ -83,6 +88,7 @@ def sharding_rule(
         apart: The factors of dimensions that have nothing in common across the op's tensors, if one is strict: those
             that concatenate joins, and those that a convolution slides its window along.
         refined: Gives the rule where it depends on how the op's operands are made, too.
+        iterations: Gives how many iterations the op has, where that is not the product of its factors' sizes.
     """
 
     def register(function: Function) -> Function:
@@ -94,6 +100,8 @@ def sharding_rule(
                 _apart[name] = apart
             if refined is not None:
                 _refined[name] = refined
+            if iterations is not None:
+                _iterations[name] = iterations
         if beyond_shardy:
             _beyond.update(names)
         if facts is not None:
@@ -239,6 +247,12 @@ def local_factors(signature: Signature) -> frozenset[int]:
         return frozenset()
     local = _local.get(signature.name)
     return rule.pass_through if local is None else rule.pass_through & local(signature, rule)
+
+
+def own_iterations(signature: Signature) -> int | None:
+    """How many iterations an op has by its meaning; `None` where these are those of its factors: see `iterations`."""
+    count = _iterations.get(signature.name)
+    return None if count is None else count(signature)
 
 
 def rule_of(op: Op, definition: Definition) -> ShardingRule | None:
