@@ -27,10 +27,7 @@ from common import Report
 from tests.models.ops import CASES, OpCase
 
 MESHES = {"8": {"x": 8}, "2x4": {"x": 2, "y": 4}, "3x2": {"x": 3, "y": 2}, "7": {"x": 7}}
-UNEVEN = "7"
-"""The mesh that divides nothing. On the way to XLA shardings of arguments and results that do not divide are dropped,
-so what it does with them is another task, and no bar.
-"""
+"""The last one divides nothing."""
 MORE_WORK = 1.02
 """How many times XLA's work a row may take."""
 FEW_BYTES, LITTLE_WORK = 64, 1 << 12
@@ -54,12 +51,17 @@ class Seed:
 
 @dataclass(slots=True)
 class Row:
-    """An annotated op on a mesh, and what came of it."""
+    """An annotated op on a mesh, and what came of it.
+
+    Where it is uneven there is no bar: on the way to XLA shardings of arguments and results that do not divide are
+    dropped, so what it does is another task.
+    """
 
     case: OpCase
     mesh: str
     split: str
     text: str
+    uneven: bool
     local: str = ""
     sent: float = 0.0
     work: float = 0.0
@@ -78,7 +80,7 @@ class Row:
         """Whether it is unequal, sends more than XLA does, or computes more."""
         if self.equal is False or self.local == "":
             return True
-        if self.xla_sent is None or self.xla_work is None or self.mesh == UNEVEN:
+        if self.xla_sent is None or self.xla_work is None or self.uneven:
             return False
         more = self.work > MORE_WORK * self.xla_work + LITTLE_WORK
         return self.sent > self.xla_sent + FEW_BYTES or more
@@ -139,9 +141,10 @@ def rows_of(case: OpCase, mesh: str) -> Iterator[Row]:
     import shardwright as sw
     from shardwright.errors import ShardingError
 
-    text, met = case.text(), set[str]()
-    for split in splits(case, MESHES[mesh]):
-        row = Row(case, mesh, "+".join(map(str, split)), annotated(text, MESHES[mesh], split))
+    text, met, axes, sizes = case.text(), set[str](), MESHES[mesh], dict(seeds_of(case))
+    for split in splits(case, axes):
+        uneven = any(sizes[seed] % math.prod(axes[name] for name in names) for seed, names in split.items())
+        row = Row(case, mesh, "+".join(map(str, split)), annotated(text, axes, split), uneven)
         try:
             plan = sw.load(row.text).plan()
             propagated = plan.module()
