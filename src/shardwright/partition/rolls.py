@@ -20,7 +20,6 @@ from shardwright.ir.signature import Signature
 from shardwright.partition.localize.checks import is_split
 from shardwright.partition.localize.rolls import ROLL, roll, written
 from shardwright.rules.text import ATTRIBUTE
-from shardwright.sharding import TensorSharding
 
 __all__ = ["with_rolls", "without_whole_rolls"]
 
@@ -72,13 +71,9 @@ def _roll(graph: Graph, op: Op, parts: dict[int, Op]) -> Op | None:
     if _slice_of(back.signature, dim) != (0, start) or any(one.signature.text(ATTRIBUTE) for one in (op, front, back)):
         return None
     split = (graph.shardings[value], graph.shardings[op.results[0]])
-    if not any(_is_split(sharding, type.dims, dim) for sharding in split):
+    if not any(sharding is not None and is_split(sharding.axes[dim]) for sharding in split):
         return None
     return Op(roll(type, dim, start), (value,), op.results, (), op.location)
-
-
-def _is_split(sharding: TensorSharding | None, shape: tuple[int, ...], dim: int) -> bool:
-    return sharding is not None and is_split(sharding.evenly_dividing(shape).axes[dim])
 
 
 def _first_row(signature: Signature, dim: int, rows: int) -> int | None:

@@ -119,6 +119,29 @@ def _parts(a: Any, b: Any) -> Any:
     return joined[:, 1:], jnp.pad(a, ((0, 0), (1, 2))), joined[::-1], jnp.cumsum(a, axis=0), a.reshape(-1), a[..., None]
 
 
+def _moved(a: Any, b: Any) -> Any:
+    """Rows taken in steps, others put between, and what leaves at one end and comes in at the other."""
+    between = jax.lax.pad(1 / a, 2.0, ((1, 2, 1), (-1, 0, 2)))
+    rolled = jnp.roll(jnp.roll(a, 1, 0), -2, 1), jnp.roll(b * 2, 3, (0, 1))
+    return a[::2], b[1::3, ::2] + 1, between, jax.lax.pad(b, 0.0, ((0, 3, 2), (2, -1, 0))), *rolled
+
+
+def _grouped(image: Any, kernel: Any) -> Any:
+    """A kernel for each feature, and features in two groups."""
+
+    def convolved(image: Any, kernel: Any, groups: int) -> Any:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(
+            image, kernel, (1, 1), "SAME", dimension_numbers=numbers, feature_group_count=groups
+        )
+
+    each = kernel[:, :, None]
+    pairs = jnp.concatenate([image, image], 3)
+    both = jnp.concatenate([each, each], 3)
+    count = image.shape[3]
+    return convolved(image, each, count), convolved(pairs, both, 2 * count), convolved(pairs, both + 1, 2 * count).sum()
+
+
 KINDS = {
     "elements": Kind(lambda a, b: (jnp.tanh(a) * b + a, jnp.where(a > b, a, b).T), ("ij", "ij")),
     "product": Kind(lambda a, b: a @ b, ("ik", "kj")),
@@ -138,6 +161,8 @@ KINDS = {
     "images": Kind(_images, ("bihw", "oihw")),
     "lines": Kind(_lines, ("bij", "bi")),
     "parts": Kind(_parts, ("ij", "ik")),
+    "moved": Kind(_moved, ("ij", "ij")),
+    "grouped": Kind(_grouped, ("bijh", "qvh")),
 }
 
 

@@ -235,3 +235,38 @@ def test_a_materialized_program_alone_keeps_what_divides() -> None:
     assert repr(explicit.shardings[argument]) == "[{}, {}]"
     (tanh,) = (op for op in explicit.walk() if op.name == "stablehlo.tanh")
     assert tanh.signature.results[0].dims == (8, 6)
+
+
+@pytest.mark.parametrize(
+    ("lines", "result", "expected"),
+    [
+        ((f"%0 = stablehlo.slice %a [1:7, 0:6] : ({SEVEN}) -> tensor<6x6xf32>",
+          f"%1 = stablehlo.slice %a [0:1, 0:6] : ({SEVEN}) -> tensor<1x6xf32>",
+          f"%r = stablehlo.concatenate %0, %1, dim = 0 : (tensor<6x6xf32>, tensor<1x6xf32>) -> {SEVEN}"), SEVEN, 3),  # one of padding
+        ((f"%r = stablehlo.slice %a [0:7:2, 0:6] : ({SEVEN}) -> tensor<4x6xf32>",), "tensor<4x6xf32>", 0),
+        (("%z = stablehlo.constant dense<0.0> : tensor<f32>",
+          f"%r = stablehlo.pad %a, %z, low = [0, 0], high = [0, 0], interior = [1, 0] "
+          f": ({SEVEN}, tensor<f32>) -> tensor<13x6xf32>"), "tensor<13x6xf32>", 0),
+    ],
+    ids=["a roll", "every other row", "a row between any two"],
+)  # fmt: skip
+def test_of_seven_rows_those_are_sent_that_cross(lines: tuple[str, ...], result: str, expected: int) -> None:
+    spmd = partition(program(*lines, f"return %r : {result}", result=f"({result} {ROWS})"))
+    assert spmd.traffic.total.executed_bytes == expected * 6 * 4
+    assert spmd.notes == ()
+
+
+def test_kernels_of_seven_features_by_themselves_are_two_on_each_device() -> None:
+    image, kernel = "tensor<2x9x9x7xf32>", "tensor<3x3x1x7xf32>"
+    text = program(
+        "%0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], "
+        "window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 7 : i64} "
+        f": ({image}, {kernel}) -> {image}",
+        f"return %0 : {image}",
+        result=f'({image} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}, {{}}, {{"x"}}]>}})',
+        arguments=f'%a: {image} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}, {{}}, {{"x"}}]>}}, %b: {kernel}',
+    )
+    spmd = partition(text)
+    (made,) = (op for op in spmd.local.walk() if op.name == "stablehlo.convolution")
+    assert (made.signature.get("feature_group_count"), made.signature.results[0].dims[3]) == (2, 2)
+    assert spmd.traffic.total.static == 0

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
-from shardwright.ir.attributes import i64_array
+from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
@@ -50,6 +50,7 @@ _SIZES = {
 }
 """The attribute that has, for each dimension of the first operand, how much is taken of it."""
 
+_FEATURE_GROUPS = "feature_group_count"
 _PRODUCTS = names("stablehlo", "dot dot_general")
 _LOOKUPS = names("stablehlo", "gather scatter")
 
@@ -94,8 +95,7 @@ def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     if signature.name == "stablehlo.scatter":  # beyond the end of a dimension updates are dropped, padded or not
         return rule.pass_through
     if signature.name == "stablehlo.convolution":
-        dims = convolution_dims(signature.text("dimension_numbers") or "")
-        return _ungrouped(signature, {*rule.operands[0][dims.lhs_batch], *rule.operands[1][dims.rhs_output]})
+        return _apart(signature, rule)
     if signature.name == "stablehlo.dynamic_update_slice":  # where an update goes depends on the size it is put into
         return factors_in(rule.operands[0]) & factors_in(rule.operands[1]) & local_factors(signature)
     if signature.name in _INDEX_BY_INDEX or (is_elementwise(signature) and not signature.bodies):
@@ -109,7 +109,7 @@ def _combined(signature: Signature, rule: ShardingRule) -> frozenset[int]:
         return rule.reduction
     if signature.name == "stablehlo.convolution":
         dims = convolution_dims(signature.text("dimension_numbers") or "")
-        return _ungrouped(signature, {*rule.operands[1][dims.rhs_input]})
+        return frozenset(rule.operands[1][dims.rhs_input]) if max(_groups(signature)) == 1 else frozenset()
     if signature.name not in ("stablehlo.reduce", "stablehlo.scatter"):
         return frozenset()
     kind = signature.bodies[0].reduction
@@ -121,10 +121,19 @@ def _combined(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return frozenset()
 
 
-def _ungrouped(signature: Signature, factors: set[int]) -> frozenset[int]:
-    """These factors of a convolution, unless it has groups, which are parts of features."""
-    groups = (signature.get(f"{what}_group_count", 1) for what in ("feature", "batch"))
-    return frozenset(factors if all(count == 1 for count in groups) else ())
+def _groups(signature: Signature) -> tuple[int, int]:
+    """How many groups of features a convolution has, and how many of the batch."""
+    return signature.get(_FEATURE_GROUPS, 1), signature.get("batch_group_count", 1)
+
+
+def _apart(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """The batch of a convolution, and its output features. Of these in groups only such as have a kernel of one input
+    feature each stand alone: what is put behind them no other reads.
+    """
+    dims = convolution_dims(signature.text("dimension_numbers") or "")
+    if _groups(signature)[1] > 1:
+        return frozenset()
+    return factors_in((rule.operands[0][dims.lhs_batch], rule.operands[1][dims.rhs_output]))
 
 
 def _stands_alone(rule: ShardingRule, factor: int) -> bool:
@@ -151,6 +160,10 @@ def _resized(signature: Signature, sizes: tuple[tuple[int, int], ...]) -> Signat
     if signature.name in _LOOKUPS:  # the indices that padding holds are in no order, and name no place of their own
         stated = {name: signature.text(name) for name in ("indices_are_sorted", "unique_indices")}
         text |= {name: "false" for name, value in stated.items() if value is not None}
+    if signature.name == "stablehlo.convolution" and _groups(signature)[0] > 1:
+        feature = convolution_dims(signature.text("dimension_numbers") or "").lhs_feature
+        each = signature.operands[0].dims[feature] // _groups(signature)[0]
+        text[_FEATURE_GROUPS] = integer(made.operands[0].dims[feature] // each)
     return made.replace(operands=None, results=None, **text) if text else made
 
 

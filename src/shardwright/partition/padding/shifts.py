@@ -4,29 +4,29 @@ What is taken from row `s` on is a pad by `-s` rows in front; what stands behind
 may be anything. With P rows of the operand and Q of the result, both padded:
 
     slice [s:e]             pad low = -s,     high = Q - P + s
-    pad low = l, high = h   pad low = l,      high = Q - P - l
+    slice [s:e:k]           pad low = -s,     high = k Q - P + s, of which every kth row is taken
+    pad low = l, high = h   pad low = l,      high = Q - P - l      and as much between rows, which makes more of P
     reverse                 pad low = n - P,  high = Q - n       of the reversed operand
     concatenate             pad low = o,      high = Q - P - o   of each operand, o rows behind the others
+    roll, s rows first      pad low = -s, and pad low = n - s of the same operand, joined
 
 Where a pad puts rows behind, the operand's padding is masked by the padding value first. Of a reversed operand's P rows
-the last n are its own. What is concatenated is selected by row in the end.
+the last n are its own. What is joined is selected by row in the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.graph import Graph, Op
+from shardwright.partition.localize.rolls import ROLL
 from shardwright.partition.padding.ops import Seen
 from shardwright.partition.padding.versions import Shape, Versions
 from shardwright.sharding import TensorSharding
 
 __all__ = ["shifted"]
-
-_SHIFTING = frozenset(f"stablehlo.{name}" for name in ("concatenate", "pad", "reverse", "slice"))
-
 
 _EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
@@ -64,39 +64,35 @@ def shifted(op: Op, graph: Graph, shapes: Mapping[int, Shape], versions: Version
         versions: The values of the padded program, and what writes it.
 
     Returns:
-        The value; `None` for another op, for one that takes rows in steps, or puts some between others, and for one
-        that moves rows along no padded dimension.
+        The value; `None` for another op, and for one that moves rows along no padded dimension.
     """
-    if op.name not in _SHIFTING:
+    write = _WRITERS.get(op.name)
+    if write is None:
         return None
     wide = [shapes.get(value, graph.types[value].dims) for value in (*op.operands, *op.results)]
     own = [graph.types[value].dims for value in (*op.operands, *op.results)]
     moved = _moved_dims(op, own)
-    if moved is None or all(
-        one[dim] == other[dim] for one, other in zip(wide, own, strict=True) for dim in moved if one
-    ):
+    if all(one[dim] == other[dim] for one, other in zip(wide, own, strict=True) for dim in moved if one):
         return None
     sharding = graph.shardings[op.results[0]]
     if sharding is None:
         return None
-    write = {"concatenate": _concatenate, "pad": _pad, "reverse": _reverse, "slice": _slice}
-    return write[op.name.removeprefix("stablehlo.")](_Move(op, _goes_along(wide, own, moved), own, sharding, versions))
+    return write(_Move(op, _goes_along(wide, own, moved), own, sharding, versions))
 
 
-def _moved_dims(op: Op, own: Sequence[Shape]) -> tuple[int, ...] | None:
-    """The dimensions along which an op moves rows; `None` where it is not a matter of shifting them."""
+def _moved_dims(op: Op, own: Sequence[Shape]) -> tuple[int, ...]:
+    """The dimensions along which an op moves rows."""
     signature = op.signature
-    if op.name == "stablehlo.concatenate":
+    if op.name in ("stablehlo.concatenate", ROLL):
         return (signature.get("dimension"),)
     if op.name == "stablehlo.reverse":
         dims: tuple[int, ...] = signature.get("dimensions", ())
         return dims
     if op.name == "stablehlo.slice":
-        starts, steps = signature.get("start_indices", ()), signature.get("strides", ())
-        changed = [dim for dim, (before, after) in enumerate(zip(*own, strict=True)) if before != after or starts[dim]]
-        return tuple(changed) if all(step == 1 for step in steps) else None
-    low, high, between = (signature.get(name, ()) for name in _EDGES)
-    return tuple([dim for dim in range(len(low)) if low[dim] or high[dim]]) if not any(between) else None
+        starts = signature.get("start_indices", ())
+        return tuple(dim for dim, (old, new) in enumerate(zip(*own, strict=True)) if old != new or starts[dim])
+    padding = zip(*(signature.get(name, ()) for name in _EDGES), strict=True)
+    return tuple(dim for dim, pads in enumerate(padding) if any(pads))
 
 
 def _goes_along(wide: Sequence[Shape], own: Sequence[Shape], moved: Sequence[int]) -> list[Shape]:
@@ -111,31 +107,55 @@ def _goes_along(wide: Sequence[Shape], own: Sequence[Shape], moved: Sequence[int
     ]
 
 
-def _padded(move: _Move, number: int, low: Mapping[int, int], value: int | None = None) -> int:
-    """A pad of `number` to the shape of the result by some rows in front, or by less than none where rows go."""
-    versions, shape, sharding = move.versions, move.sizes[-1], move.sharding
+def _padded(
+    move: _Move,
+    number: int,
+    low: Mapping[int, int],
+    value: int | None = None,
+    between: Sequence[int] = (),
+    shape: Shape | None = None,
+) -> int:
+    """A pad of `number` to a shape, mostly the result's, by some rows in front, or by less than none where rows go."""
+    versions, shape, sharding = move.versions, shape or move.sizes[-1], move.sharding
     type = versions.builder.type(number)
+    between = between or [0] * type.rank
+    spread = [size + max(0, size - 1) * some for size, some in zip(type.dims, between, strict=True)]
     front = [low.get(dim, 0) for dim in range(type.rank)]
-    back = [new - old - some for new, old, some in zip(shape, type.dims, front, strict=True)]
-    if not any(front) and not any(back):
+    back = [new - old - some for new, old, some in zip(shape, spread, front, strict=True)]
+    if not any(front) and not any(back) and not any(between):
         return number
-    attributes = dict(zip(_EDGES, map(i64_array, (front, back, [0] * type.rank)), strict=True))
+    attributes = dict(zip(_EDGES, map(i64_array, (front, back, between)), strict=True))
     filling = versions.zero(sharding, type.dtype) if value is None else value
     return versions.builder.emit("pad", (number, filling), type.with_shape(shape), attributes, sharding=sharding)
 
 
 def _slice(move: _Move) -> int:
-    starts = move.op.signature.get("start_indices", ())
-    return _padded(move, move.read(0), {dim: -start for dim, start in enumerate(starts)})
+    signature, result = move.op.signature, move.sizes[-1]
+    starts, steps = signature.get("start_indices", ()), signature.get("strides", ())
+    taken = tuple([size * step for size, step in zip(result, steps, strict=True)])
+    number = _padded(move, move.read(0), {dim: -start for dim, start in enumerate(starts)}, shape=taken)
+    if taken == result:
+        return number
+    type = move.versions.builder.type(number)
+    attributes = {
+        "start_indices": i64_array([0] * type.rank),
+        "limit_indices": i64_array(taken),
+        "strides": i64_array(steps),
+    }
+    return move.versions.builder.emit("slice", (number,), type.with_shape(result), attributes, sharding=move.sharding)
 
 
 def _pad(move: _Move) -> int:
-    low, high = (move.op.signature.get(name, ()) for name in _EDGES[:2])
+    low, high, between = (move.op.signature.get(name, ()) for name in _EDGES)
     number, value = move.read(0), move.read(1)
-    seen = [dim for dim, some in enumerate(high) if some > 0 and move.sizes[0][dim] > move.own[0][dim]]
+    seen = [
+        dim
+        for dim, (size, own) in enumerate(zip(move.sizes[0], move.own[0], strict=True))
+        if size > own and high[dim] > between[dim]
+    ]
     if seen:
         number = move.versions.masked(number, Seen(0, tuple(seen), None), move.op.operands[0], value)
-    return _padded(move, number, dict(enumerate(low)), value)
+    return _padded(move, number, dict(enumerate(low)), value, between)
 
 
 def _reverse(move: _Move) -> int:
@@ -155,3 +175,18 @@ def _concatenate(move: _Move) -> int:
         joined = move.versions.before(dim, rows, joined, piece)
         rows += move.own[number][dim]
     return joined
+
+
+def _roll(move: _Move) -> int:
+    dim, start = move.op.signature.get("dimension"), move.op.signature.get("start")
+    number, rows = move.read(0), move.own[0][dim] - start
+    return move.versions.before(dim, rows, _padded(move, number, {dim: -start}), _padded(move, number, {dim: rows}))
+
+
+_WRITERS: dict[str, Callable[[_Move], int]] = {
+    "stablehlo.concatenate": _concatenate,
+    "stablehlo.pad": _pad,
+    "stablehlo.reverse": _reverse,
+    "stablehlo.slice": _slice,
+    ROLL: _roll,
+}
