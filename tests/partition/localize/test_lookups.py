@@ -311,7 +311,37 @@ UPDATES = [
     ),
 ]
 
-CASES = [*GATHERS, *SCATTERS, *UPDATES]
+
+def _slice(name: str, sharding: str, result: str, sizes: str, reduce: str, starts: np.ndarray, dtype: str) -> Case:
+    """A part of an 8x12 table, summed along the axes that split what is cut."""
+    part = f"tensor<{sizes}x{dtype}>"
+    place = f"tensor<{'ui8' if starts.dtype == np.uint8 else 'i32'}>"
+    return Case(
+        f"{name}, from {starts.dtype}{starts.tolist()}",
+        f"""
+        func.func @main(%table: tensor<8x12x{dtype}> ARG({sharding})ARG, %i: {place}, %j: {place}) -> {part} {{
+          %0 = stablehlo.dynamic_slice %table, %i, %j, sizes = [{sizes.replace("x", ", ")}]
+            {{SH({result}, unreduced={{{reduce}}})SH}} : (tensor<8x12x{dtype}>, {place}, {place}) -> {part}
+          %1 = sdy.all_reduce {{{reduce}}} %0 out_sharding=<@mesh, {result}> : {part}
+          return %1 : {part}
+        }}""",
+        {"1": starts[0], "2": starts[1]},
+    )
+
+
+SLICES = [
+    made
+    for starts in (*np.array([(0, 0), (-5, 7), (2**31 - 1, 4), (6, 5)], np.int32), np.array([3, 255], np.uint8))
+    for made in (
+        _slice("a row", '[{"y"}, {}]', "[{}, {}]", "1x12", '"y"', starts, "f32"),
+        _slice("more rows than a shard has", '[{"y", "x"}, {}]', "[{}, {}]", "5x12", '"x", "y"', starts, "i32"),
+        _slice("a row of which each device has some", '[{"x"}, {"y"}]', '[{}, {"y"}]', "1x12", '"x"', starts, "bf16"),
+        _slice("a corner", '[{"x"}, {"y"}]', "[{}, {}]", "2x7", '"x", "y"', starts, "f32"),
+        _slice("columns of split rows", '[{"y"}, {"x"}]', '[{"y"}, {}]', "8x3", '"x"', starts, "i1"),
+    )
+]
+
+CASES = [*GATHERS, *SCATTERS, *UPDATES, *SLICES]
 
 
 @pytest.fixture(scope="module")
@@ -320,7 +350,7 @@ def by_case() -> dict[str, str]:
 
 
 def test_names_are_unique() -> None:
-    for family in (GATHERS, SCATTERS, UPDATES):
+    for family in (GATHERS, SCATTERS, UPDATES, SLICES):
         assert len({case.name for case in family}) == len(family)
 
 
@@ -366,3 +396,19 @@ def test_a_scatter_into_a_split_dimension_does_nothing_with_indices_but_to_shift
     local = sw.load(text).plan().partition().module("local")
     elementwise = [name for name in ("add", "and", "compare", "select", "subtract") if f"stablehlo.{name} " in local]
     assert elementwise == ["subtract"]
+
+
+def test_a_row_of_a_split_stack_is_all_that_is_sent() -> None:
+    """As a loop over layers takes it, the stack of which is split along its layers."""
+    text = """
+    sdy.mesh @mesh = <["x"=4]>
+    func.func @main(%stack: tensor<64x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}]>},
+                    %at: tensor<i32>, %zero: tensor<i32>) -> tensor<1x8x8xf32> {
+      %0 = stablehlo.dynamic_slice %stack, %at, %zero, %zero, sizes = [1, 8, 8]
+          : (tensor<64x8x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x8x8xf32>
+      return %0 : tensor<1x8x8xf32>
+    }
+    """
+    spmd = sw.load(text).plan().partition()
+    assert list(spmd.traffic.kinds) == ["all_reduce"]
+    assert spmd.traffic.total.executed_bytes == 2 * 3 / 4 * 8 * 8 * 4

@@ -142,6 +142,17 @@ def _grouped(image: Any, kernel: Any) -> Any:
     return convolved(image, each, count), convolved(pairs, both, 2 * count), convolved(pairs, both + 1, 2 * count).sum()
 
 
+def _at_run_time(a: Any, b: Any, i: Any) -> Any:
+    """Rows taken, and put, at places that may lie outside, in a loop as well."""
+    place = (i * 20).astype("int32")
+    rows = min(3, a.shape[0])
+    taken = jax.lax.dynamic_slice_in_dim(1 / a, place[0], rows, 0)
+    corner = jax.lax.dynamic_slice(b, (place[1], place[0] - 3), (1, min(2, b.shape[1])))
+    put = jax.lax.dynamic_update_slice(jnp.exp(a), b[:rows, :1], (place[0], place[1]))
+    totals = jax.lax.scan(lambda c, row: (c + row, c * row), b[0], b)
+    return taken, corner, put, *totals
+
+
 KINDS = {
     "elements": Kind(lambda a, b: (jnp.tanh(a) * b + a, jnp.where(a > b, a, b).T), ("ij", "ij")),
     "product": Kind(lambda a, b: a @ b, ("ik", "kj")),
@@ -162,6 +173,7 @@ KINDS = {
     "lines": Kind(_lines, ("bij", "bi")),
     "parts": Kind(_parts, ("ij", "ik")),
     "moved": Kind(_moved, ("ij", "ij")),
+    "at run time": Kind(_at_run_time, ("ij", "ij", "i")),
     "grouped": Kind(_grouped, ("bijh", "qvh")),
 }
 

@@ -8,6 +8,7 @@ from shardwright.partition.localize import (  # noqa: F401 (imported for what th
     constants,
     convolution,
     dot,
+    dynamic_slice,
     gather,
     joins,
     pads,

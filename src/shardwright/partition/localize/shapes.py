@@ -10,8 +10,8 @@ from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.checks import require_alike, require_whole
 from shardwright.partition.localize.layout import same_elements, wide
-from shardwright.partition.localize.local import Local, identity_value, local_type
-from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
+from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.localize.registry import Shardings, localizer, rebuild
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
@@ -67,33 +67,6 @@ def _dynamic(
     for sharding in (*source, *target):
         require_whole(signature.name, range(sharding.rank), sharding)
     return rebuild(ctx, signature, operands, source, target)
-
-
-@localizer("stablehlo.dynamic_slice")
-def _dynamic_slice(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    """A split dimension is taken whole: its start, whatever it says, is clamped to 0 here as there.
-
-    Starts are clamped by ops of their own: where another slice follows, XLA makes one of both, and forgets to.
-    """
-    require_alike("a dynamic slice", range(source[0].rank), source[0], target[0])
-    sizes = signature.results[0].dims
-    cut = [dim for dim, size in enumerate(signature.operands[0].dims) if size != sizes[dim]]
-    require_whole("a dynamic slice of a part", cut, source[0])
-    local = local_signature(signature, source, target)
-    limits = [whole - size for whole, size in zip(signature.operands[0].dims, sizes, strict=True)]
-    starts = [_clamped(ctx, start, limit) for start, limit in zip(operands[1:], limits, strict=True)]
-    return ctx.append(local.replace(slice_sizes=i64_array(local.results[0].dims)), (operands[0], *starts))
-
-
-def _clamped(ctx: Local, start: int, limit: int) -> int:
-    type = ctx.type(start)
-    zero = ctx.constant(0, type)
-    if not limit:
-        return zero
-    largest = ctx.constant(min(limit, int(identity_value("min", type.dtype))), type)
-    return ctx.emit("clamp", (zero, start, largest), type)
 
 
 @localizer("stablehlo.sort")

@@ -50,8 +50,12 @@ _SIZES = {
 }
 """The attribute that has, for each dimension of the first operand, how much is taken of it."""
 
+_FIRST_START = {"stablehlo.dynamic_slice": 1, "stablehlo.dynamic_update_slice": 2}
+"""The first operand that says where rows are taken, or put: one for each dimension follows."""
+
 _FEATURE_GROUPS = "feature_group_count"
 _PRODUCTS = names("stablehlo", "dot dot_general")
+_TAKING = names("stablehlo", "dynamic_slice gather")
 _LOOKUPS = names("stablehlo", "gather scatter")
 
 
@@ -96,8 +100,8 @@ def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
         return rule.pass_through
     if signature.name == "stablehlo.convolution":
         return _apart(signature, rule)
-    if signature.name == "stablehlo.dynamic_update_slice":  # where an update goes depends on the size it is put into
-        return factors_in(rule.operands[0]) & factors_in(rule.operands[1]) & local_factors(signature)
+    if signature.name == "stablehlo.dynamic_update_slice":
+        return factors_in(rule.operands[0]) & rule.pass_through
     if signature.name in _INDEX_BY_INDEX or (is_elementwise(signature) and not signature.bodies):
         return local_factors(signature)
     return frozenset()
@@ -105,7 +109,7 @@ def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
 
 def _combined(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     """The factors along which an op combines elements, where something is known that changes nothing."""
-    if signature.name in (*_PRODUCTS, "stablehlo.gather"):
+    if signature.name in (*_PRODUCTS, *_TAKING):
         return rule.reduction
     if signature.name == "stablehlo.convolution":
         dims = convolution_dims(signature.text("dimension_numbers") or "")
@@ -193,7 +197,7 @@ def _shape(dims: tuple[int, ...], mapping: TensorMapping, sizes: Mapping[int, in
 def seen_padding(signature: Signature, factors: frozenset[int]) -> tuple[Seen, ...]:
     """The padding that an op would see where `factors` of it are padded."""
     known = paddable(signature)
-    if known is None or not factors & known[0].reduction or signature.name == "stablehlo.gather":
+    if known is None or not factors & known[0].reduction or signature.name in _TAKING:
         return ()
     rule, combined, count = known[0], factors & known[0].reduction, len(signature.results)
     kind = signature.bodies[0].reduction if signature.bodies else "sum"
@@ -208,14 +212,25 @@ def seen_padding(signature: Signature, factors: frozenset[int]) -> tuple[Seen, .
 
 
 @memoize
-def index_limits(signature: Signature, factors: frozenset[int]) -> tuple[int | None, ...]:
-    """For each component of the indices of a gather whose table is padded along some of `factors`, the last element of
-    the table itself, to which StableHLO clamps them; `None` for one that is clamped as it should be.
+def index_limits(signature: Signature, factors: frozenset[int]) -> tuple[tuple[int, int, tuple[int | None, ...]], ...]:
+    """The operands that hold indices which an op clamps to what it takes of, or puts into, a tensor padded along some
+    of `factors`: the operand, its dimension that holds components of an index, and for each component the last place in
+    the tensor as it was; `None` for one that is clamped as it should be.
     """
     known = paddable(signature)
-    if known is None or signature.name != "stablehlo.gather":
+    if known is None:
         return ()
-    padded = factors & known[0].reduction
-    dims = signature.get("dimension_numbers", {}).get("start_index_map", ())
-    table = signature.operands[0].dims
-    return tuple([table[dim] - 1 if padded.intersection(known[0].operands[0][dim]) else None for dim in dims])
+    whole = signature.operands[0].dims
+    if signature.name == "stablehlo.gather":
+        combined = factors & known[0].reduction
+        numbers = signature.get("dimension_numbers", {})
+        dims, vector = numbers.get("start_index_map", ()), numbers.get("index_vector_dim", 0)
+        limits = [whole[dim] - 1 if combined.intersection(known[0].operands[0][dim]) else None for dim in dims]
+        return ((1, vector, tuple(limits)),) if any(limit is not None for limit in limits) else ()
+    first = _FIRST_START.get(signature.name)
+    if first is None:
+        return ()
+    parts = signature.results[0].dims if first == 1 else signature.operands[1].dims
+    padded = [bool(factors.intersection(of)) for of in known[0].operands[0]]
+    cut = [dim for dim, part in enumerate(parts) if padded[dim] and part != whole[dim]]
+    return tuple((first + dim, 0, (whole[dim] - parts[dim],)) for dim in cut)

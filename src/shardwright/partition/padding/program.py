@@ -194,10 +194,8 @@ class _Padder:
             initial = None if seen.initial is None else operands[seen.initial]
             value = op.operands[seen.operand]
             operands[seen.operand] = self.versions.masked(operands[seen.operand], seen, value, initial)
-        limits = index_limits(op.signature, factors)
-        if any(limit is not None for limit in limits):
-            vector = op.signature.get("dimension_numbers", {}).get("index_vector_dim", 0)
-            operands[1] = self.versions.limited(operands[1], vector, limits)
+        for number, vector, limits in index_limits(op.signature, factors):
+            operands[number] = self.versions.limited(operands[number], vector, limits)
         return operands
 
     def _sizes(self, op: Op, rule: ShardingRule, factors: frozenset[int]) -> dict[int, int]:
