@@ -7,7 +7,7 @@ work is what XLA counts in the executables.
 
     python benchmarks/ops.py                 all rows; the short ones with their reasons
     python benchmarks/ops.py --only conv     those whose family or name contains a word
-    python benchmarks/ops.py --mesh 8        those on one mesh
+    python benchmarks/ops.py --mesh 8 7      those on some meshes
     python benchmarks/ops.py --table FILE    write the table of the documentation as well
 """
 
@@ -33,6 +33,8 @@ MORE_WORK = 1.02
 FEW_BYTES, LITTLE_WORK = 64, 1 << 12
 """What is no matter: a scalar more on its way, and the arithmetic of a device's own index."""
 SHORT_SHARE = 0.01
+SHOWN_NOTES = 2
+"""How many of the notes of a row that is short the table has."""
 TOGETHER = 40
 """How many programs are run by one process."""
 
@@ -76,14 +78,35 @@ class Row:
         return f"ops.{self.mesh}.{self.case.name}.{self.split}".replace(" ", "_")
 
     @property
+    def has_bar(self) -> bool:
+        """Whether XLA's partitioner does the same task."""
+        return self.xla_sent is not None and self.xla_work is not None and not self.uneven
+
+    @property
+    def sends_more(self) -> bool:
+        """Whether it sends more than XLA's."""
+        return self.has_bar and self.sent > (self.xla_sent or 0) + FEW_BYTES
+
+    @property
+    def computes_more(self) -> bool:
+        """Whether it computes more than XLA's."""
+        return self.has_bar and self.work > MORE_WORK * (self.xla_work or 0) + LITTLE_WORK
+
+    @property
     def is_short(self) -> bool:
-        """Whether it is unequal, sends more than XLA does, or computes more."""
-        if self.equal is False or self.local == "":
-            return True
-        if self.xla_sent is None or self.xla_work is None or self.uneven:
-            return False
-        more = self.work > MORE_WORK * self.xla_work + LITTLE_WORK
-        return self.sent > self.xla_sent + FEW_BYTES or more
+        """Whether it is unequal or has no program, sends more than XLA does, or computes more."""
+        return self.equal is False or self.local == "" or self.sends_more or self.computes_more
+
+    @property
+    def verdict(self) -> str:
+        """How it is short, and the first of what is noted of it."""
+        if not self.is_short:
+            return ""
+        more = [word for word, is_more in (("bytes", self.sends_more), ("work", self.computes_more)) if is_more]
+        notes = list(dict.fromkeys(self.reason.split("; "))) if self.reason else []
+        rest = [f"and {len(notes) - SHOWN_NOTES} notes more"] if len(notes) > SHOWN_NOTES else []
+        short = f"more {' and '.join(more)}" if more else "no answer"
+        return "; ".join([f"**short**: {short}", *notes[:SHOWN_NOTES], *rest])
 
 
 def seeds_of(case: OpCase) -> list[tuple[Seed, int]]:
@@ -203,20 +226,26 @@ def line(row: Row) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """The page of the documentation."""
+    meshes = ", ".join(dict.fromkeys(row.mesh for row in rows))
+    short, barred = sum(row.is_short for row in rows), sum(row.has_bar for row in rows)
+    equal = sum(row.equal is True for row in rows)
     lines = [
         "# Every op along every dimension",
         "",
-        "Bytes that each device sends, and work, beside XLA's partitioner; written by `benchmarks/ops.py --table`.",
+        f"Written by `benchmarks/ops.py --table`: ops of `tests/models/ops.py` on meshes {meshes}, one dimension of",
+        "one tensor split, or two along an axis each; bytes that each device sends, and work, beside XLA's partitioner",
+        f"on the same annotated module in the same run. Of {len(rows)} programs {equal} were run and give what the",
+        "unsharded op does. What does not divide has no bar, since XLA is handed no such shardings; of the",
+        f"{barred} rows with a bar {short} fall short.",
         "",
-        "| op | mesh | split | bytes | XLA | work / XLA's | |",
+        "| op | mesh | split | bytes | XLA's | work / XLA's | |",
         "| --- | --- | --- | ---: | ---: | ---: | --- |",
     ]
     for row in rows:
         ratio = f"{row.work / row.xla_work:.2f}" if row.xla_work else "-"
         theirs = "-" if row.xla_sent is None else f"{row.xla_sent:,.0f}"
-        verdict = f"**short**: {row.reason}" if row.is_short else ""
         lines.append(
-            f"| {row.case.name} | {row.mesh} | {row.split} | {row.sent:,.0f} | {theirs} | {ratio} | {verdict} |"
+            f"| {row.case.name} | {row.mesh} | {row.split} | {row.sent:,.0f} | {theirs} | {ratio} | {row.verdict} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -224,13 +253,13 @@ def table(rows: Sequence[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="ops whose family or name contains this")
-    parser.add_argument("--mesh", choices=MESHES, help="rows on this mesh only")
+    parser.add_argument("--mesh", choices=MESHES, nargs="+", default=list(MESHES), help="rows on these meshes only")
     parser.add_argument("--table", type=Path, help="where to write the table")
     parser.add_argument("--unrun", action="store_true", help="compare costs only, run nothing")
     chosen = parser.parse_args()
     cases = [case for case in CASES if chosen.only in f"{case.family} {case.name}"]
     rows: list[Row] = []
-    for mesh in [chosen.mesh] if chosen.mesh else MESHES:
+    for mesh in chosen.mesh:
         some = [row for case in cases for row in rows_of(case, mesh)]
         measured = [row for row in some if row.local]
         add_costs(measured, math.prod(MESHES[mesh].values()))
