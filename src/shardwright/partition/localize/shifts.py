@@ -196,12 +196,17 @@ class _Fetcher:
 
         All rows of a part are rows of the tensor, those included that lie beside the window.
         """
-        by_part: dict[int, list[Transfer]] = {}
+        puts: list[tuple[int, list[Transfer]]] = []
         for transfer, part in parts.items():
-            by_part.setdefault(part, []).append(transfer)
+            # operands may be one value: what a device has in two places of its window is put twice
+            free = [alike for held, alike in puts if held == part and not any(map(transfer.meets, alike))]
+            if free:
+                free[0].append(transfer)
+            else:
+                puts.append((part, [transfer]))
         margin = max(transfer.rows for transfer in parts)
         value = self.filled(margin + self.size + margin)
-        for part, alike in by_part.items():
+        for part, alike in puts:
             place = self.places.number(self.size)
             for transfer in alike:
                 received = self.places.is_receiver(transfer.route)

@@ -46,6 +46,10 @@ class Transfer:
         """Whether nothing is sent."""
         return self.route.stays
 
+    def meets(self, other: Transfer) -> bool:
+        """Whether some device may receive both, as far as can be told."""
+        return not _disjoint((self.route.first, self.route.last), (other.route.first, other.route.last))
+
 
 @memoize
 def transfers(windows: tuple[Window, ...]) -> tuple[Transfer, ...]:
@@ -103,7 +107,7 @@ def _apart(one: Transfer, other: Transfer) -> bool:
     first, second = one.route, other.route
     return (
         one.rows == other.rows
-        and _disjoint((first.first, first.last), (second.first, second.last))
+        and not one.meets(other)
         and (_disjoint(_senders(first), _senders(second)) or _alternate(first.sender, second.sender))
     )
 
