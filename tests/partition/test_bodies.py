@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.notation.modules import read, write
 from shardwright.partition import localize, materialize
 from shardwright.partition.materialize import Explicit
 from shardwright.propagation import propagate
+from shardwright.runtime.execute import Job, run_jobs
 from shardwright.runtime.unsharded import unsharded
 
 SPLIT = '<@mesh, [{}, {"b"}]>'
@@ -103,3 +106,35 @@ func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}]>}
         assert "sdy.sharding" not in local
         assert "mhlo.sharding" not in local
         assert re.search(r"subtract %arg3, %\d", local)
+
+
+def test_scalar_bodies_within_a_manual_one_lose_their_layouts() -> None:
+    """JAX writes a constraint into the sum of `psum_scatter` where a mesh has other axes; XLA takes none there."""
+    spmd = (
+        sw.load(
+            """
+    sdy.mesh @mesh = <["x"=2, "y"=2]>
+    func.func @main(%a: tensor<8x8xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<8x4xi32> {
+      %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{?}, {"x", ?}]>] out_shardings=[<@mesh, [{?}, {"x", ?}]>]
+          manual_axes={"x"} (%b: tensor<8x4xi32>) {
+        %1 = "stablehlo.reduce_scatter"(%b) <{
+            channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, scatter_dimension = 1 : i64,
+            replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+          ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+            %2 = stablehlo.add %p, %q : tensor<i32>
+            %3 = sdy.sharding_constraint %2 <@mesh, []> : tensor<i32>
+            stablehlo.return %3 : tensor<i32>
+        }) : (tensor<8x4xi32>) -> tensor<8x2xi32>
+        sdy.return %1 : tensor<8x2xi32>
+      } : (tensor<8x8xi32>) -> tensor<8x4xi32>
+      return %0 : tensor<8x4xi32>
+    }"""
+        )
+        .plan()
+        .partition()
+    )
+    assert "sharding_constraint" not in spmd.module("local")
+    a = np.arange(64, dtype=np.int32).reshape(8, 8)
+    types = tuple(spmd.plan.program.results.values())
+    (done,) = run_jobs([Job(spmd.module("local"), (a,), spmd.mesh, spmd.in_shardings, spmd.out_shardings, types)])
+    np.testing.assert_array_equal(done.outputs[0], a[:, :4] + a[:, 4:])

@@ -83,4 +83,4 @@ class _Copier(Copier):
         elif op.name == "sdy.named_computation":
             self.inline(op, into)
         elif op.name != "sdy.sharding_group":
-            super().op(op, into)
+            self.copy(op, plain_bodies(op.signature) if op.signature.bodies else op.signature, into)
