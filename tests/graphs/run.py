@@ -25,7 +25,7 @@ __all__ = ["Outcome", "report", "run"]
 
 WORKERS = int(os.environ.get("SHARDWRIGHT_FUZZ_WORKERS", "2"))
 _ROOT = Path(__file__).parents[2]
-_AT_ONCE = 25
+_AT_ONCE = 50
 _SECONDS = 3600
 
 
