@@ -6,6 +6,7 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
+from shardwright.ir.splats import refuse_splats
 from tests.ir.contained import read_contained
 
 _WINDOW = """func.func @main(%a: tensor<8xf32>, %z: tensor<f32>) -> tensor<8xf32> {
@@ -34,6 +35,26 @@ def test_numbers_repeated_without_end_are_refused_at_their_line() -> None:
     assert window.startswith("f.mlir:3: error: an attribute repeats one number 800000000 times")
     assert aliased.startswith("f.mlir:1: error: an attribute repeats one number 800000000 times")
     assert convolution.startswith("f.mlir:3: error: the dimension numbers of a convolution name dimension 99999999999")
+
+
+@pytest.mark.parametrize("result", ["[0, 1, b, f, 99999999999]", "// ]\n [0, // ]\n 1, b, 99999999999]"])
+def test_dimension_numbers_are_read_to_their_end(result: str) -> None:
+    with pytest.raises(ShardingError, match="of a convolution name dimension 99999999999"):
+        refuse_splats(
+            f"stablehlo.convolution(%a, %b) dim_numbers = [0, b, // ->\n f, 1]x[i, o, 0, 1]->{result}, window = {{}}"
+        )
+
+
+def test_windows_may_go_in_long_steps() -> None:
+    module = load_module("""
+        func.func @main(%a: tensor<1x1x8xf32>, %b: tensor<1x4x2xf32>) -> tensor<1x1x2xf32> {
+          %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],
+              window = {stride = [4294967296], pad = [[1, 0]]}
+              {batch_group_count = 1 : i64, feature_group_count = 2 : i64}
+              : (tensor<1x1x8xf32>, tensor<1x4x2xf32>) -> tensor<1x1x2xf32>
+          return %0 : tensor<1x1x2xf32>
+        }""")
+    assert module.operation.verify()
 
 
 @pytest.mark.parametrize("splat", ["dense<0>", 'dense<"0x00000000">', "dense< 0 >"])

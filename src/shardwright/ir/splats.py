@@ -25,7 +25,12 @@ _SPLAT = re.compile(
     r"dense<\s*(?:[^\[\]<>\s][^\[\]<>]{0,100})?>\s*:\s*(?:tensor|vector)<\s*((?:\d+\s*x\s*)+)(?:[su]?i\d+|index)\b"
 )
 _OF_CONSTANT = re.compile(r'(?:constant"?\s*(?:\(\s*\)\s*)?(?:\{[^{}]*\}\s*)?|\bvalue\s*=\s*)\Z')
-_CONVOLUTION = re.compile(r"(?:#(?:stablehlo|mhlo)\.conv<|dim_numbers\s*=)(?:raw)?\s*([^>]*->[^>]*\])")
+_COMMENT = r"//[^\n]*\n"
+_CONVOLUTION = re.compile(
+    rf"(?:#(?:stablehlo|mhlo)\.conv<|dim_numbers\s*=)(?:raw)?"
+    rf"((?:[^<>=/]|{_COMMENT})*->(?:\s|{_COMMENT})*\[(?:[^\]/]|{_COMMENT})*\])"
+)
+"""Dimension numbers up to the list of the result's, where comments may hold anything. Window sizes follow."""
 _NUMBER = re.compile(r"\d{4,}")
 
 
