@@ -58,4 +58,5 @@ def test_bytecode_that_keeps_the_reader_busy_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(bytecode, "_SECONDS", 2)
     with pytest.raises(ShardingError, match="the bytecode cannot be read") as raised:
         check_bytecode(base64.b64decode(ENDLESS))
-    assert "was not done after 2 seconds" in raised.value.diagnostic.cause
+    limits = {2: "of its processor time", 8: "by the clock, of a machine that does much else"}
+    assert raised.value.diagnostic.cause in {f"MLIR's reader was not done after {limit} seconds" for limit in limits}
