@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
@@ -113,7 +113,8 @@ def function(block: Block, sharded: bool = True, axes: Sequence[tuple[str, int]]
     """A block as a function to trace; `axes` are those of the mesh `MESH`."""
     known: dict[str, Any] = {"jax": jax, "jnp": jnp, "lax": lax, "P": PartitionSpec, "some": some}
     known["constrain"] = constrain
-    known["MESH"] = AbstractMesh(tuple(size for _, size in axes), tuple(name for name, _ in axes))
+    axis_sizes, axis_names = tuple(size for _, size in axes), tuple(name for name, _ in axes)
+    known["MESH"] = AbstractMesh(axis_sizes, axis_names, axis_types=(AxisType.Auto,) * len(axes))
     exec("\n".join(source(block, "", sharded)), known)
     made: Callable[..., Any] = known[block.name]
     return made
