@@ -56,7 +56,7 @@ def test_what_mlir_refuses_is_told_in_its_words(damaged: bytes) -> None:
 def test_bytecode_that_keeps_the_reader_busy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a program of the shard dialect with one byte changed MLIR's reader is never done."""
     monkeypatch.setattr(bytecode, "_SECONDS", 2)
+    monkeypatch.setattr(bytecode, "_CLOCK", 300)  # a machine that does much else gives it two seconds late
     with pytest.raises(ShardingError, match="the bytecode cannot be read") as raised:
         check_bytecode(base64.b64decode(ENDLESS))
-    limits = {2: "of its processor time", 8: "by the clock, of a machine that does much else"}
-    assert raised.value.diagnostic.cause in {f"MLIR's reader was not done after {limit} seconds" for limit in limits}
+    assert "was not done after 2 seconds" in raised.value.diagnostic.cause

@@ -21,6 +21,9 @@ _SECONDS = 8
 """Processor time; importing MLIR takes a fraction of one. Of damaged bytecode the reader may never be done."""
 
 _SECONDS_PER_BYTE = 1e-6
+_CLOCK = 4
+"""How many times its processor time the reader may take by the clock, of a machine that does other things."""
+
 _GOOD = 0
 _OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGKILL)
 
@@ -41,9 +44,9 @@ def check_bytecode(data: bytes, name: str = "-") -> None:
         "shardwright.ir.bytecode_probe", str(seconds), name, stdin=pipe, stdout=pipe, stderr=pipe
     ) as reader:
         try:
-            answer, _ = reader.communicate(data, timeout=4 * seconds)
+            answer, _ = reader.communicate(data, timeout=_CLOCK * seconds)
         except subprocess.TimeoutExpired:
-            raise _unreadable(name, f"MLIR's reader was not done after {4 * seconds} seconds") from None
+            raise _unreadable(name, f"MLIR's reader was not done after {_CLOCK * seconds} seconds") from None
     if reader.returncode in _OUT_OF_TIME:
         raise _unreadable(name, f"MLIR's reader was not done after {seconds} seconds")
     if reader.returncode != _GOOD:
