@@ -27,7 +27,10 @@ from common import Report
 from tests.models.ops import CASES, OpCase
 
 MESHES = {"8": {"x": 8}, "2x4": {"x": 2, "y": 4}, "3x2": {"x": 3, "y": 2}, "7": {"x": 7}}
-"""The last one divides nothing."""
+UNEVEN = "7"
+"""The mesh that divides nothing. On the way to XLA shardings of arguments and results that do not divide are dropped,
+so what it does with them is another task, and no bar.
+"""
 MORE_WORK = 1.02
 """How many times XLA's work a row may take."""
 FEW_BYTES, LITTLE_WORK = 64, 1 << 12
@@ -53,17 +56,12 @@ class Seed:
 
 @dataclass(slots=True)
 class Row:
-    """An annotated op on a mesh, and what came of it.
-
-    Where it is uneven there is no bar: on the way to XLA shardings of arguments and results that do not divide are
-    dropped, so what it does is another task.
-    """
+    """An annotated op on a mesh, and what came of it."""
 
     case: OpCase
     mesh: str
     split: str
     text: str
-    uneven: bool
     local: str = ""
     sent: float = 0.0
     work: float = 0.0
@@ -80,7 +78,7 @@ class Row:
     @property
     def has_bar(self) -> bool:
         """Whether XLA's partitioner does the same task."""
-        return self.xla_sent is not None and self.xla_work is not None and not self.uneven
+        return self.xla_sent is not None and self.xla_work is not None and self.mesh != UNEVEN
 
     @property
     def sends_more(self) -> bool:
@@ -164,10 +162,9 @@ def rows_of(case: OpCase, mesh: str) -> Iterator[Row]:
     import shardwright as sw
     from shardwright.errors import ShardingError
 
-    text, met, axes, sizes = case.text(), set[str](), MESHES[mesh], dict(seeds_of(case))
-    for split in splits(case, axes):
-        uneven = any(sizes[seed] % math.prod(axes[name] for name in names) for seed, names in split.items())
-        row = Row(case, mesh, "+".join(map(str, split)), annotated(text, axes, split), uneven)
+    text, met = case.text(), set[str]()
+    for split in splits(case, MESHES[mesh]):
+        row = Row(case, mesh, "+".join(map(str, split)), annotated(text, MESHES[mesh], split))
         try:
             plan = sw.load(row.text).plan()
             propagated = plan.module()
@@ -235,7 +232,7 @@ def table(rows: Sequence[Row]) -> str:
         f"Written by `benchmarks/ops.py --table`: ops of `tests/models/ops.py` on meshes {meshes}, one dimension of",
         "one tensor split, or two along an axis each; bytes that each device sends, and work, beside XLA's partitioner",
         f"on the same annotated module in the same run. Of {len(rows)} programs {equal} were run and give what the",
-        "unsharded op does. What does not divide has no bar, since XLA is handed no such shardings; of the",
+        f"unsharded op does. The mesh of {UNEVEN} has no bar, since XLA is handed no such shardings; of the",
         f"{barred} rows with a bar {short} fall short.",
         "",
         "| op | mesh | split | bytes | XLA's | work / XLA's | |",
