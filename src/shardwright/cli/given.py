@@ -29,7 +29,7 @@ from shardwright.stage import ARGUMENTS
 from shardwright.words import counted
 
 if TYPE_CHECKING:
-    from shardwright.program import Plan, Program
+    from shardwright.program import Plan, Program, Spmd
 
 __all__ = [
     "VIRTUAL_DEVICES",
@@ -68,7 +68,9 @@ _WORK = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What every command is given: the program, its mesh and shardings, how to propagate, and how to answer."""
+    """What every command is given: the program, its mesh and shardings, how to propagate, and how to answer; and how to
+    partition, where it does.
+    """
 
     file: str
     mesh: str | None
@@ -77,6 +79,8 @@ class Given:
     conservative: bool
     devices: int | None
     as_json: bool
+    strict: bool = False
+    arguments: str = "split"
 
     def load(self, clock: Clock) -> Program:
         """The program, read."""
@@ -96,11 +100,12 @@ class Given:
         check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
         return program.shard(mesh, args, self.strategy, self.conservative)
 
-    def check_unsharded(self, arguments: str) -> None:
-        """For a program that is not sharded.
+    def partition(self, program: Program, limit: int | None = None) -> Spmd:
+        """The program of each device, after the same look."""
+        return self.shard(program, limit).partition(strict=self.strict, arguments=self.arguments)
 
-        Arguments:
-            arguments: How a device is to take them.
+    def check_unsharded(self) -> None:
+        """For a program that is not sharded.
 
         Raises:
             ShardingError: it is said how to.
@@ -110,7 +115,7 @@ class Given:
             "--arg": bool(self.args),
             "--strategy": self.strategy != DEFAULT_STRATEGY,
             "--conservative": self.conservative,
-            "--arguments": arguments != "split",
+            "--arguments": self.arguments != "split",
         }
         if any(given.values()):
             raise ShardingError(

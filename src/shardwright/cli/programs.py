@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="DIR", help="Folder of the stages (default: NAME.stages here).")
 def run(
     file: str,
-    strict: bool,
-    arguments: str,
     inputs: str | None,
     seed: int,
     timeout: float,
@@ -68,10 +66,10 @@ def run(
         arrays = _given_inputs(inputs)
         program = given.load(clock)
         if program.is_per_device:
-            given.check_unsharded(arguments)
+            given.check_unsharded()
             answer(given, _run_per_device(given, program.per_device(), arrays, seed, timeout, folder))
             return 0
-        spmd = given.shard(program, VIRTUAL_DEVICES).partition(strict=strict, arguments=arguments)
+        spmd = given.partition(program, VIRTUAL_DEVICES)
         spmd.check_can_run()
         spmd.inputs(arrays, seed=seed)  # what they raise comes before anything is written
         written = _write_stages(spmd, folder)
@@ -125,17 +123,17 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     help="The notation. A local program has StableHLO's collectives, or with shard or mesh those dialects'.",
 )
 @click.option("-o", "--output", metavar="OUT", help="File of the module (default: standard output).")
-def partition(file: str, strict: bool, arguments: str, stage: str, to: str, output: str | None, **options: Any) -> None:
+def partition(file: str, stage: str, to: str, output: str | None, **options: Any) -> None:
     """Make every communication of FILE explicit and write the module of a stage."""
     given = Given(file, **options)
     with progress() as clock:
         program = given.load(clock)
         if program.is_per_device:
-            given.check_unsharded(arguments)
+            given.check_unsharded()
             local = program.per_device()
             deliver(given, local.module(to), output, local.summary)
             return
-        spmd = given.shard(program).partition(strict=strict, arguments=arguments)
+        spmd = given.partition(program)
         text = spmd.module(stage, to)
     deliver(given, text, output, spmd.summary)
 
@@ -151,8 +149,6 @@ def partition(file: str, strict: bool, arguments: str, stage: str, to: str, outp
 @input_options
 def verify(
     file: str,
-    strict: bool,
-    arguments: str,
     inputs: str | None,
     seed: int,
     timeout: float,
@@ -164,7 +160,7 @@ def verify(
     given = Given(file, **options)
     with progress() as clock:
         arrays = _given_inputs(inputs)
-        spmd = given.shard(given.load(clock), VIRTUAL_DEVICES).partition(strict=strict, arguments=arguments)
+        spmd = given.partition(given.load(clock), VIRTUAL_DEVICES)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {"program": describe_program(spmd.source), "mesh": describe_mesh(spmd.mesh)}
     answer(given, {**summary, **describe_verification(verification)})
