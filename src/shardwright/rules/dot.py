@@ -13,7 +13,9 @@ from shardwright.rules.rule import ShardingRule
 __all__: list[str] = []
 
 
-@sharding_rule("stablehlo.dot_general", facts=OpFacts(product=True, linear=((0,), (1,)), sums=True))
+@sharding_rule(
+    "stablehlo.dot_general", facts=OpFacts(product=True, linear=((0,), (1,)), sums=True, index_by_index=True)
+)
 def _dot_general(signature: Signature) -> ShardingRule:
     numbers = signature.get("dot_dimension_numbers", {})
     return _product(
@@ -25,7 +27,7 @@ def _dot_general(signature: Signature) -> ShardingRule:
     )
 
 
-@sharding_rule("stablehlo.dot", facts=OpFacts(product=True, sums=True))
+@sharding_rule("stablehlo.dot", facts=OpFacts(product=True, sums=True, index_by_index=True))
 def _dot(signature: Signature) -> ShardingRule:
     """The last dimension of the lhs with the first of the rhs."""
     return _product(signature, (), (), (signature.operands[0].rank - 1,), (0,))

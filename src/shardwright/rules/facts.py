@@ -47,6 +47,8 @@ class OpFacts:
         windowed: Whether it takes a part of its operand, extends it, or slides windows along it.
         linear: Sets of operands in which, all others fixed, it is linear. A product is so in either operand, a sum in
             both together; `ALL` are as many as there are.
+        index_by_index: Whether it goes index by index through the factors of which a device computes its own part, so
+            that padding there is padding of its result. Elementwise ops without a body do so too.
         exact: Whether it computes, if anything, what nothing rounds; what `moves`, and constants, are so too.
         of_nonnegative: Whether its first operand must not be negative.
         nonnegative: Whether its result is never negative.
@@ -73,6 +75,7 @@ class OpFacts:
     product: bool = False
     windowed: bool = False
     linear: tuple[tuple[int, ...], ...] = ()
+    index_by_index: bool = False
     exact: bool = False
     of_nonnegative: bool = False
     nonnegative: bool = False

@@ -104,7 +104,7 @@ def scatter_factors(signature: Signature) -> Iterator[IndexFactor]:
     return index_factors(numbers, types[0].dims, types[len(signature.results)].dims, types[-1].dims)
 
 
-@sharding_rule("stablehlo.gather", facts=OpFacts(exact=True))
+@sharding_rule("stablehlo.gather", facts=OpFacts(exact=True, index_by_index=True))
 def _gather(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     for factor in gather_factors(signature):

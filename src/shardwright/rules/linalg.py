@@ -11,7 +11,7 @@ from shardwright.rules.rule import ShardingRule
 __all__: list[str] = []
 
 
-@sharding_rule("stablehlo.sort", facts=OpFacts(exact=True))
+@sharding_rule("stablehlo.sort", facts=OpFacts(exact=True, index_by_index=True))
 def _sort(signature: Signature) -> ShardingRule:
     """Propagating along the sorted dimension serves only to move its axes to another, if there is one."""
     shape = signature.results[0].dims
@@ -26,7 +26,7 @@ def _sort(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.fft", facts=OpFacts(sums=True))
+@sharding_rule("stablehlo.fft", facts=OpFacts(sums=True, index_by_index=True))
 def _fft(signature: Signature) -> ShardingRule:
     """A real transform changes the size of the last dimension, which then also blocks propagation."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -37,7 +37,7 @@ def _fft(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.cholesky", facts=OpFacts(sums=True))
+@sharding_rule("stablehlo.cholesky", facts=OpFacts(sums=True, index_by_index=True))
 def _cholesky(signature: Signature) -> ShardingRule:
     shape = signature.results[0].dims
     batch = len(shape) - 2
@@ -48,7 +48,7 @@ def _cholesky(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 
-@sharding_rule("stablehlo.triangular_solve", facts=OpFacts(sums=True))
+@sharding_rule("stablehlo.triangular_solve", facts=OpFacts(sums=True, index_by_index=True))
 def _triangular_solve(signature: Signature) -> ShardingRule:
     """`op(a) @ x = b`, or `x @ op(a) = b`: a's rows and columns, and the columns or rows of b that stand apart."""
     a, b = (type.dims for type in signature.operands)
@@ -67,7 +67,7 @@ def _triangular_solve(signature: Signature) -> ShardingRule:
     return builder.factor(a[contracting], [contracting, None], [solved], NEED_REPLICATION).build()
 
 
-@sharding_rule("chlo.top_k", beyond_shardy=True, facts=OpFacts(exact=True))
+@sharding_rule("chlo.top_k", beyond_shardy=True, facts=OpFacts(exact=True, index_by_index=True))
 def _top_k(signature: Signature) -> ShardingRule:
     """Values and indices of the largest elements of the last dimension."""
     source, target = signature.operands[0].dims, signature.results[0].dims

@@ -21,7 +21,7 @@ from shardwright.rules.sliding import pooling
 __all__: list[str] = []
 
 
-@sharding_rule("stablehlo.reduce", facts=OpFacts(sums=True))
+@sharding_rule("stablehlo.reduce", facts=OpFacts(sums=True, index_by_index=True))
 def _reduce(signature: Signature) -> ShardingRule:
     """Inputs first, then as many initial values, which are scalars."""
     count = len(signature.results)
@@ -52,7 +52,10 @@ def _windows(signature: Signature) -> int:
 
 
 @sharding_rule(
-    "stablehlo.reduce_window", facts=OpFacts(windowed=True, sums=True), local=_undilated, iterations=_windows
+    "stablehlo.reduce_window",
+    facts=OpFacts(windowed=True, sums=True, index_by_index=True),
+    local=_undilated,
+    iterations=_windows,
 )
 def _reduce_window(signature: Signature) -> ShardingRule:
     """One shard of the result needs its windows: its own part of the input and the edges of its neighbours'."""
@@ -65,7 +68,9 @@ def _reduce_window(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, kind).build()
 
 
-@sharding_rule("stablehlo.select_and_scatter", facts=OpFacts(windowed=True, sums=True), iterations=_windows)
+@sharding_rule(
+    "stablehlo.select_and_scatter", facts=OpFacts(windowed=True, sums=True, index_by_index=True), iterations=_windows
+)
 def _select_and_scatter(signature: Signature) -> ShardingRule:
     """Operand, source, initial value → result, shaped like the operand."""
     operand, source = signature.operands[0].dims, signature.operands[1].dims
@@ -80,7 +85,7 @@ def _select_and_scatter(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.batch_norm_inference")
+@sharding_rule("stablehlo.batch_norm_inference", facts=OpFacts(index_by_index=True))
 def _batch_norm_inference(signature: Signature) -> ShardingRule:
     """The vectors (scale, offset, mean, variance) go along the feature dimension."""
     feature = signature.get("feature_index")
@@ -90,7 +95,9 @@ def _batch_norm_inference(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.batch_norm_training", "stablehlo.batch_norm_grad", beyond_shardy=True)
+@sharding_rule(
+    "stablehlo.batch_norm_training", "stablehlo.batch_norm_grad", beyond_shardy=True, facts=OpFacts(index_by_index=True)
+)
 def _batch_norm_statistics(signature: Signature) -> ShardingRule:
     """Means over all but the feature dimension: those must be whole."""
     feature = signature.get("feature_index")

@@ -16,7 +16,7 @@ __all__ = ["reshape_factors"]
 declare(["stablehlo.dynamic_reshape"], OpFacts(exact=True))
 
 
-@sharding_rule("stablehlo.transpose", facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH))
+@sharding_rule("stablehlo.transpose", facts=MOVES | OpFacts(index_by_index=True, flow=Flow.PASS_THROUGH))
 def _transpose(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     for out, dim in enumerate(signature.get("permutation", ())):
@@ -26,7 +26,7 @@ def _transpose(signature: Signature) -> ShardingRule:
 
 @sharding_rule(
     "stablehlo.broadcast_in_dim",
-    facts=MOVES | OpFacts(flow=Flow.BROADCAST, computed_where_read=True, preserves_constants=True),
+    facts=MOVES | OpFacts(flow=Flow.BROADCAST, computed_where_read=True, preserves_constants=True, index_by_index=True),
 )
 def _broadcast_in_dim(signature: Signature) -> ShardingRule:
     """A dimension of size 1 that is widened keeps a factor of its own, apart from that of the wide one."""
@@ -55,7 +55,7 @@ def _broadcast(signature: Signature) -> ShardingRule:
     return builder.build()
 
 
-@sharding_rule("stablehlo.bitcast_convert", facts=OpFacts(exact=True, typed=True))
+@sharding_rule("stablehlo.bitcast_convert", facts=OpFacts(exact=True, typed=True, index_by_index=True))
 def _bitcast_convert(signature: Signature) -> ShardingRule:
     """Elements of another width add or take away an innermost dimension, which stays whole."""
     (source,), (target,) = signature.operands, signature.results
@@ -70,7 +70,7 @@ def _bitcast_convert(signature: Signature) -> ShardingRule:
 
 @sharding_rule(
     "stablehlo.reshape",
-    facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH, shares_buffer=True, preserves_constants=True),
+    facts=MOVES | OpFacts(flow=Flow.PASS_THROUGH, shares_buffer=True, preserves_constants=True, index_by_index=True),
     local=lambda signature, rule: factors_in(rule.operands[0]) & factors_in(rule.results[0]),
 )
 def _reshape(signature: Signature) -> ShardingRule | None:

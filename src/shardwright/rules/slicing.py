@@ -34,22 +34,22 @@ def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return factors_in(tuple(dim for dim, pads in zip(rule.operands[0], edges, strict=True) if not any(pads)))
 
 
-@sharding_rule("stablehlo.pad", facts=OpFacts(windowed=True, exact=True), local=_unpadded)
-@sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(windowed=True, preserves_constants=True))
+@sharding_rule("stablehlo.pad", facts=OpFacts(windowed=True, exact=True, index_by_index=True), local=_unpadded)
+@sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(windowed=True, preserves_constants=True, index_by_index=True))
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
     source, target = signature.operands[0].dims, signature.results[0].dims
     return RuleBuilder(signature).pointwise(source, _kind_of(_changed(source, target), PERMUTATION)).build()
 
 
-@sharding_rule("stablehlo.reverse", facts=MOVES)
+@sharding_rule("stablehlo.reverse", facts=MOVES | OpFacts(index_by_index=True))
 def _reverse(signature: Signature) -> ShardingRule:
     reversed_dims = signature.get("dimensions", ())
     shape = signature.results[0].dims
     return RuleBuilder(signature).pointwise(shape, _kind_of(reversed_dims, PERMUTATION)).build()
 
 
-@sharding_rule("shardwright.roll", beyond_shardy=True, facts=MOVES)
+@sharding_rule("shardwright.roll", beyond_shardy=True, facts=MOVES | OpFacts(index_by_index=True))
 def _roll(signature: Signature) -> ShardingRule:
     """An op of ours, which the partitioner makes of slices: see `partition.rolls`."""
     shape = signature.results[0].dims
@@ -81,7 +81,7 @@ def _permuting(rule: ShardingRule) -> ShardingRule:
 
 @sharding_rule(
     "stablehlo.concatenate",
-    facts=OpFacts(linear=(ALL,), exact=True, joins=True),
+    facts=OpFacts(linear=(ALL,), exact=True, joins=True, index_by_index=True),
     apart=lambda signature, rule: frozenset(rule.results[0][signature.get("dimension")]),
     refined=_rotating,
 )
@@ -92,7 +92,7 @@ def _concatenate(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(joined, NEED_REPLICATION)).build()
 
 
-@sharding_rule("stablehlo.dynamic_slice", facts=MOVES | OpFacts(flow=Flow.DYNAMIC_SLICE))
+@sharding_rule("stablehlo.dynamic_slice", facts=MOVES | OpFacts(index_by_index=True, flow=Flow.DYNAMIC_SLICE))
 def _dynamic_slice(signature: Signature) -> ShardingRule:
     """Where a part is taken at a place known only when the program runs, the dimension must be whole."""
     source, target = signature.operands[0].dims, signature.results[0].dims

@@ -4,7 +4,8 @@ Padding stands at the end of a dimension, and what stands in it is left open. An
 dimension along a factor that it goes through index by index: what it makes of padding is padding of its result. Where
 it combines what stands along a factor, padding must hold what changes nothing: `seen_padding` says where, and what.
 
-No op is taken for one that can be padded because nothing speaks against it: those that can be are named here.
+No op is taken for one that can be padded because nothing speaks against it: those that can be declare it beside their
+rules (`OpFacts.index_by_index`), or are named here.
 """
 
 from __future__ import annotations
@@ -20,28 +21,15 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.localize.local import identity_value
-from shardwright.partition.localize.rolls import ROLL
 from shardwright.partition.localize.rounds import picks
 from shardwright.partition.splits import splits_of
 from shardwright.rules.convolution import convolution_dims
 from shardwright.rules.facts import names
 from shardwright.rules.registry import is_given, local_factors
 from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in, identity_rule
-from shardwright.rules.traits import is_elementwise
+from shardwright.rules.traits import facts_of, is_elementwise
 
 __all__ = ["Seen", "index_limits", "paddable", "resized", "seen_padding"]
-
-_INDEX_BY_INDEX = frozenset(
-    names(
-        "stablehlo",
-        "batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast_in_dim cholesky",
-        "concatenate dot dot_general dynamic_slice fft gather pad reduce reduce_window reshape reverse",
-        "select_and_scatter slice sort transpose triangular_solve",
-    )
-    + names("chlo", "top_k")
-    + (ROLL,)
-)
-"""Ops that go through their pass-through factors index by index, and hold sizes of these in `_SIZES` alone."""
 
 _SIZES = {
     "stablehlo.dynamic_slice": "slice_sizes",
@@ -102,7 +90,7 @@ def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
         return _apart(signature, rule)
     if signature.name == "stablehlo.dynamic_update_slice":
         return factors_in(rule.operands[0]) & rule.pass_through
-    if signature.name in _INDEX_BY_INDEX or (is_elementwise(signature) and not signature.bodies):
+    if facts_of(signature.name).index_by_index or (is_elementwise(signature) and not signature.bodies):
         return local_factors(signature)
     return frozenset()
 
