@@ -25,6 +25,7 @@ R = TypeVar("R")
 
 _LIMIT = 1 << 17
 _MISSING = object()
+_put = dict.__setitem__
 
 
 _sessions: WeakSet[Session] = WeakSet()
@@ -166,7 +167,10 @@ def memoize(function: Callable[P, R]) -> Callable[P, R]:
             table = session.table(name)
         answer: R = table.get(args, _MISSING)
         if answer is _MISSING:
-            answer = table[args] = function(*args, **kwargs)
+            answer = function(*args, **kwargs)
+            if len(table) >= session.limit:
+                table.clear()
+            _put(table, args, answer)  # what `_Table` does, without a call of Python's: most of a first run are misses
         return answer
 
     return remembered
