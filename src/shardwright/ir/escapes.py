@@ -13,6 +13,7 @@ from shardwright.errors import ShardingError
 __all__ = ["without_bytes"]
 
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|//[^\n]*')
+_EMPTY_NAME = re.compile(r'sym_name\s*=\s*""')
 _EMPTY_SYMBOL = re.compile(r'(?P<empty>(?:@|\bsym_name\s*=\s*)"")|"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 _HIGH = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
@@ -28,7 +29,7 @@ def without_bytes(text: str, name: str = "-") -> str | None:
         ShardingError: a symbol without a name, or the name of an op, a symbol, an attribute or an axis that is no text,
             at its line.
     """
-    if '""' in text:
+    if '@""' in text or _EMPTY_NAME.search(text):  # also in a string or a comment, which takes a look at all of them
         _check_no_empty_symbol(text, name)
     if _HIGH.search(text) is None:
         return None
