@@ -1,0 +1,26 @@
+"""Models of every kind, sharded as their users would: each computes the same on its devices as unsharded."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.models.nets.all import NETS
+
+FEW = random.Random(11).sample(sorted(NETS), 6)
+
+
+def _check(name: str) -> None:
+    NETS[name].plan().partition().verify().require()
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_some_models_compute_the_same(name: str) -> None:
+    _check(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in NETS if name not in FEW])
+def test_every_model_computes_the_same(name: str) -> None:
+    _check(name)
