@@ -1,6 +1,6 @@
 """All models, each file once imported."""
 
-from tests.models.nets import convolutional
+from tests.models.nets import attention, convolutional, recurrent
 from tests.models.nets.net import NETS, Net
 
-__all__ = ["NETS", "Net", "convolutional"]
+__all__ = ["NETS", "Net", "attention", "convolutional", "recurrent"]
