@@ -1,6 +1,6 @@
 """All models, each file once imported."""
 
-from tests.models.nets import attention, convolutional, decoding, experts, recurrent
+from tests.models.nets import attention, convolutional, decoding, experts, generative, graphs, recurrent
 from tests.models.nets.net import NETS, Net
 
-__all__ = ["NETS", "Net", "attention", "convolutional", "decoding", "experts", "recurrent"]
+__all__ = ["NETS", "Net", "attention", "convolutional", "decoding", "experts", "generative", "graphs", "recurrent"]
