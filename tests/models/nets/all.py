@@ -1,6 +1,28 @@
 """All models, each file once imported."""
 
-from tests.models.nets import attention, convolutional, decoding, experts, generative, graphs, recurrent
+from tests.models.nets import (
+    attention,
+    convolutional,
+    decoding,
+    experts,
+    generative,
+    graphs,
+    optimization,
+    pipelines,
+    recurrent,
+)
 from tests.models.nets.net import NETS, Net
 
-__all__ = ["NETS", "Net", "attention", "convolutional", "decoding", "experts", "generative", "graphs", "recurrent"]
+__all__ = [
+    "NETS",
+    "Net",
+    "attention",
+    "convolutional",
+    "decoding",
+    "experts",
+    "generative",
+    "graphs",
+    "optimization",
+    "pipelines",
+    "recurrent",
+]
