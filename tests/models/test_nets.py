@@ -24,3 +24,9 @@ def test_some_models_compute_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NETS if name not in FEW])
 def test_every_model_computes_the_same(name: str) -> None:
     _check(name)
+
+
+def test_there_are_enough_models() -> None:
+    assert len(NETS) >= 60
+    assert len({net.function.__module__ for net in NETS.values()}) >= 10
+    assert {net.mesh.size for net in NETS.values()} == {6, 8}

@@ -7,9 +7,11 @@ from tests.models.nets import (
     experts,
     generative,
     graphs,
+    numerics,
     optimization,
     pipelines,
     recurrent,
+    samplers,
 )
 from tests.models.nets.net import NETS, Net
 
@@ -22,7 +24,9 @@ __all__ = [
     "experts",
     "generative",
     "graphs",
+    "numerics",
     "optimization",
     "pipelines",
     "recurrent",
+    "samplers",
 ]
