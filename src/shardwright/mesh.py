@@ -42,11 +42,14 @@ class Mesh:
         axes: `(name, size)` pairs, major to minor. None of them for a mesh of one device.
         device_ids: Device at each grid position, row-major; `None` means 0, 1, 2, ….
         name: The symbol under which modules refer to it.
+        manual: Inside a manual computation the axes along which it is a program for one device, sorted: values differ
+            along them, though no sharding says so, and nothing can be shared out or brought together there.
     """
 
     axes: tuple[tuple[str, int], ...]
     device_ids: tuple[int, ...] | None
     name: str
+    manual: tuple[str, ...]
 
     def __init__(
         self,
@@ -87,32 +90,40 @@ class Mesh:
         object.__setattr__(self, "axes", pairs)
         object.__setattr__(self, "device_ids", ids)
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "manual", ())
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return (self.axes, self.device_ids, self.name)
+        return (self.axes, self.device_ids, self.name, self.manual)
 
     @cached_property
     def _hash(self) -> int:
         return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        """Equal by axes, device order and name."""
+        """Equal by axes, device order, name and manual axes."""
         return self is other or (isinstance(other, Mesh) and self._key == other._key)
 
     def __hash__(self) -> int:
-        """Hash of axes, device order and name, computed once."""
+        """Hash of what it was made of, computed once."""
         return self._hash
 
     def __getstate__(self) -> dict[str, object]:
         """What it was made of: hashes are those of this process."""
-        return {"axes": self.axes, "device_ids": self.device_ids, "name": self.name}
+        return {"axes": self.axes, "device_ids": self.device_ids, "name": self.name, "manual": self.manual}
 
     def __repr__(self) -> str:
         """`Mesh(data=2, model=4)`, with device ids where they are not in order."""
         inner = ", ".join(f"{axis}={size}" for axis, size in self.axes)
         ids = f", device_ids={list(self.device_ids)}" if self.device_ids is not None else ""
         return f"Mesh({inner}{ids})"
+
+    def inside(self, manual: Iterable[str]) -> Mesh:
+        """The mesh as it is seen inside a computation that is manual along these axes too."""
+        made = object.__new__(Mesh)  # what this one was checked for holds
+        for field, value in {**self.__getstate__(), "manual": tuple(sorted({*self.manual, *manual}))}.items():
+            object.__setattr__(made, field, value)
+        return made
 
     @cached_property
     def sizes(self) -> dict[str, int]:

@@ -23,8 +23,6 @@ from tests.graphs.programs import Program
 __all__ = ["REFUSALS", "Verdict", "judged"]
 
 REFUSALS = {
-    "sdy.manual_computation leaves the axes": "a body written for one device along some axes is not split along others",
-    "a manual computation stands in the body of another one": "JAX's own, which tell the place along the other axes",
     "is declared partial by": "largest numbers are no contributions to a sum, and the constraint says that they are",
     "XLA cannot run the module, by a failed check of its own": "a mistake of XLA's, most of them its FFT's on CPUs",
 }

@@ -63,14 +63,13 @@ def _is_explicit(graph: Graph) -> bool:
     Collectives in a program whose tensors are not all sharded yet, or which has reshards, are requests for layouts
     instead.
     """
-    collectives = False
+    names = graph.op_names()
+    if "sdy.reshard" in names or names.isdisjoint(COLLECTIVES):
+        return False
     for op in graph.main.block.walk(opaque=_BODIES):
-        if op.name == "sdy.reshard":
-            return False
-        collectives = collectives or op.name in COLLECTIVES
         if op.name in _BODIES:
             continue
         values = (*op.results, *(value for block in op.regions for value in block.arguments))
         if any(graph.types[value].is_tensor and graph.shardings[value] is None for value in values):
             return False
-    return collectives
+    return True

@@ -1,25 +1,44 @@
 """Bodies of manual computations, and scalar ones: programs for one device, taken over as they stand.
 
-Along the axes that a computation leaves free every device computes the whole body. What asks for a layout in it asks
-for one along such axes: it changes no value, and nothing is left of it.
+Here no value is split along the axes that a computation leaves free (see `free_axes`): what asks for a layout in it
+changes no value, and nothing is left of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from shardwright.boundary import Boundary, without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.rewrite.bodies import Append, rewritten_body
 from shardwright.ir.signature import Body, BodyOp, Signature
+from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
+from shardwright.sharding import TensorSharding
 
-__all__ = ["SHARDING_NAMES", "check_body", "copied_body", "plain_bodies", "unknown_regions"]
+__all__ = [
+    "SHARDING_NAMES",
+    "body_layouts",
+    "copied_body",
+    "even_boundary",
+    "is_program",
+    "plain_bodies",
+    "unknown_regions",
+]
 
 SHARDING_NAMES = frozenset({"mhlo.sharding", "sdy.sharding"})
 """Attributes that say how whole tensors lie."""
+
+
+def is_program(graph: Graph, op: Op) -> bool:
+    """Whether a manual computation of an explicit program has a body that says how its values lie: see `free_axes`."""
+    (block,) = op.regions
+    made = (*block.arguments, *(value for inner in block.ops for value in inner.results))
+    return any(graph.shardings[value] for value in made)
 
 
 def copied_body(source: Graph, target: Graph, block: Block) -> Block:
@@ -27,21 +46,33 @@ def copied_body(source: Graph, target: Graph, block: Block) -> Block:
     return _Copier(source, target).block(block)
 
 
-def check_body(graph: Graph, block: Block) -> None:
-    """Check that the body of a manual computation can be taken over.
-
-    Raises:
-        ShardingError: there is a manual computation in it.
+def even_boundary(signature: Signature, around: tuple[str, ...]) -> Boundary:
+    """The layouts of a manual computation's operands and results, cut to what divides them; the computations that it
+    stands in are manual along the axes `around`.
     """
-    for op in block.walk():
-        if op.name == "sdy.manual_computation":
-            raise ShardingError(
-                "a manual computation stands in the body of another one",
-                op=op.signature.label,
-                location=str(graph.locations[op.location]),
-                cause="the body would have to be partitioned along the axes that the outer one leaves free",
-                remedy="make the outer one manual over these axes too, and write its body for one device",
-            )
+    boundary = signature.boundary.layouts()
+
+    def cut(types: Sequence[TensorType], stated: Sequence[TensorSharding]) -> tuple[TensorSharding, ...]:
+        even = [one.evenly_dividing(type.dims) for type, one in zip(types, stated, strict=True)]
+        return tuple([replace(one, mesh=one.mesh.inside(around)) if around else one for one in even])
+
+    return Boundary(
+        cut(signature.operands, boundary.in_shardings or ()),
+        cut(signature.results, boundary.out_shardings or ()),
+        boundary.manual_axes,
+    )
+
+
+def body_layouts(
+    types: Sequence[TensorType], stated: Sequence[TensorSharding] | None, manual: tuple[str, ...]
+) -> tuple[TensorSharding | None, ...]:
+    """What the body of a computation over `manual` axes sees of values whose layouts are `stated` at its boundary."""
+    return tuple(
+        [
+            replace(without_manual_axes(layout, manual), mesh=layout.mesh.inside(manual)) if type.is_tensor else None
+            for type, layout in zip(types, stated or (), strict=True)
+        ]
+    )
 
 
 def unknown_regions(graph: Graph, op: Op) -> ShardingError:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardwright.boundary import Boundary
+from shardwright.boundary import Boundary, without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.ops import RETURNS
+from shardwright.ir.ops import DEVICE_OPS, MANUAL, RETURNS
 from shardwright.ir.signature import Signature
+from shardwright.partition.bodies import is_program
 from shardwright.partition.emit import step_of
 from shardwright.partition.factors import factor_axes, tensor_sharding
+from shardwright.partition.free_axes import stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.splits import linear_operands, splits_of
 from shardwright.rules.traits import facts_of
@@ -41,6 +43,7 @@ def check(graph: Graph) -> None:
 class _Checker:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.around: tuple[str, ...] = ()
 
     def fail(self, op: Op, cause: str) -> ShardingError:
         return ShardingError(
@@ -69,14 +72,18 @@ class _Checker:
             if op.name in RETURNS:
                 outermost = block is self.graph.main.block
                 self.same(op, self.layouts(op, op.operands, outermost), yields, "what is yielded")
-            elif self.is_at_boundary(op):
-                continue
-            elif op.regions:
-                self.regions(op)
-            elif op.name.startswith("sdy."):
-                self.collective(op)
             else:
-                self.split(op)
+                self.op(op)
+
+    def op(self, op: Op) -> None:
+        if self.is_at_boundary(op):
+            return
+        if op.regions:
+            self.regions(op)
+        elif op.name.startswith("sdy."):
+            self.collective(op)
+        else:
+            self.split(op)
 
     def is_at_boundary(self, op: Op) -> bool:
         """Whether an op pads an uneven argument, or makes an uneven result: see `localize.uneven`."""
@@ -95,11 +102,12 @@ class _Checker:
     def regions(self, op: Op) -> None:
         results = self.layouts(op, op.results)
         operands = self.layouts(op, op.operands)
-        if op.name == "sdy.manual_computation":
+        if op.name == MANUAL:
             boundary = op.signature.boundary
             self.manual(op, boundary)
             self.same(op, operands, boundary.in_shardings, "operand")
             self.same(op, results, boundary.out_shardings, "result")
+            self.body(op)
             return
         if op.name in _LOOPS:
             self.same(op, operands, results, "operand")
@@ -115,6 +123,25 @@ class _Checker:
             free = sorted({axis.name for axis in sharding.partial_axes}.difference(boundary.manual_axes))
             if free:
                 raise self.fail(op, f"{sharding!r} is partial along {', '.join(free)}, which is not manual")
+
+    def body(self, op: Op) -> None:
+        """A body that is split along free axes is a program like any other; one without shardings is for one device."""
+        (block,), boundary, shardings = op.regions, op.signature.boundary, self.graph.shardings
+        yielded = block.terminator.operands
+        if not is_program(self.graph, op):
+            return
+        for number, (value, stated) in enumerate(zip((*block.arguments, *yielded), boundary.shardings, strict=True)):
+            layout, expected = shardings[value], without_manual_axes(stated, boundary.manual_axes)
+            if layout is not None and (layout.closed().axes != expected.closed().axes or layout.partial):
+                raise self.fail(op, f"value {number} of its body is {layout!r} and should be {expected!r}")
+        around, self.around = self.around, (*self.around, *boundary.manual_axes)
+        for inner in block.ops[:-1]:
+            self.op(inner)
+        self.around = around
+
+    def stays_within(self, signature: Signature) -> bool:
+        """Whether devices that communicate in an op hold the same parts of all values."""
+        return stays_within(signature, self.graph, self.graph.mesh.inside(self.around))
 
     def collective(self, op: Op) -> None:
         (before,), (after,) = self.layouts(op, op.operands), self.layouts(op, op.results)
@@ -133,6 +160,10 @@ class _Checker:
             self.same(op, operands, results, "operand")
             return
         signature = op.signature
+        if signature.name in DEVICE_OPS and not self.stays_within(signature):
+            if any(layout is not None and not layout.is_replicated for layout in (*operands, *results)):
+                raise self.fail(op, "devices that hold different parts of a value communicate in it")
+            return
         if facts_of(op.name).constant or _is_splat(signature):
             if any(layout is not None and layout.partial for layout in (*operands, *results)):
                 raise self.fail(op, "a constant cannot be partial")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from shardwright.cost.hardware import Hardware
-from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Signature
@@ -20,10 +19,10 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.assign import Choice, assign
-from shardwright.partition.bodies import check_body, unknown_regions
+from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
+from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.notes import body_notes
 from shardwright.partition.op_notes import extra_work, gather_notes, is_unknown, op_notes
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import refusal
@@ -41,21 +40,23 @@ def decide(graph: Graph) -> Decisions:
     """Decide how every op of a propagated graph is computed, and how every value that it reads comes where it needs it.
 
     Raises:
-        ShardingError: no mesh, an op that has no meaning on one device or regions of no known meaning, a manual
-            computation that leaves axes free, or contributions of a kind that cannot be made.
+        ShardingError: no mesh, an op that has no meaning on one device or regions of no known meaning, or contributions
+            of a kind that cannot be made.
     """
-    return _Decider(graph).run()
+    return _Decider(graph, Targets(graph), _count_uses(graph)).run()
 
 
 class _Decider:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(
+        self, graph: Graph, targets: Targets, uses: Sequence[int], decisions: dict[Op, Decision] | None = None
+    ) -> None:
         self.graph = graph
-        self.targets = Targets(graph)
-        self.mesh = self.targets.mesh
+        self.targets = targets
+        self.mesh = targets.mesh
         self.values = Values(self.mesh)
-        self.uses = _count_uses(graph)
+        self.uses = uses
         self.env: dict[int, Value] = {}
-        self.decisions: dict[Op, Decision] = {}
+        self.decisions = {} if decisions is None else decisions
 
     def run(self) -> Decisions:
         arguments, results = self.targets.arguments, self.targets.results
@@ -101,7 +102,7 @@ class _Decider:
             elif op.regions:
                 raise unknown_regions(self.graph, op)
             elif facts.refused:
-                raise refusal(op.signature, str(self.graph.locations[op.location]))
+                self.decisions[op] = self._of_devices(op)
             elif name != "sdy.sharding_group":
                 self.decisions[op] = self._split(op)
 
@@ -229,22 +230,33 @@ class _Decider:
         return PassedOn()
 
     def _manual(self, op: Op) -> Computed:
-        """A computation written per device: its operands are brought where it says, its body stays as it is."""
-        boundary = op.signature.boundary.layouts()
-        if boundary.free_axes:
-            raise ShardingError(
-                f"sdy.manual_computation leaves the axes {', '.join(boundary.free_axes)} free",
-                op=op.name,
-                location=str(self.graph.locations[op.location]),
-                cause="its body would have to be partitioned further along them",
-                remedy="make the computation manual over all axes that its shardings use",
-            )
-        results = _of_tensors(op.signature.results, boundary.out_shardings or ())
+        """A computation written per device: its operands are brought where it says. Its body stays as it is, or is a
+        program of its own along the axes that it leaves free.
+        """
+        boundary, signature = even_boundary(op.signature, self.mesh.manual), op.signature
+        results = _of_tensors(signature.results, boundary.out_shardings or ())
         computed = self._taking(op, boundary.in_shardings or (), results)
         self._define(op.results, results, self.targets.of(op.results))
-        check_body(self.graph, op.regions[0])
-        notes = body_notes(self.graph, op, set(boundary.manual_axes))
-        return replace(computed, notes=(*computed.notes, *notes))
+        if is_split_inside(self.graph, op):
+            manual = boundary.manual_axes
+            inside = _Decider(self.graph, self.targets.inside(manual), self.uses, self.decisions)
+            taken = body_layouts(signature.operands, boundary.in_shardings, manual)
+            inside._block(op.regions[0], taken, body_layouts(signature.results, boundary.out_shardings, manual))
+        return computed
+
+    def _of_devices(self, op: Op) -> Computed:
+        """An op that knows of devices, in a program for one device."""
+        if not self.mesh.manual:
+            raise refusal(op.signature, str(self.graph.locations[op.location]))
+        if stays_within(op.signature, self.graph, self.mesh):
+            return self._split(op)
+        taken, given = (
+            _of_tensors(types, [replicated(self.mesh, type.rank) for type in types])
+            for types in (op.signature.operands, op.signature.results)
+        )
+        computed = self._taking(op, taken, given)
+        self._define(op.results, computed.results, self.targets.of(op.results))
+        return computed
 
     _HANDLERS: ClassVar[dict[str, Callable[[_Decider, Op], Decision]]] = {
         "stablehlo.broadcast_in_dim": _broadcast,

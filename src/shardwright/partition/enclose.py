@@ -7,8 +7,9 @@ makes and reduces a value of another kind
     %0 = reduce max (%a)            tensor<8x4xf32> → tensor<4xf32> partial=max{"x"}
     %1 = sdy.all_reduce max {"x"} %0
 
-becomes one `sdy.manual_computation` over all axes of the mesh, in which stand the op on one device's shards and the
-StableHLO collectives that combine what devices have. `recognize` finds the ops again.
+becomes one `sdy.manual_computation` over all axes of the mesh (in the body of another one, over all that this leaves).
+In it stand the op on one device's shards and the StableHLO collectives that combine what devices have. `recognize`
+finds the ops again.
 
 Enclosed is what stands in one block and can be put in one place: a value that a program takes or gives so, or that is
 carried round a loop, says its kind in a carrier instead (see `ir.carriers`).
@@ -23,10 +24,12 @@ from dataclasses import dataclass, field, replace
 
 from shardwright.boundary import Boundary
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import has_kinds_of
+from shardwright.partition.bodies import is_program
 from shardwright.partition.localize import Local, local_type, localize_op
 from shardwright.partition.localize.exchanges import exchanges_of, may_exchange
 from shardwright.partition.localize.uneven import is_at_boundary
@@ -39,10 +42,17 @@ __all__ = ["enclose", "manual_computation"]
 def enclose(graph: Graph) -> Graph:
     """An explicit program as sdy can say it; the graph itself where it can already. The graph given stays as it is."""
     lacking = frozenset(value for value, sharding in enumerate(graph.shardings) if _is_lacking(sharding))
-    outside = graph.main.block.walk(opaque=("sdy.manual_computation",))
-    if not lacking and not any(_exchanges(graph, op) for op in outside):
+    if not lacking and not any(_exchanges(graph, op) for op in _in_programs(graph, graph.main.block)):
         return graph
     return _Encloser(graph, lacking).run()
+
+
+def _in_programs(graph: Graph, block: Block) -> Iterator[Op]:
+    """Every op that stands in a program, not in the body of a manual computation that is for one device."""
+    for op in block.walk(opaque=(MANUAL,)):
+        yield op
+        if op.name == MANUAL and is_program(graph, op):
+            yield from _in_programs(graph, op.regions[0])
 
 
 def _exchanges(graph: Graph, op: Op) -> bool:
@@ -70,6 +80,7 @@ class _Group:
 class _Encloser:
     def __init__(self, graph: Graph, lacking: frozenset[int]) -> None:
         self.lacking = lacking
+        self.around: tuple[str, ...] = ()
         self.graph = replace(graph, types=list(graph.types), shardings=list(graph.shardings))
         self.reads = [0] * len(graph.types)
         for op in graph.walk():
@@ -94,9 +105,12 @@ class _Encloser:
         return Block(block.arguments, ops)
 
     def with_regions(self, op: Op) -> Op:
-        if not op.regions or op.name == "sdy.manual_computation":
+        if not op.regions or (op.name == MANUAL and not is_program(self.graph, op)):
             return op
-        return Op(op.signature, op.operands, op.results, tuple(map(self.block, op.regions)), op.location)
+        around, self.around = self.around, (*self.around, *op.signature.boundary.manual_axes)
+        regions = tuple(map(self.block, op.regions))
+        self.around = around
+        return Op(op.signature, op.operands, op.results, regions, op.location)
 
     def groups(self, block: Block) -> Iterable[_Group]:
         """The groups of a block, each once."""
@@ -130,7 +144,7 @@ class _Encloser:
         made = {value for op in ops for value in op.results}
         inner = [value for op in ops for value in op.operands if value in made]
         results = [value for op in ops for value in op.results if not 0 < self.reads[value] == inner.count(value)]
-        return manual_computation(self.graph, ops, [value for value in results if value not in self.lacking])
+        return manual_computation(self.graph, ops, [one for one in results if one not in self.lacking], self.around)
 
 
 def read_by(op: Op) -> Iterator[int]:
@@ -141,13 +155,14 @@ def read_by(op: Op) -> Iterator[int]:
             yield from inner.operands
 
 
-def manual_computation(graph: Graph, ops: Sequence[Op], results: Sequence[int]) -> Op:
+def manual_computation(graph: Graph, ops: Sequence[Op], results: Sequence[int], around: tuple[str, ...] = ()) -> Op:
     """The manual computation of ops that give `results`: in its body they stand for one device, as `localize` has them.
 
     Arguments:
         graph: Where the values lie as the ops have them; the values of the body are added to it.
         ops: Without regions. Values that none of them makes are the operands, one for each time that one is read.
         results: Values that they make, and that the manual computation takes over.
+        around: Axes along which manual computations around it are manual already.
     """
     body: list[Op] = []
     ctx = Local(graph, body)
@@ -172,8 +187,8 @@ def manual_computation(graph: Graph, ops: Sequence[Op], results: Sequence[int]) 
     ctx.append(Signature("sdy.return", (), tuple(map(ctx.type, yielded)), ()), yielded)
     into, out = _layouts(graph, taken), _layouts(graph, results)
     types = tuple(graph.types[value] for value in taken), tuple(graph.types[value] for value in results)
-    boundary = Boundary(into, out, tuple(graph.mesh.sizes))
-    signature = Signature("sdy.manual_computation", (), *types, boundary=boundary)
+    boundary = Boundary(into, out, tuple([axis for axis in graph.mesh.sizes if axis not in around]))
+    signature = Signature(MANUAL, (), *types, boundary=boundary)
     return Op(signature, tuple(taken), tuple(results), (Block(tuple(arguments), body),), ops[0].location)
 
 

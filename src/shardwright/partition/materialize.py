@@ -13,6 +13,7 @@ from shardwright.memo import uncollected
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
 from shardwright.partition.decide import decide
+from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.note import Note
 from shardwright.partition.notes import (
@@ -59,7 +60,7 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
     check_kinds(graph)
     check_boundary(graph)
     if graph.stage is Stage.EXPLICIT:
-        graph = recognize(graph)
+        graph = with_body_arguments(recognize(graph))
         check(graph)
         return Explicit(_with_results(graph), tuple(unread_notes(graph)))
     padded = pad_uneven(with_rolls(graph if annotated is None else with_stated_boundary(graph, annotated)))

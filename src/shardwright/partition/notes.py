@@ -32,7 +32,6 @@ from shardwright.steps import local_bytes
 
 __all__ = [
     "alone_notes",
-    "body_notes",
     "boundary_notes",
     "cut_notes",
     "decision_notes",
@@ -155,25 +154,6 @@ def _own_size_note(note: Note, op: Op, reader: str) -> Note:
         remedy=" and ".join(f"make dimension {dim} {had} long" for dim, _, had in cut),
         is_fallback=bool(reader),
     )
-
-
-def body_notes(graph: Graph, op: Op, manual: set[str]) -> Iterator[Note]:
-    """The body of a manual computation is computed whole along axes that it leaves free and is to be split along."""
-    free: dict[str, None] = {}
-    held = 0
-    for inner in op.regions[0].walk():
-        for value in inner.results:
-            sharding, type = graph.shardings[value], graph.types[value]
-            axes = [axis.name for part in sharding.axes for axis in part] if sharding else []
-            if sharding and not manual.issuperset(axes) and type.is_tensor:
-                free |= dict.fromkeys(name for name in axes if name not in manual)
-                shard = math.prod(sharding.evenly_dividing(type.dims).local_shape(type.dims))
-                held = max(held, (type.elements - shard) * (type.bytes // max(1, type.elements)))
-    if free:
-        names = ", ".join(repr(name) for name in free)
-        message = f"its body is computed whole along {names}: it is not partitioned along axes that are not manual"
-        remedy = f"make the computation manual along {names} too"
-        yield Note(op.signature.label, str(graph.locations[op.location]), message, held, "held", remedy=remedy)
 
 
 # --- collectives that nobody reads

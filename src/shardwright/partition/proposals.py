@@ -147,6 +147,8 @@ def _next_parts(
     for axis in used:
         ends[axis.name] = max(ends[axis.name], axis.end)
     for name, size in mesh.axes:
+        if name in mesh.manual:
+            continue
         places = cuts.get(name, ())
         for pre in {ends[name], *(cut for cut in places if cut % ends[name] == 0)}:
             most = math.gcd(size // pre, left)

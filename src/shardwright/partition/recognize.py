@@ -17,9 +17,10 @@ from shardwright.ir.builder import Builder
 from shardwright.ir.context import context
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.opaque import attribute
-from shardwright.ir.ops import DEVICE_OPS
+from shardwright.ir.ops import DEVICE_OPS, MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
+from shardwright.partition.bodies import is_program
 from shardwright.partition.emit import emit_steps
 from shardwright.partition.enclose import manual_computation
 from shardwright.partition.factors import merge, project, tensor_sharding
@@ -36,27 +37,30 @@ def recognize(graph: Graph) -> Graph:
 
     The graph given stays as it is; it is given back where there is none.
     """
-    if "sdy.manual_computation" not in graph.op_names():
+    if MANUAL not in graph.op_names():
         return graph
     made = replace(graph, types=list(graph.types), shardings=list(graph.shardings))
-    made.main = replace(graph.main, block=_block(made, graph.main.block))
+    made.main = replace(graph.main, block=_block(made, graph.main.block, ()))
     return made
 
 
-def _block(graph: Graph, block: Block) -> Block:
+def _block(graph: Graph, block: Block, around: tuple[str, ...]) -> Block:
+    """A block in computations that are manual along the axes `around`."""
     ops: list[Op] = []
     for op in block.ops:
-        if op.name == "sdy.manual_computation":
-            ops += _meant(graph, op) or [op]
-        elif op.regions:
-            regions = tuple([_block(graph, region) for region in op.regions])
+        meant = _meant(graph, op, around) if op.name == MANUAL else None
+        if meant is not None:
+            ops += meant
+        elif op.regions and (op.name != MANUAL or is_program(graph, op)):
+            inside = (*around, *op.signature.boundary.manual_axes)
+            regions = tuple([_block(graph, region, inside) for region in op.regions])
             ops.append(Op(op.signature, op.operands, op.results, regions, op.location))
         else:
             ops.append(op)
     return Block(block.arguments, ops)
 
 
-def _meant(graph: Graph, op: Op) -> list[Op] | None:
+def _meant(graph: Graph, op: Op, around: tuple[str, ...]) -> list[Op] | None:
     """The op and the collectives that a manual computation was written from; `None` for any other."""
     body = op.regions[0]
     if len(op.results) != 1 or op.signature.boundary.free_axes or any(inner.regions for inner in body.ops):
@@ -65,16 +69,16 @@ def _meant(graph: Graph, op: Op) -> list[Op] | None:
         before = len(graph.types)
         with suppress(ShardingError):  # it cannot be computed so, or nothing leads from there
             ops = _supposed(graph, op, inner)
-            if ops and _is_written_as(graph, ops, op):
+            if ops and _is_written_as(graph, ops, op, around):
                 return ops
         _forget_values(graph, before)
     return None
 
 
-def _is_written_as(graph: Graph, ops: list[Op], op: Op) -> bool:
+def _is_written_as(graph: Graph, ops: list[Op], op: Op, around: tuple[str, ...]) -> bool:
     """Whether the manual computation of `ops` is the one at hand."""
     before = len(graph.types)
-    made = manual_computation(graph, ops, op.results)
+    made = manual_computation(graph, ops, op.results, around)
     _forget_values(graph, before)
     return made.signature == op.signature and _form(made.regions[0]) == _form(op.regions[0])
 

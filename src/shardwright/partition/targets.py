@@ -5,6 +5,9 @@ Uneven are arguments that are padded, and results that are cut, by ops that leav
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
@@ -43,6 +46,13 @@ class Targets:
             for value, layout in zip(returned, self.results, strict=True)
             if layout is not None and layout.partial and returned.count(value) == 1
         }
+
+    def inside(self, manual: tuple[str, ...]) -> Targets:
+        """What the body of a computation that is manual along these axes asks for."""
+        made = copy(self)
+        made.mesh = self.mesh.inside(manual)
+        made._asked, made._uneven, made.contributions = _Asked(made.mesh), {}, {}
+        return made
 
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
@@ -84,6 +94,8 @@ def _layout(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> La
         return None
     if sharding is None or not sharding.mesh.axes:
         return replicated(mesh, type.rank)
+    if mesh.manual:
+        sharding = replace(sharding, mesh=sharding.mesh.inside(mesh.manual))
     layout = sharding.closed().evenly_dividing(type.dims)
     return layout.with_axes(layout.axes) if layout.partial else layout
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from shardwright.errors import ShardingError
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.bodies import copied_body
+from shardwright.partition.bodies import body_layouts, copied_body, even_boundary
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Fresh, Layout, PassedOn, Version
 from shardwright.partition.emit import emit_steps
 from shardwright.partition.scope import Scope
@@ -46,6 +47,7 @@ class _Writer:
         self.versions: dict[int, dict[Layout, int]] = {}
         self.makers: dict[int, Op] = {}
         self.op = source.main.block.terminator
+        self.around: tuple[str, ...] = ()
 
     def run(self, decisions: Decisions) -> Graph:
         main = self.graph.main
@@ -178,9 +180,16 @@ class _Writer:
 
     def _with_regions(self, op: Op, decision: Computed) -> tuple[Signature, tuple[Block, ...]]:
         """The signature of an op, and its regions: a body for one device as it is, all others as decided."""
-        if op.name == "sdy.manual_computation":
-            signature = replace(op.signature, boundary=op.signature.boundary.layouts())
-            return signature, (copied_body(self.source, self.graph, op.regions[0]),)
+        if op.name == MANUAL:
+            (body,) = op.regions
+            boundary = even_boundary(op.signature, self.around)
+            signature = replace(op.signature, boundary=boundary)
+            if self.decisions[body.terminator] is None:
+                return signature, (copied_body(self.source, self.graph, body),)
+            around, self.around = self.around, (*self.around, *boundary.manual_axes)
+            made = self._region(body, body_layouts(op.signature.operands, boundary.in_shardings, boundary.manual_axes))
+            self.around = around
+            return signature, (made,)
         results = decision.results
         return op.signature, tuple([self._region(block, results if block.arguments else ()) for block in op.regions])
 

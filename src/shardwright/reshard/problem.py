@@ -217,7 +217,7 @@ def idle_axes(source: TensorSharding, target: TensorSharding) -> Axes:
     """The axes of more than one device, or parts of axes, that neither side uses."""
     mesh, taken = source.mesh, (*source.used_axes, *source.partial_axes, *target.used_axes)
     clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
-    whole = tuple(mesh.axis(name) for name, size in mesh.axes if size > 1 and name not in clashing)
+    whole = tuple(mesh.axis(name) for name, size in mesh.axes if size > 1 and name not in (*clashing, *mesh.manual))
     return subtract_axes(whole, taken)
 
 

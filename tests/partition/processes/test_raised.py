@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 
 import shardwright as sw
+from shardwright.ir.context import load_module
+from shardwright.notation.conversion import as_generic
 from shardwright.program import Plan
 from tests.models.test_jax_features import ZOO
 
@@ -133,3 +139,29 @@ def test_a_notation_without_collectives_of_one_device_is_refused() -> None:
     with pytest.raises(sw.ShardingError, match="cannot be written as 'mhlo'") as raised:
         sw.load(_MATMUL).plan().partition().module("local", to="mhlo")
     assert raised.value.diagnostic.remedy.startswith("one of sdy, shard, mesh")
+
+
+def test_what_stays_stablehlo_names_devices_not_axes_of_a_mesh_that_is_a_grid_now() -> None:
+    text = _redistributed('{"x":(1)2}, {}', "{}, {}", mesh='"x"=4').partition().module("local", to="shard")
+    assert "replica_groups = dense<[[0, 2], [1, 3]]>" in text
+    assert "replica_group_mesh_axes" not in text
+
+
+MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
+"""Upstream's tool, of LLVM 21 or 22, which have the dialect: Debian's `mlir-22-tools`."""
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(MLIR_OPT is None, reason="no mlir-opt-22 here: Debian's mlir-22-tools has it")
+@pytest.mark.parametrize("name", ["argmax", "ints", "remat", "reshapes", "scan", "uneven"])
+def test_upstreams_verifiers_take_what_is_written(name: str) -> None:
+    """In the generic form, since StableHLO is unknown there; LLVM 22 still has the dimension's earlier name."""
+    function, arguments, args = ZOO[name]
+    spmd = sw.from_jax(function, *arguments).shard(sw.Mesh(data=2, model=4), args=args).partition()
+    module = load_module(as_generic(spmd.module("local", to="shard")))
+    text = str(module.operation.get_asm(print_generic_op_form=True))
+    text = re.sub(r"#shard\.partial<(\w+)>", r"#shard<partial \1>", text).replace("scatter_dim =", "scatter_axis =")
+    assert '"shard.' in text
+    command = [str(MLIR_OPT), "-allow-unregistered-dialect"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:2000]

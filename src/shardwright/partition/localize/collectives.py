@@ -34,6 +34,7 @@ from shardwright.routes import Route
 from shardwright.sharding import TensorSharding
 
 __all__ = [
+    "dense_groups",
     "local_all_gather",
     "local_all_reduce",
     "local_all_slice",
@@ -56,7 +57,7 @@ def replica_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
     A mesh whose devices are in another order than the program's partitions gets its groups spelled out.
     """
     if mesh.device_ids != partitions.device_ids:
-        return _dense_groups(axes, mesh, partitions)
+        return dense_groups(axes, mesh, partitions)
     refs = []
     for axis in merge_axes(axes):
         part = "" if mesh.is_full(axis) else f", sub_axis_info = ({axis.pre}){axis.size}"
@@ -64,7 +65,8 @@ def replica_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
     return f"#stablehlo.replica_group_mesh_axes<mesh = {symbol_text(mesh.name)}, axes = [{', '.join(refs)}]>"
 
 
-def _dense_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
+def dense_groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> str:
+    """The same groups as `replica_groups` gives, partition by partition."""
     groups = _groups(axes, mesh, partitions)
     return f"dense<{groups.tolist()}> : tensor<{groups.shape[0]}x{groups.shape[1]}xi64>"
 

@@ -11,7 +11,7 @@ from shardwright.partition.localize.registry import Shardings
 from shardwright.partition.localize.renumber import by_position
 from shardwright.sharding import TensorSharding
 
-__all__ = ["inline"]
+__all__ = ["agree_at_boundary", "inline", "of_devices"]
 
 
 def inline(
@@ -23,9 +23,7 @@ def inline(
         ShardingError: a value is handed over otherwise than it lies, or the body is not of one device's types.
     """
     body = op.regions[0]
-    boundary = op.signature.boundary
-    _agree("operand", boundary.in_shardings or (), operand_shardings)
-    _agree("result", boundary.out_shardings or (), result_shardings)
+    agree_at_boundary(op, operand_shardings, result_shardings)
     for number, (value, argument) in enumerate(zip(operands, body.arguments, strict=True)):
         if ctx.type(value) != source.types[argument]:
             raise ShardingError(
@@ -38,6 +36,22 @@ def inline(
             raise ShardingError(f"result {number} of the body has type {source.types[value]}, a shard has {expected}")
     copied = _copy(ctx, source, body, dict(zip(body.arguments, operands, strict=True)))
     return tuple(copied[value] for value in body.terminator.operands)
+
+
+def agree_at_boundary(op: Op, operands: Shardings, results: Shardings) -> None:
+    """Check that the values of a manual computation lie as it says.
+
+    Raises:
+        ShardingError: one does not.
+    """
+    boundary = op.signature.boundary
+    _agree("operand", boundary.in_shardings or (), operands)
+    _agree("result", boundary.out_shardings or (), results)
+
+
+def of_devices(ctx: Local, source: Graph, signature: Signature) -> Signature:
+    """A collective that stands in a body, over positions in the mesh and with a channel handle of its own."""
+    return _with_own_channel(ctx, by_position(signature, source, ctx.mesh))
 
 
 def _agree(what: str, stated: tuple[TensorSharding, ...], lies: Shardings) -> None:
@@ -66,7 +80,7 @@ def _copy_op(ctx: Local, source: Graph, op: Op, values: dict[int, int]) -> None:
             cause="the body is a program for one device",
             remedy="take it out, or materialize the program before localizing it",
         )
-    signature = _with_own_channel(ctx, by_position(op.signature, source, ctx.mesh))
+    signature = of_devices(ctx, source, op.signature)
     regions = tuple(_copy_region(ctx, source, region, values) for region in op.regions)
     results = ctx.append(signature, [values[value] for value in op.operands], (), regions)
     values.update(zip(op.results, results, strict=True))

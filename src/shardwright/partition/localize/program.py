@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from shardwright.boundary import NOTHING_STATED
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.ops import RETURNS
+from shardwright.ir.ops import DEVICE_OPS, MANUAL, RETURNS
 from shardwright.ir.signature import Signature
 from shardwright.ir.stages import LOCAL_MARK
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
-from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
+from shardwright.partition.bodies import SHARDING_NAMES, is_program, plain_bodies
 from shardwright.partition.localize.local import Local, local_type
-from shardwright.partition.localize.manual import inline
+from shardwright.partition.localize.manual import agree_at_boundary, inline, of_devices
 from shardwright.partition.localize.registry import Shardings, localize_op
 from shardwright.partition.localize.uneven import shard_type
 from shardwright.sharding import TensorSharding, replicated
@@ -52,6 +53,7 @@ class _Localizer:
         self.mesh = graph.mesh
         self.target = graph.skeleton(Stage.LOCAL)
         self.values: dict[int, int] = {}
+        self.depth = 0  # of manual computations whose bodies are programs
 
     def run(self) -> Graph:
         source, target = self.source, self.target
@@ -138,7 +140,11 @@ class _Localizer:
 
     def block(self, block: Block, ctx: Local) -> None:
         """Write the ops of a block."""
-        for op in block.ops:
+        self.ops(block.ops, ctx)
+
+    def ops(self, ops: Sequence[Op], ctx: Local) -> None:
+        """Write ops one after the other."""
+        for op in ops:
             ctx.location = op.location
             try:
                 self.op(op, ctx)
@@ -161,18 +167,24 @@ class _Localizer:
             return
         if op.regions:
             results = self.regions(op, operands, ctx)
+        elif name == "stablehlo.partition_id" and self.depth:
+            results = (ctx.position(Mesh(ctx.mesh.axes)),)
         else:
             signature = op.signature
             if not op.results:  # it may state a sharding of its own
                 signature = replace(signature, boundary=NOTHING_STATED)
             if signature.bodies:
                 signature = plain_bodies(signature)
+            if name in DEVICE_OPS and self.depth:
+                signature = of_devices(ctx, self.source, signature)
             results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
         self.values.update(zip(op.results, results, strict=True))
 
     def regions(self, op: Op, operands: list[int], ctx: Local) -> tuple[int, ...]:
         """Write an op that holds tensor programs."""
-        if op.signature.name == "sdy.manual_computation":
+        if op.signature.name == MANUAL and is_program(self.source, op):
+            return self.body(op, operands, ctx)
+        if op.signature.name == MANUAL:
             return inline(ctx, self.source, op, operands, self.shardings(op.operands), self.shardings(op.results))
         carried = self.shardings(op.results)
         if op.signature.name == "stablehlo.while":
@@ -185,6 +197,23 @@ class _Localizer:
             tuple(local_type(self.source.types[value], self.sharding(value)) for value in op.results),
         )
         return ctx.append(signature, operands, (), blocks)
+
+    def body(self, op: Op, operands: list[int], ctx: Local) -> tuple[int, ...]:
+        """Write the body of a manual computation that is split along the axes that it leaves free."""
+        types, (block,) = self.source.types, op.regions
+        agree_at_boundary(op, self.shardings(op.operands), self.shardings(op.results))
+        yielded = block.terminator.operands
+        outside = [*map(ctx.type, operands), *map(local_type, op.signature.results, self.shardings(op.results))]
+        inside = [local_type(types[value], self.sharding(value)) for value in (*block.arguments, *yielded)]
+        for number, (there, here) in enumerate(zip(outside, inside, strict=True)):
+            if there != here:
+                what = f"argument {number}" if number < len(operands) else f"result {number - len(operands)}"
+                raise ShardingError(f"{what} of the body has shards of type {here}, outside they are {there}")
+        self.values.update(zip(block.arguments, operands, strict=True))
+        self.depth += 1
+        self.ops(block.ops[:-1], ctx)
+        self.depth -= 1
+        return tuple(self.values[value] for value in yielded)
 
     def region(self, op: Op, block: Block, carried: Shardings, ctx: Local) -> Block:
         """Write a region, whose arguments and yielded values lie as the results of the op."""

@@ -25,7 +25,8 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.names import STRING, symbol_text, unquoted
-from shardwright.partition.localize.collectives import replica_groups
+from shardwright.partition.localize.collectives import dense_groups, replica_groups
+from shardwright.partition.localize.renumber import group_axes
 from shardwright.partition.processes.groups import shift_pairs
 
 __all__ = ["raised"]
@@ -64,7 +65,7 @@ class _Raiser(Copier):
         raise_op = _RAISED.get(op.name)
         made = raise_op(op.signature, self.mesh) if raise_op and self.mesh.axes else None
         if made is None:
-            self.copy(op, op.signature, into)
+            self.copy(op, _listed(op.signature, self.source), into)
             return
         name, attributes = made
         pairs = tuple(sorted({**self.grid, **attributes}.items()))
@@ -86,6 +87,12 @@ class _Raiser(Copier):
         ):
             made = self.emit(into, Signature(name, (), (before,), (after,)), (made,), op.location)
         self.values[op.results[0]] = made
+
+
+def _listed(signature: Signature, graph: Graph) -> Signature:
+    """A collective that stays StableHLO, whose groups are device by device: the module has no sdy mesh to name."""
+    axes = group_axes(signature.text("replica_groups") or "", graph)
+    return signature if axes is None else signature.replace(replica_groups=dense_groups(axes, graph.mesh, graph.mesh))
 
 
 def _grid_axes(signature: Signature, mesh: Mesh) -> str | None:
