@@ -60,13 +60,27 @@ def window(computation: Any, start: float, size: int, stride: int, padding: str)
 
 
 def gradient(function: Callable[..., Any], of_argument: int) -> Callable[..., Any]:
-    """The transpose of what is linear in an argument, given arguments and a cotangent."""
+    """The gradient with respect to an argument, given arguments and a cotangent."""
 
     def transpose(*arguments: Any) -> Any:
         *primals, cotangent = arguments
         return jax.vjp(function, *primals)[1](cotangent)[of_argument]
 
     return transpose
+
+
+def transpose(function: Callable[..., Any], of_argument: int, shape: tuple[int, ...]) -> Callable[..., Any]:
+    """The transpose of what is linear in an argument of this shape, given the others and a cotangent."""
+
+    def transposed(*arguments: Any) -> Any:
+        *others, cotangent = arguments
+
+        def linear(argument: Any) -> Any:
+            return function(*others[:of_argument], argument, *others[of_argument:])
+
+        return jax.linear_transpose(linear, of(shape))(cotangent)[0]
+
+    return transposed
 
 
 op("pointwise", "add", jnp.add, ROWS, ROWS)
@@ -142,8 +156,8 @@ op("convolution", "conv 3x3 strided", conv(window_strides=(2, 2)), IMAGE, (3, 3,
 op("convolution", "conv 3x3 dilated", conv(rhs_dilation=(2, 2)), IMAGE, (3, 3, 48, 48))
 op("convolution", "conv depthwise", conv(feature_group_count=48), IMAGE, (3, 3, 1, 48))
 op("convolution", "conv grouped", conv(feature_group_count=8), IMAGE, (3, 3, 6, 48))
-op("convolution", "conv 3x3 by input", gradient(conv(), 0), IMAGE, (3, 3, 48, 48), IMAGE)
-op("convolution", "conv 3x3 by filter", gradient(conv(), 1), IMAGE, (3, 3, 48, 48), IMAGE)
+op("convolution", "conv 3x3 by input", transpose(conv(), 0, IMAGE), (3, 3, 48, 48), IMAGE)
+op("convolution", "conv 3x3 by filter", transpose(conv(), 1, (3, 3, 48, 48)), IMAGE, IMAGE)
 
 op("gather", "take rows", lambda x, i: x[i], ROWS, of((3840,), jnp.int32))
 op("gather", "take along", lambda x, i: jnp.take_along_axis(x, i, 0), ROWS, of((96, 960), jnp.int32))
@@ -151,7 +165,7 @@ op("gather", "take elements", lambda x, i, j: x[i, j], ROWS, of((3840,), jnp.int
 op("scatter", "add rows", lambda x, i, u: x.at[i].add(u), ROWS, of((3840,), jnp.int32), (3840, 960))
 op("scatter", "set rows", lambda x, i, u: x.at[i].set(u), ROWS, of((96,), jnp.int32), (96, 960))
 op("scatter", "one row of each", lambda x, i: x.at[jnp.arange(960), i].set(0.0), ROWS, of((960,), jnp.int32))
-op("scatter", "embedding gradient", gradient(lambda x, i: x[i], 0), ROWS, of((3840,), jnp.int32), (3840, 960))
+op("scatter", "embedding gradient", transpose(lambda x, i: x[i], 0, ROWS), of((3840,), jnp.int32), (3840, 960))
 
 op("fft", "fft", jnp.fft.fft, of(ROWS, jnp.complex64))
 op("fft", "rfft", jnp.fft.rfft, ROWS)

@@ -204,10 +204,11 @@ def _read(dump: Path, devices: int, answer: dict[str, float]) -> XlaPartition:
     )
 
 
-def compiling(devices: int, dump: Path | None, *, local: bool) -> tuple[Any, Any]:
+def compiling(devices: int, dump: Path | None, *, local: bool, shardy: bool = True) -> tuple[Any, Any]:
     """The client of so many virtual CPU devices and how it compiles for them, dumping what `_read` reads, or nothing.
 
-    With `local` the module is per-device already; else Shardy and XLA's partitioner make it so.
+    With `local` the module is per-device already; else Shardy and XLA's partitioner make it so, or without `shardy` that
+    partitioner alone, of a module whose shardings are `mhlo.sharding`.
     """
     import jax
     import numpy as np
@@ -218,7 +219,7 @@ def compiling(devices: int, dump: Path | None, *, local: bool) -> tuple[Any, Any
     for target in (options, build):
         target.num_replicas, target.num_partitions = 1, devices
     build.use_spmd_partitioning = True
-    build.use_shardy_partitioner = not local
+    build.use_shardy_partitioner = shardy and not local
     debug = build.debug_options
     if local:
         debug.xla_disable_hlo_passes = "spmd-partitioning"
