@@ -377,6 +377,42 @@ def test_a_convolution_of_images_sends_a_row_to_each_neighbour() -> None:
     assert (spmd.traffic.total.static, spmd.traffic.total.static_bytes) == (2, 2 * 8 * 64 * 64 * 4)
 
 
+@pytest.mark.parametrize(
+    ("mesh", "image", "result", "collectives"),
+    [
+        ('"x"=3', "-,-,-,-", '[{"x"}, {}, {}, {}]', 0),
+        ('"x"=2', "-,-,-,-", '[{}, {"x"}, {}, {}]', 0),
+        ('"x"=3, "y"=2', "-,-,-,-", '[{"x"}, {"y"}, {}, {}]', 0),
+        ('"x"=3, "y"=2', "y,-,-,-", '[{"x"}, {}, {}, {}]', 1),
+        ('"x"=3, "y"=2', "-,y,-,-", '[{"x"}, {}, {}, {}]', 2),
+    ],
+    ids=["even", "uneven", "both dimensions", "beside a sum", "of what is fetched for parts of the cotangent"],
+)
+def test_the_few_windows_of_a_kernel_gradient_are_shared_out(
+    mesh: str, image: str, result: str, collectives: int
+) -> None:
+    """Each device computed all of them."""
+
+    def function(x: Any, cotangent: Any) -> Any:
+        def convolve(k: Any) -> Any:
+            return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+        (gradient,) = jax.linear_transpose(convolve, jax.ShapeDtypeStruct((3, 3, 4, 6), "float32"))(cotangent)
+        return gradient
+
+    x, cotangent = numbers(2, 16, 32, 4) % 11, numbers(2, 16, 32, 6) % 7
+    text = jax.jit(function).lower(x, cotangent).as_text()
+    text = text.replace('"result"', f'"result", sdy.sharding = #sdy.sharding<@mesh, {result}>')
+    with Session(hardware=BYTES):
+        spmd = (
+            sw.load(text.replace("{\n", f"{{\n  sdy.mesh @mesh = <[{mesh}]>\n", 1)).shard(args=[image] * 2).partition()
+        )
+    (actual,) = jax.tree.leaves(spmd.compile()(x, cotangent))
+    np.testing.assert_allclose(actual, function(x, cotangent), rtol=1e-6)
+    assert not spmd.notes
+    assert spmd.traffic.total.static == collectives
+
+
 @pytest.mark.parametrize(("stride", "rows", "collectives"), [(1, 2, 2), (2, 1, 1)])
 def test_the_gradient_of_a_kernel_sends_what_windows_share_and_its_sum(
     stride: int, rows: int, collectives: int

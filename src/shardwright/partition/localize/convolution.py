@@ -5,32 +5,41 @@ They are multiplied, as StableHLO has it: where an infinite element of a kernel 
 leaves them out of convolutions of f64 and of most dilated images, and gives the sum of what is left.
 
 Either windows are shared out, and the kernel is whole along the dimension, or a kernel of more elements than there are
-windows, as in the gradient of a kernel: then each device has a part of it and what that meets of the image.
+windows, as in the gradient of a kernel: then each device has a part of it and what that meets of the image. The few
+windows of such a kernel can be shared out as well: each device cuts what its own take of what is there for
+all.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from shardwright.axes import Axes, AxisRef, axes_size, is_prefix, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, i64_tensor, integer
 from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_partial
 from shardwright.partition.localize.exchanges import Exchange, exchanges
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
+from shardwright.partition.localize.shifts import resized
 from shardwright.partition.localize.sliding import Slid, fetch_all, sends_all, slides
 from shardwright.rules.convolution import convolution_dims, convolution_windows
-from shardwright.rules.rule import ShardingRule
+from shardwright.rules.registry import known_rule
+from shardwright.rules.rule import ShardingRule, factors_in
 from shardwright.rules.sliding import Sliding
 from shardwright.sharding import TensorSharding
 
-__all__: list[str] = []
+__all__ = ["few_windows"]
+
+_Left: TypeAlias = dict[int, tuple[int, int, int]]
+"""By dimension of the image the padding in front and behind, and the dilation, that are left to a convolution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,11 @@ class _Spatial:
     count: int
     reversed: bool
     empty: bool
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the part of a whole image that some of the windows take is one of its padded rows."""
+        return not self.empty and self.count > 1 and self.windows.base == 1
 
 
 @memoize
@@ -79,12 +93,29 @@ def _windowed(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return frozenset(factors)
 
 
+def few_windows(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """The factors of windows alone, along which the image is whole: those that are fewer than elements of a kernel."""
+    held = factors_in((*rule.operands[0], *rule.operands[1]))
+    dims = [rule.results[0][one.out] for one in _spatial(signature) if one.is_cut]
+    return frozenset(factor for factor, *minor in dims if not minor and factor not in held)
+
+
+def _with_few_windows(signature: Signature, rule: ShardingRule) -> ShardingRule:
+    """The rule with the sizes of `few_windows`, which shardings do not propagate along: nothing else has them."""
+    sizes, out = list(rule.sizes), signature.results[0].dims
+    alone = few_windows(signature, rule)
+    for size, factors in zip(out, rule.results[0], strict=True):
+        if alone.issuperset(factors):
+            sizes[factors[0]] = size
+    return replace(rule, sizes=tuple(sizes))
+
+
 def _apart(signature: Signature, rule: ShardingRule, splittable: frozenset[int]) -> frozenset[int]:
     """Batch and features, in groups or not, what windows slide along, and large kernels."""
     dims = convolution_dims(signature.text("dimension_numbers") or "")
     batch = frozenset(rule.operands[0][dims.lhs_batch]) & frozenset(rule.results[0][dims.out_batch])
     features = batch.union(rule.operands[0][dims.lhs_feature], rule.results[0][dims.out_feature])
-    return splittable & (features | _windowed(signature, rule))
+    return splittable & (features | _windowed(signature, rule) | few_windows(signature, rule))
 
 
 @memoize
@@ -104,7 +135,7 @@ def _exchanges(signature: Signature, operands: Shardings) -> tuple[Exchange, ...
     return sends_all(local_type(signature.operands[0], image), image, _plan(signature, *operands))
 
 
-@localizer("stablehlo.convolution", covered=_apart)
+@localizer("stablehlo.convolution", covered=_apart, in_parts=_with_few_windows)
 def _convolution(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
@@ -122,23 +153,64 @@ def _convolution(
     if batch is None:
         raise _unfit(signature, "batch_group_count", f"a batch split as {source[0]!r} and {target[0]!r}")
     slid = _plan(signature, *source)
-    values = (fetch_all(ctx, operands[0], source[0], slid), operands[1])
+    fetched = fetch_all(ctx, operands[0], source[0], slid)
+    left = {one.dim: (one.low, one.high, one.base) for one in slid}
+    values = (_cut(ctx, signature, fetched, source, target[0], left), operands[1])
     local = local_signature(signature, source, target).replace(
         operands=tuple(map(ctx.type, values)),
         feature_group_count=features,
         batch_group_count=batch,
     )
-    return ctx.append(_padded(local, slid) if slid else local, values)
+    return ctx.append(_padded(local, left) if left else local, values)
 
 
-def _padded(signature: Signature, slid: Sequence[Slid]) -> Signature:
-    """A convolution with what is left to it of padding and dilation, along dimensions of which a window is fetched."""
-    left = {one.dim: one for one in slid}
+def _cut(ctx: Local, signature: Signature, image: int, source: Shardings, target: TensorSharding, left: _Left) -> int:
+    """Of an image that lies alike for all windows, what this device's take, where these are split along a dimension.
+
+    Arguments:
+        ctx: Where to write.
+        signature: The convolution.
+        image: The image, along split dimensions what was fetched.
+        source: How image and kernel lie.
+        target: How the result shall lie.
+        left: What is left to the convolution along dimensions that were fetched; nothing is along those cut.
+    """
+    for one in _spatial(signature):
+        axes, within = target.axes[one.out], source[1].axes[one.kernel]
+        if not is_split(axes) or (is_split(source[0].axes[one.image]) and not is_split(within)):
+            continue
+        count, windows = one.count // axes_size(axes), one.windows
+        low, high, _ = left.get(one.image, (windows.low, windows.high, 1))
+        left[one.image] = (0, 0, 1)
+        image = _edged(ctx, image, one.image, low, high)
+        type = ctx.type(image)
+        start, zero = ctx.offset(axes, count * windows.stride, target.mesh), ctx.constant(0, TensorType((), "i32"))
+        size = (count - 1) * windows.stride + replace(windows, size=windows.size // axes_size(within)).reach
+        starts = [start if dim == one.image else zero for dim in range(type.rank)]
+        image = ctx.dynamic_slice(image, starts, resized(type, one.image, size).dims)
+    return image
+
+
+def _edged(ctx: Local, value: int, dim: int, low: int, high: int) -> int:
+    """A value with zeros in front of a dimension and behind it; less than none cut rows off."""
+    if not low and not high:
+        return value
+    type = ctx.type(value)
+    edges = {"edge_padding_low": low, "edge_padding_high": high, "interior_padding": 0}
+    attributes = {
+        name: i64_array([edge if number == dim else 0 for number in range(type.rank)]) for name, edge in edges.items()
+    }
+    padded = resized(type, dim, type.dims[dim] + low + high)
+    return ctx.emit("pad", (value, ctx.constant(0, type.with_shape(()))), padded, attributes)
+
+
+def _padded(signature: Signature, left: _Left) -> Signature:
+    """A convolution with what is left to it along some dimensions of the image."""
     padding, bases = [], []
-    for spatial in _spatial(signature):
-        one = left.get(spatial.image)
-        padding.append((one.low, one.high) if one else (spatial.windows.low, spatial.windows.high))
-        bases.append(one.base if one else spatial.windows.base)
+    for one in _spatial(signature):
+        low, high, base = left.get(one.image, (one.windows.low, one.windows.high, one.windows.base))
+        padding.append((low, high))
+        bases.append(base)
     return signature.replace(padding=i64_tensor(padding), lhs_dilation=i64_array(bases))
 
 
@@ -188,12 +260,16 @@ def _split_kernel(signature: Signature, source: Shardings, target: TensorShardin
     """
     image, kernel = source
     summed: list[AxisRef] = []
+    rule = known_rule(signature)
+    assert rule is not None, "of a convolution"
+    few = few_windows(signature, rule)
     for one in _spatial(signature):
         axes = wide(image.axes[one.image])
         within = wide(kernel.axes[one.kernel])
         along = wide(target.axes[one.out])
         summed += within
-        together = not along and within == axes and not one.reversed if within else along == axes
+        is_cut = not along or few.issuperset(rule.results[0][one.out])
+        together = is_cut and within == axes and not one.reversed if within else along == axes or (is_cut and not axes)
         if not together or (one.empty and axes):
             raise ShardingError(
                 f"a convolution cannot be computed in parts of spatial dimensions split as {image!r} and {kernel!r}, "

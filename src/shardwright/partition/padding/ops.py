@@ -15,15 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
-from shardwright.ir.attributes import i64_array, integer
+from shardwright.ir.attributes import i64_array, i64_tensor, integer
 from shardwright.ir.ops import LAYOUTS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
+from shardwright.partition.localize.convolution import few_windows
 from shardwright.partition.localize.local import identity_value
 from shardwright.partition.localize.rounds import picks
 from shardwright.partition.splits import splits_of
-from shardwright.rules.convolution import convolution_dims
+from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.facts import names
 from shardwright.rules.registry import is_given, local_factors
 from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in, identity_rule
@@ -119,13 +120,16 @@ def _groups(signature: Signature) -> tuple[int, int]:
 
 
 def _apart(signature: Signature, rule: ShardingRule) -> frozenset[int]:
-    """The batch of a convolution, and its output features. Of these in groups only such as have a kernel of one input
-    feature each stand alone: what is put behind them no other reads.
+    """The batch of a convolution, its output features, and windows that are fewer than elements of a kernel.
+
+    Of features in groups only such as have a kernel of one input feature each stand alone: what is put behind them no
+    other reads.
     """
     dims = convolution_dims(signature.text("dimension_numbers") or "")
     if _groups(signature)[1] > 1:
         return frozenset()
-    return factors_in((rule.operands[0][dims.lhs_batch], rule.operands[1][dims.rhs_output]))
+    features = factors_in((rule.operands[0][dims.lhs_batch], rule.operands[1][dims.rhs_output]))
+    return features | few_windows(signature, rule)
 
 
 def _stands_alone(rule: ShardingRule, factor: int) -> bool:
@@ -152,11 +156,23 @@ def _resized(signature: Signature, sizes: tuple[tuple[int, int], ...]) -> Signat
     if signature.name in _LOOKUPS:  # the indices that padding holds are in no order, and name no place of their own
         stated = {name: signature.text(name) for name in ("indices_are_sorted", "unique_indices")}
         text |= {name: "false" for name, value in stated.items() if value is not None}
-    if signature.name == "stablehlo.convolution" and _groups(signature)[0] > 1:
-        feature = convolution_dims(signature.text("dimension_numbers") or "").lhs_feature
-        each = signature.operands[0].dims[feature] // _groups(signature)[0]
-        text[_FEATURE_GROUPS] = integer(made.operands[0].dims[feature] // each)
+    if signature.name == "stablehlo.convolution":
+        text |= _convolved(signature, made)
     return made.replace(operands=None, results=None, **text) if text else made
+
+
+def _convolved(signature: Signature, made: Signature) -> dict[str, str | None]:
+    """The attributes of a convolution that hold how many groups of features it has, and how far windows go."""
+    text: dict[str, str | None] = {}
+    dims = convolution_dims(signature.text("dimension_numbers") or "")
+    if _groups(signature)[0] > 1:
+        each = signature.operands[0].dims[dims.lhs_feature] // _groups(signature)[0]
+        text[_FEATURE_GROUPS] = integer(made.operands[0].dims[dims.lhs_feature] // each)
+    more = [made.results[0].dims[out] - signature.results[0].dims[out] for _, _, out in dims.spatial]
+    if any(more):
+        pairs = zip(convolution_windows(signature), more, strict=True)
+        text["padding"] = i64_tensor([(one.low, one.high + count * one.stride) for one, count in pairs])
+    return text
 
 
 def _taken(signature: Signature, made: Signature) -> list[int]:
