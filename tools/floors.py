@@ -69,6 +69,7 @@ ORDERS = {
         "factors",
         "proposals",
         "edges",
+        "ways",
         "assign",
         "decide",
         "materialize",

@@ -12,7 +12,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import assign, choices
+from shardwright.partition.assign import WORTH, assign, choices
 from shardwright.partition.proposals import Source
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
@@ -101,6 +101,33 @@ def test_edges_of_what_costs_too_much_already_are_not_planned(monkeypatch: pytes
         assert not asked
         choices(*question)
         assert asked
+
+
+def test_axes_of_two_tensors_split_a_dimension_together() -> None:
+    """What lies along x and shall lie along y was computed along x, four times what a device has to."""
+    large = TensorType((4096, 4096), "f32")
+    exponential = Signature("stablehlo.exponential", (), (large,), (large,))
+    with Session():
+        taken = assign(exponential, ((lies("x", ""),),), (lies("y", ""),), NONE)
+    assert taken.operands == taken.results
+    assert taken.own == Cost(multiply_adds=4096 * 4096 / 8)
+
+
+def test_no_device_repeats_the_work_of_a_sum_to_send_a_little_less() -> None:
+    """Both operands were gathered. Rows are one all_to_all away."""
+    high, wide, square = TensorType((4096, 512), "f32"), TensorType((512, 512), "f32"), TensorType((4096, 512), "f32")
+    dot = Signature(DOT.name, DOT.attributes, (high, wide), (square,))
+    mesh = Mesh(x=8)
+    columns, rows = TensorSharding.of(mesh, [[], ["x"]]), TensorSharding.of(mesh, [["x"], []])
+    with Session():
+        question = dot, ((columns,), (rows,)), (replicated(mesh, 2),), NONE
+        least = min(way.price(TPU_V5P) for way in choices(*question))
+        taken = assign(*question)
+    assert taken.operands == (rows, replicated(mesh, 2))
+    assert taken.own == Cost(multiply_adds=4096 * 512 * 512 / 8)
+    assert least < taken.price(TPU_V5P) < WORTH * least
+    with Session(hardware=BYTES):
+        assert assign(*question).price(BYTES) == min(way.price(BYTES) for way in choices(*question))
 
 
 def test_each_edge_has_a_price_of_its_own() -> None:

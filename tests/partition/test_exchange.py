@@ -14,11 +14,12 @@ import shardwright as sw
 from shardwright.cost.hardware import BYTES
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
-from shardwright.partition.assign import Choice, choices
+from shardwright.partition.assign import choices
 from shardwright.partition.check import check
 from shardwright.partition.decide import decide
 from shardwright.partition.decisions import Computed
 from shardwright.partition.localize.exchanges import exchanges_of
+from shardwright.partition.ways import Choice
 from tests.frontends.devices import eight_devices
 
 eight_devices()

@@ -12,81 +12,37 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shardwright.axes import axes_size
-from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware, current_hardware
-from shardwright.cost.price import Cost, price, step_cost, work_cost
+from shardwright.cost.price import Cost, price, work_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
-from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.partition.edges import NOTHING, edge_bound, leads_to, least_of, read_costs, write_costs
-from shardwright.partition.factors import FactorAxes, can_split, project, tensor_sharding, within_bounds
-from shardwright.partition.localize.exchanges import exchanges_of
-from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of
+from shardwright.partition.edges import NOTHING, read_costs, write_costs
+from shardwright.partition.factors import merge, project, tensor_sharding, within_bounds
+from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of, without_sums
 from shardwright.partition.splits import Splits, splits_of
-from shardwright.rules.rule import TensorMapping
-from shardwright.sharding import Partial, TensorSharding, replicated
-from shardwright.steps import local_bytes
+from shardwright.partition.ways import ROUNDED, Choice, Question, is_dearer, priced, ways_of
+from shardwright.rules.rule import TensorMapping, factors_in
+from shardwright.rules.traits import facts_of
+from shardwright.sharding import TensorSharding, replicated
 from shardwright.words import counted
 
-__all__ = ["MOST", "Choice", "assign", "choices"]
+__all__ = ["MOST", "WORTH", "assign", "choices"]
 
 MOST = 1 << 14
 """Ways to split an op that are listed and priced."""
 
+WORTH = 1.75
+"""How many times as long as the fastest a way may take in which devices repeat less work.
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One way to split an op.
-
-    Attributes:
-        operands: The sharding each operand must have (partial only where a partial sum passes through).
-        results: The sharding each result is computed in, partial where a reduction factor was split.
-        kind: Reduction kind of partial results.
-        own: What the op itself costs on each device.
-        exchange: What devices send and start inside the op, to give its results complete.
-        reads: For each operand, what bringing it there costs from each of its versions; `None` for a version from
-            which it cannot be reached, no entries for what any device can make.
-        writes: For each result, what bringing it to its target costs.
-        gathered: Operands that had axes which no factor takes that can be split, or none with no exchange inside.
-        whole: Results that should have such axes.
-    """
-
-    operands: Shardings
-    results: Shardings
-    kind: str
-    own: Cost
-    exchange: Cost
-    reads: tuple[tuple[Cost | None, ...], ...]
-    writes: tuple[Cost, ...]
-    gathered: tuple[int, ...] = ()
-    whole: tuple[int, ...] = ()
-
-    def price(self, hardware: Hardware) -> float:
-        """Seconds for the op and all its edges, each operand brought from the version that is cheapest."""
-        total = self.own
-        for cost in (self.exchange, *[least_of(versions, hardware) for versions in self.reads], *self.writes):
-            if cost is not NOTHING:
-                total += cost
-        return price(total, hardware)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """All that the split of an op depends on."""
-
-    splits: Splits
-    operand_types: tuple[TensorType, ...]
-    result_types: tuple[TensorType, ...]
-    sources: tuple[Source, ...]
-    targets: Shardings
-    passing: frozenset[int]
-    hardware: Hardware
-    exchanging: Signature | None
-    """The op, where it may exchange something inside: what that is depends on more than types."""
+Work is priced at the peak of a device, which few ops come near, and what several devices compute alike each of them
+reads and holds. So operands that lie as the parts of a sum are not gathered to spare a part of what that would send:
+shards of another dimension, one all_to_all away, and of the result, to be gathered, are half as much again between two
+devices, and less between more. It is less than 2, so that an op of which only starts count takes no second collective.
+"""
 
 
 def assign(
@@ -95,6 +51,7 @@ def assign(
     targets: Shardings,
     passing: frozenset[int],
     hardware: Hardware | None = None,
+    unread: frozenset[int] = frozenset(),
 ) -> Choice:
     """The cheapest of the `choices` to split an op.
 
@@ -104,13 +61,14 @@ def assign(
         targets: The sharding each result should have in the end.
         passing: Operands whose partial sum may pass through this op (it is their only use).
         hardware: What it is to be cheap on; that of the session where it is not said.
+        unread: Results that nobody reads: bringing them to their targets costs nothing.
     """
     hardware = hardware or current_hardware()
     splits = splits_of(signature)
     if splits is None:
         return _whole(signature, sources, targets, hardware)
     in_place = _in_place(splits, sources, targets)
-    return in_place or _cheapest(_question(signature, splits, sources, targets, passing, hardware))
+    return in_place or _cheapest(_question(signature, splits, sources, targets, passing, hardware, unread))
 
 
 def _in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Choice | None:
@@ -152,9 +110,11 @@ def _question(
     targets: Shardings,
     passing: frozenset[int],
     hardware: Hardware,
-) -> _Question:
+    unread: frozenset[int] = frozenset(),
+) -> Question:
     exchanging = signature if splits.exchanged else None
-    return _Question(splits, signature.operands, signature.results, sources, targets, passing, hardware, exchanging)
+    types, moves = (signature.operands, signature.results), facts_of(signature.name).moves
+    return Question(splits, *types, sources, targets, passing, hardware, exchanging, moves, unread)
 
 
 def choices(
@@ -190,11 +150,20 @@ def choices(
             remedy="take the ways that tensors at hand propose, or a mesh of fewer axes",
         )
     gathered, whole = _undivided(question)
-    priced = [_priced(question, way) for factors in proposed for way in _ways(question, factors)]
-    return tuple([replace(choice, gathered=gathered, whole=whole) for choice in priced])
+    listed = [priced(question, way) for factors in proposed for way in ways_of(question, factors)]
+    return tuple([replace(choice, gathered=gathered, whole=whole) for choice in listed])
 
 
-def _cheapest(question: _Question) -> Choice:
+def _cheapest(question: Question) -> Choice:
+    """The fastest way; where devices repeat work in it, one in which they repeat less, if it is not much slower."""
+    best = _fastest(question)
+    if not question.moves and price(best.own, question.hardware) > price(_least_work(question), question.hardware):
+        best = _with_less_work(question, best)
+    gathered, whole = _undivided(question, best)
+    return replace(best, gathered=gathered, whole=whole) if gathered or whole else best
+
+
+def _fastest(question: Question) -> Choice:
     """The cheapest way, by price; among equals the one with less work, then the one through which more partial sums
     pass, then the first.
     """
@@ -202,12 +171,12 @@ def _cheapest(question: _Question) -> Choice:
     best: Choice | None = None
     least = math.inf, math.inf, 0
     for factors in from_tensors(question.splits, question.sources, question.targets):
-        if best is not None and price(work_cost(iterations, factors), hardware) * _ROUNDED > least[0]:
+        if best is not None and price(work_cost(iterations, factors), hardware) * ROUNDED > least[0]:
             continue
-        for way in _ways(question, factors):
-            if best is not None and _is_dearer(question, way, least[0]):
+        for way in ways_of(question, factors):
+            if best is not None and is_dearer(question, way, least[0]):
                 continue
-            choice = _priced(question, way)
+            choice = priced(question, way)
             passing = sum([bool(sharding.partial) for sharding in choice.operands])
             merit = choice.price(hardware), choice.own.multiply_adds, -passing
             if best is None or merit < least:
@@ -216,11 +185,51 @@ def _cheapest(question: _Question) -> Choice:
         if not question.passing and least[:2] <= (price(work, hardware), work.multiply_adds):
             break
     assert best is not None, "a way that splits nothing is among them"
-    gathered, whole = _undivided(question, best)
-    return replace(best, gathered=gathered, whole=whole) if gathered or whole else best
+    return best
 
 
-def _least_work(question: _Question) -> Cost:
+def _with_less_work(question: Question, fastest: Choice) -> Choice:
+    """Of the ways that take at most `WORTH` times as long as the fastest one with the least work; of several the
+    cheapest. More than that it sends only where the op could be computed as its operands lie, parts of a sum.
+    """
+    hardware, iterations = question.hardware, question.splits.iterations
+    seconds = fastest.price(hardware)
+    best, least, limit = fastest, (fastest.own.multiply_adds, seconds), WORTH * seconds
+    most = math.inf if _is_gathered_for_a_sum(question, fastest) else fastest.total(hardware).bytes_sent
+    at_hand = question.splits, question.sources, question.targets
+    for factors in itertools.chain(from_tensors(*at_hand), without_sums(*at_hand)):
+        if work_cost(iterations, factors).multiply_adds > least[0]:
+            continue
+        for way in ways_of(question, factors):
+            if is_dearer(question, way, limit):
+                continue
+            choice = priced(question, way)
+            merit = choice.own.multiply_adds, choice.price(hardware)
+            if merit < least and merit[1] <= limit and choice.total(hardware).bytes_sent <= most:
+                best, least = choice, merit
+    return best
+
+
+def _is_gathered_for_a_sum(question: Question, choice: Choice) -> bool:
+    """Whether an op leaves more work than if it made parts of a sum of operands that lie alike along what is summed."""
+    splits, sizes = question.splits, question.splits.rule.sizes
+    operands = [
+        (factors_in(mapping), project(mapping, sizes, source[0].axes))
+        for mapping, source in zip(splits.rule.operands, question.sources, strict=True)
+        if source
+    ]
+    alike = set[int]()
+    for factor in splits.contributing:
+        lying = {axes[factor] for held, axes in operands if factor in held}
+        if len(lying) == 1 and any(lying):
+            alike.add(factor)
+    results = [project(m, sizes, target.axes) for m, target in zip(splits.rule.results, question.targets, strict=True)]
+    proposed = [*[axes for _, axes in operands], *results]
+    factors = merge(len(sizes), proposed, splits.allowed - splits.contributing | alike)
+    return bool(alike) and choice.own.multiply_adds > work_cost(splits.iterations, factors).multiply_adds
+
+
+def _least_work(question: Question) -> Cost:
     """The work of the op if all axes split it that tensors at hand have: what they propose leaves no less."""
     shardings = itertools.chain(question.targets, *[source[:2] for source in question.sources])
     axes = set(itertools.chain.from_iterable([sharding.used_axes for sharding in shardings]))
@@ -245,92 +254,7 @@ def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """A way to split an op before its edges are priced; the fields are those of `Choice`."""
-
-    operands: Shardings
-    results: Shardings
-    own: Cost
-    exchange: Cost
-
-
-def _ways(question: _Question, factors: FactorAxes) -> Iterator[_Way]:
-    """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
-    splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
-    rule = splits.rule
-    partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
-    made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
-    operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
-    results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-    own = work_cost(splits.iterations, factors)
-    exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
-    yield _Way(operands, results, own, exchange)
-    for through in _passes(question, factors):
-        held = sources[min(through)][0].partial
-        needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(operands)])
-        yield _Way(needed, tuple([_plus(s, held) for s in results]), own, exchange)
-
-
-def _priced(question: _Question, way: _Way) -> Choice:
-    """A way with what its edges cost, each by itself."""
-    reads = read_costs(question.operand_types, question.sources, way.operands, question.hardware)
-    writes = write_costs(question.result_types, way.results, question.targets, question.hardware)
-    return Choice(way.operands, way.results, question.splits.kind, way.own, way.exchange, reads, writes)
-
-
-_ROUNDED = 1 - 1e-12
-"""Of a bound by as much, sums of other numbers that are the same but for rounding are not less."""
-
-
-def _is_dearer(question: _Question, way: _Way, seconds: float) -> bool:
-    """Whether a way costs more than so many seconds by what its edges cost at least, which takes no plan to tell."""
-    total = way.own + way.exchange
-    for cost in _bounds(question, way):
-        total += cost
-        if price(total, question.hardware) * _ROUNDED > seconds:
-            return True
-    return False
-
-
-def _bounds(question: _Question, way: _Way) -> Iterator[Cost]:
-    """What each edge of a way costs at least."""
-    for type, source, target in zip(question.operand_types, question.sources, way.operands, strict=True):
-        yield least_of(tuple([edge_bound(type, v, target) for v in source if leads_to(v, target)]), question.hardware)
-    for type, made, target in zip(question.result_types, way.results, question.targets, strict=True):
-        yield edge_bound(type, made, target)
-
-
-def _exchange_cost(signature: Signature, operands: Shardings) -> Cost:
-    """What each device sends and starts inside an op whose operands lie so."""
-    total = NOTHING
-    for exchange in exchanges_of(signature, operands):
-        type = exchange.type
-        held = local_bytes(type.dims, type.bytes // max(1, type.elements), exchange.before)
-        total += step_cost(exchange.step, exchange.before, held, combined_by_hand(type.dtype))
-    return total
-
-
-def _passes(question: _Question, factors: FactorAxes) -> Iterator[frozenset[int]]:
-    """Sets of operands that may stay partial through this op."""
-    passing, sources, splits = question.passing, question.sources, question.splits
-    if not passing or splits.kind != "sum":
-        return
-    used = [axis for axes in factors for axis in axes]
-    for together in splits.linear:
-        partials = {sources[i][0].partial if i in passing and sources[i] else () for i in together}
-        if len(partials) != 1:
-            continue
-        held = partials.pop()
-        if held and all(p.kind == "sum" and can_split(p.axis, used) for p in held):
-            yield frozenset(together)
-
-
-def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorSharding:
-    return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed() if partial else sharding
-
-
-def _undivided(question: _Question, choice: Choice | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _undivided(question: Question, choice: Choice | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The operands, and the results, of which a dimension is split by more than its factors can be, however it is, or
     can be with an exchange inside alone. Those that a choice reads or computes as they are need no look.
     """

@@ -18,7 +18,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import Choice, assign
+from shardwright.partition.assign import assign
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.free_axes import is_split_inside, stays_within
@@ -28,6 +28,7 @@ from shardwright.partition.proposals import Source
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
 from shardwright.partition.values import Value, Values
+from shardwright.partition.ways import Choice
 from shardwright.reshard.plan import plan
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
@@ -123,8 +124,9 @@ class _Decider:
         passing = frozenset(
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
+        unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
         asked = self.targets.contributed(op.results, layouts)
-        split = _split_alike(op.signature, sources, asked, passing, self.mesh, self.values.hardware)
+        split = _split_alike(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
         computed = split.computed
         if not split.is_there:
             before, read = self.values.read(operands, computed.operands)
@@ -299,10 +301,11 @@ def _split_alike(
     passing: frozenset[int],
     mesh: Mesh,
     hardware: Hardware,
+    unread: frozenset[int],
 ) -> _Split:
     """How all ops are split that depend on the same; the arguments are those of `assign`."""
     targets = _filled(layouts, mesh)
-    choice = assign(signature, sources, targets, passing, hardware)
+    choice = assign(signature, sources, targets, passing, hardware, unread)
     work = extra_work(signature, choice, sources, targets)
     operands = _of_tensors(signature.operands, choice.operands)
     computed = Computed((), operands, _of_tensors(signature.results, choice.results))

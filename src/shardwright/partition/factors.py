@@ -60,16 +60,23 @@ def _deal(queue: list[AxisRef], size: int) -> tuple[Axes, bool]:
     return tuple(taken), size == 1
 
 
-def merge(count: int, proposals: Iterable[FactorAxes], allowed: frozenset[int]) -> FactorAxes:
-    """Give each factor the axes proposed first; later proposals may extend them by axes nobody uses."""
+def merge(count: int, proposals: Iterable[FactorAxes], allowed: frozenset[int], *, behind: bool = False) -> FactorAxes:
+    """Give each factor the axes proposed first; later proposals may extend them by axes nobody uses.
+
+    With `behind` axes of a later proposal that does not begin with those given go behind these: `{x}` and `{y}` make
+    `{x, y}`, which any device that holds a part of either has a part of, or is sent one.
+    """
     merged: list[Axes] = [()] * count
     used: list[AxisRef] = []
     for proposal in proposals:
         for factor, axes in enumerate(proposal):
             held = merged[factor]
-            if factor not in allowed or not axes or axes[: len(held)] != held:
+            if factor not in allowed or not axes:
                 continue
-            for axis in axes[len(held) :]:
+            begins = axes[: len(held)] == held
+            if not begins and not behind:
+                continue
+            for axis in axes[len(held) :] if begins else axes:
                 if not can_split(axis, used):
                     break
                 merged[factor] += (axis,)

@@ -17,13 +17,13 @@ from shardwright.cost.price import step_cost
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.assign import Choice
 from shardwright.partition.decisions import Layout, Reshard, Version
 from shardwright.partition.factors import project, within_bounds
 from shardwright.partition.note import Note
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.values import Value
+from shardwright.partition.ways import Choice
 from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given
 from shardwright.rules.rule import TensorMapping

@@ -10,16 +10,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from shardwright.axes import AxisRef, axes_size, merge_axes
+from shardwright.axes import AxisRef, axes_size, merge_axes, truncate_by_divisor
 from shardwright.mesh import Mesh
 from shardwright.partition.factors import FactorAxes, feasible, merge, project
 from shardwright.partition.splits import Splits
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Proposals", "Shardings", "Source", "from_mesh", "from_tensors", "legal_splits", "mesh_of"]
+__all__ = ["Proposals", "Shardings", "Source", "from_mesh", "from_tensors", "legal_splits", "mesh_of", "without_sums"]
 
 Source: TypeAlias = tuple[TensorSharding, ...]
 """The shardings in which a value exists already, the first one first; none for what any device can make (constants)."""
@@ -42,28 +42,62 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
     adds nothing the second time.
     """
     rule = splits.rule
-    of_results = [project(m, rule.sizes, t.axes) for m, t in zip(rule.results, targets, strict=True)]
+    of_operands, of_results = _at_hand(splits, sources, targets)
+    disagree = _disagree([*of_operands, *of_results])
+    seen: set[FactorAxes] = set()
+    for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction - splits.exchanged)):
+        tried: set[tuple[FactorAxes, ...]] = set()
+        for tensors in _orders(of_results, of_operands):
+            order = tuple(dict.fromkeys(filter(any, tensors)))
+            if order in tried:
+                continue
+            tried.add(order)
+            for behind in (False, True) if disagree else (False,):
+                proposed = merge(len(rule.sizes), order, allowed, behind=behind)
+                if behind:  # each divided by itself
+                    proposed = tuple(map(truncate_by_divisor, proposed, rule.sizes))
+                merged = feasible(splits, proposed)
+                if merged not in seen:
+                    seen.add(merged)
+                    yield merged
+    # What reductions exchange inside is as small as their results, and stays where it is.
+    elsewhere = frozenset(range(len(rule.sizes))) - splits.allowed | (splits.exchanged - rule.reduction)
+    for moved in _moved(splits, dict.fromkeys((*of_operands, *of_results)), elsewhere):
+        if moved not in seen:
+            seen.add(moved)
+            yield moved
+
+
+def without_sums(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:
+    """What operands propose, where axes of a factor that is summed go to one that is not: an all_to_all leads there.
+
+    The sum of a result is as large as that, on every device; parts of it that need no sum are gathered at half of what
+    it sends.
+    """
+    of_operands, _ = _at_hand(splits, sources, targets)
+    yield from dict.fromkeys(_moved(splits, dict.fromkeys(of_operands), splits.contributing))
+
+
+def _at_hand(
+    splits: Splits, sources: tuple[Source, ...], targets: Shardings
+) -> tuple[list[FactorAxes], list[FactorAxes]]:
+    """What operands propose, the first two versions of each, and what results do."""
+    rule = splits.rule
     of_operands = [
         project(mapping, rule.sizes, sharding.axes)
         for mapping, source in zip(rule.operands, sources, strict=True)
         for sharding in source[:2]
     ]
-    seen: set[FactorAxes] = set()
-    for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction - splits.exchanged)):
-        tried: set[tuple[FactorAxes, ...]] = set()
-        for proposed in _orders(of_results, of_operands):
-            order = tuple(dict.fromkeys(filter(any, proposed)))
-            if order in tried:
-                continue
-            tried.add(order)
-            merged = feasible(splits, merge(len(rule.sizes), order, allowed))
-            if merged not in seen:
-                seen.add(merged)
-                yield merged
-    for moved in _moved(splits, dict.fromkeys((*of_operands, *of_results))):
-        if moved not in seen:
-            seen.add(moved)
-            yield moved
+    return of_operands, [project(m, rule.sizes, t.axes) for m, t in zip(rule.results, targets, strict=True)]
+
+
+def _disagree(tensors: Sequence[FactorAxes]) -> bool:
+    """Whether two tensors have axes for a factor of which neither's are where the other's begin."""
+    for proposed in map(set, zip(*tensors, strict=True)):
+        longest = max(proposed, key=len)
+        if any(longest[: len(axes)] != axes for axes in proposed):
+            return True
+    return False
 
 
 def _orders(of_results: list[FactorAxes], of_operands: list[FactorAxes]) -> Iterator[list[FactorAxes]]:
@@ -78,20 +112,19 @@ def _orders(of_results: list[FactorAxes], of_operands: list[FactorAxes]) -> Iter
         yield [*of_results, first]
 
 
-def _moved(splits: Splits, tensors: Iterable[FactorAxes]) -> Iterator[FactorAxes]:
-    """What a tensor proposes, where axes of a factor that is not local go to one that is: an all_to_all leads there.
+def _moved(splits: Splits, tensors: Iterable[FactorAxes], elsewhere: frozenset[int]) -> Iterator[FactorAxes]:
+    """What a tensor proposes, where axes of factors that are split elsewhere go to one that is local: an all_to_all
+    leads there.
 
-    A sort along a split dimension sorts parts of the others so, instead of all of it on every device. What reductions
-    exchange inside is as small as their results, and stays where it is.
+    A sort along a split dimension sorts parts of the others so, instead of all of it on every device.
     """
     rule = splits.rule
-    local = splits.allowed - splits.exchanged
-    elsewhere = frozenset(range(len(rule.sizes))) - splits.allowed | (splits.exchanged - rule.reduction)
+    stays = splits.allowed - elsewhere
     for held in tensors:
         lost = [axes for factor, axes in enumerate(held) if axes and factor in elsewhere]
-        kept = merge(len(rule.sizes), [held], local)
+        kept = merge(len(rule.sizes), [held], stays)
         for axes in dict.fromkeys((sum(lost, ()), *lost)):
-            for to in sorted(local) if axes else ():
+            for to in sorted(stays - splits.exchanged) if axes else ():
                 if rule.sizes[to] % (axes_size(kept[to]) * axes_size(axes)) == 0:
                     yield feasible(splits, (*kept[:to], merge_axes(kept[to] + axes), *kept[to + 1 :]))
 
@@ -99,7 +132,8 @@ def _moved(splits: Splits, tensors: Iterable[FactorAxes]) -> Iterator[FactorAxes
 def from_mesh(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Iterator[FactorAxes]:
     """What the tensors at hand propose, and then all else that the mesh allows, its axes cut as theirs are."""
     mesh = mesh_of(sources, targets)
-    at_hand = dict.fromkeys(tuple(map(merge_axes, factors)) for factors in from_tensors(splits, sources, targets))
+    proposed = itertools.chain(from_tensors(splits, sources, targets), without_sums(splits, sources, targets))
+    at_hand = dict.fromkeys(tuple(map(merge_axes, factors)) for factors in proposed)
     cuts = {name: {1} for name in mesh.sizes}
     for axis in itertools.chain.from_iterable(itertools.chain(*at_hand)):
         cuts[axis.name] |= {axis.pre, axis.end}

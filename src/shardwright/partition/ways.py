@@ -1,0 +1,177 @@
+"""A way to split an op, and what it costs: the op itself, what its devices exchange inside, and each edge.
+
+Edges are what brings each operand from each version of it that exists to where the op needs it, and each result to
+where it should be. Their plans take most of the time, so there are bounds of what they cost as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shardwright.cost.collectives import combined_by_hand
+from shardwright.cost.hardware import Hardware
+from shardwright.cost.price import Cost, price, step_cost, work_cost
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.partition.edges import NOTHING, edge_bound, leads_to, least_of, read_costs, write_costs
+from shardwright.partition.factors import FactorAxes, can_split, tensor_sharding
+from shardwright.partition.localize.exchanges import exchanges_of
+from shardwright.partition.proposals import Shardings, Source, mesh_of
+from shardwright.partition.splits import Splits
+from shardwright.sharding import Partial, TensorSharding
+from shardwright.steps import local_bytes
+
+__all__ = ["ROUNDED", "Choice", "Question", "Way", "is_dearer", "priced", "ways_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to split an op.
+
+    Attributes:
+        operands: The sharding each operand must have (partial only where a partial sum passes through).
+        results: The sharding each result is computed in, partial where a reduction factor was split.
+        kind: Reduction kind of partial results.
+        own: What the op itself costs on each device.
+        exchange: What devices send and start inside the op, to give its results complete.
+        reads: For each operand, what bringing it there costs from each of its versions; `None` for a version from
+            which it cannot be reached, no entries for what any device can make.
+        writes: For each result, what bringing it to its target costs.
+        gathered: Operands that had axes which no factor takes that can be split, or none with no exchange inside.
+        whole: Results that should have such axes.
+    """
+
+    operands: Shardings
+    results: Shardings
+    kind: str
+    own: Cost
+    exchange: Cost
+    reads: tuple[tuple[Cost | None, ...], ...]
+    writes: tuple[Cost, ...]
+    gathered: tuple[int, ...] = ()
+    whole: tuple[int, ...] = ()
+
+    def price(self, hardware: Hardware) -> float:
+        """Seconds for the op and all its edges, each operand brought from the version that is cheapest."""
+        return price(self.total(hardware), hardware)
+
+    def total(self, hardware: Hardware) -> Cost:
+        """What the op and all its edges cost, each operand brought from the version that is cheapest."""
+        total = self.own
+        for cost in (self.exchange, *[least_of(versions, hardware) for versions in self.reads], *self.writes):
+            if cost is not NOTHING:
+                total += cost
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """All that the split of an op depends on."""
+
+    splits: Splits
+    operand_types: tuple[TensorType, ...]
+    result_types: tuple[TensorType, ...]
+    sources: tuple[Source, ...]
+    targets: Shardings
+    passing: frozenset[int]
+    hardware: Hardware
+    exchanging: Signature | None
+    """The op, where it may exchange something inside: what that is depends on more than types."""
+    moves: bool
+    """Whether it moves elements and computes nothing."""
+    unread: frozenset[int]
+    """Results that nobody reads, which may lie as they like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to split an op before its edges are priced; the fields are those of `Choice`."""
+
+    operands: Shardings
+    results: Shardings
+    own: Cost
+    exchange: Cost
+
+
+def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
+    """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
+    splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
+    rule = splits.rule
+    partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
+    made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
+    operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
+    results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
+    own = work_cost(splits.iterations, factors)
+    exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
+    yield Way(operands, results, own, exchange)
+    for through in _passes(question, factors):
+        held = sources[min(through)][0].partial
+        needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(operands)])
+        yield Way(needed, tuple([_plus(s, held) for s in results]), own, exchange)
+
+
+def priced(question: Question, way: Way) -> Choice:
+    """A way with what its edges cost, each by itself."""
+    reads = read_costs(question.operand_types, question.sources, way.operands, question.hardware)
+    writes = write_costs(question.result_types, way.results, _read_targets(question, way), question.hardware)
+    return Choice(way.operands, way.results, question.splits.kind, way.own, way.exchange, reads, writes)
+
+
+ROUNDED = 1 - 1e-12
+"""Of a bound by as much, sums of other numbers that are the same but for rounding are not less."""
+
+
+def is_dearer(question: Question, way: Way, seconds: float) -> bool:
+    """Whether a way costs more than so many seconds by what its edges cost at least, which takes no plan to tell."""
+    total = way.own + way.exchange
+    for cost in _bounds(question, way):
+        total += cost
+        if price(total, question.hardware) * ROUNDED > seconds:
+            return True
+    return False
+
+
+def _bounds(question: Question, way: Way) -> Iterator[Cost]:
+    """What each edge of a way costs at least."""
+    for type, source, target in zip(question.operand_types, question.sources, way.operands, strict=True):
+        yield least_of(tuple([edge_bound(type, v, target) for v in source if leads_to(v, target)]), question.hardware)
+    for type, made, target in zip(question.result_types, way.results, _read_targets(question, way), strict=True):
+        yield edge_bound(type, made, target)
+
+
+def _read_targets(question: Question, way: Way) -> Shardings:
+    """Where each result should be: of those that nobody reads, where it is made."""
+    if not question.unread:
+        return question.targets
+    pairs = zip(way.results, question.targets, strict=True)
+    return tuple([made if result in question.unread else target for result, (made, target) in enumerate(pairs)])
+
+
+def _exchange_cost(signature: Signature, operands: Shardings) -> Cost:
+    """What each device sends and starts inside an op whose operands lie so."""
+    total = NOTHING
+    for exchange in exchanges_of(signature, operands):
+        type = exchange.type
+        held = local_bytes(type.dims, type.bytes // max(1, type.elements), exchange.before)
+        total += step_cost(exchange.step, exchange.before, held, combined_by_hand(type.dtype))
+    return total
+
+
+def _passes(question: Question, factors: FactorAxes) -> Iterator[frozenset[int]]:
+    """Sets of operands that may stay partial through this op."""
+    passing, sources, splits = question.passing, question.sources, question.splits
+    if not passing or splits.kind != "sum":
+        return
+    used = [axis for axes in factors for axis in axes]
+    for together in splits.linear:
+        partials = {sources[i][0].partial if i in passing and sources[i] else () for i in together}
+        if len(partials) != 1:
+            continue
+        held = partials.pop()
+        if held and all(p.kind == "sum" and can_split(p.axis, used) for p in held):
+            yield frozenset(together)
+
+
+def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorSharding:
+    return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed() if partial else sharding
