@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 MESHES = {"8": {"x": 8}, "2x4": {"x": 2, "y": 4}, "3x2": {"x": 3, "y": 2}, "7": {"x": 7}}
 UNEVEN = "7"
-"""The mesh that divides nothing. On the way to XLA shardings of arguments and results that do not divide are dropped,
-so what it does with them is another task, and no bar.
-"""
+"""The mesh that divides nothing: what stands beside XLA's there is shown, and has no bar."""
 MORE_WORK = 1.02
 """How many times XLA's work a row may take."""
 FEW_BYTES, LITTLE_WORK = 64, 1 << 12
@@ -82,7 +80,7 @@ class Row:
 
     @property
     def has_bar(self) -> bool:
-        """Whether XLA's partitioner does the same task."""
+        """Whether there is a figure of XLA's, on a mesh that has a bar."""
         return self.xla_sent is not None and self.xla_work is not None and self.mesh != UNEVEN
 
     @property
@@ -282,7 +280,13 @@ def table(rows: Sequence[Row]) -> str:
         [
             "# Every op along every dimension",
             "",
-            PAGE.format(rows=len(rows), equal=sum(row.equal is True for row in rows), short=len(short)),
+            PAGE.format(
+                meshes=", ".join(dict.fromkeys(row.mesh.replace("x", "×") for row in rows)),
+                rows=len(rows),
+                equal=sum(row.equal is True for row in rows),
+                barred=sum(row.has_bar for row in rows),
+                short=len(short),
+            ),
             "",
             "## What falls short",
             "",
@@ -305,23 +309,22 @@ def table(rows: Sequence[Row]) -> str:
 
 
 PAGE = """\
-Written by `python benchmarks/ops.py --table docs/ops.md`, which runs it all anew: no figure here is by hand.
+Written by `python benchmarks/ops.py --table docs/ops.md`, which measures it all anew; with `--mesh` a part of it.
 
-A row is one op of `tests/models/ops.py` on one mesh, of 8, 2×4, 3×2 or 7 devices, with something split: one dimension
-of an argument or a result along all axes, two of any of its tensors along an axis each, or an operand that is a sum
-of contributions, one on each device (`arg0.partial`). Propagation says the rest. Sizes divide by 8, 6, 4, 3 and 2, but
-for kernels of three rows, and none by 7. Rows that become the same program stand once.
+A row is one op of `tests/models/ops.py` on one mesh, here of {meshes} devices, with something split: one dimension of
+an argument or a result along all axes, two of any of its tensors along an axis each, or an operand that is a sum of
+contributions, one on each device (`arg0.partial`). Propagation says the rest. Sizes divide by 8, 6, 4, 3 and 2, but for
+kernels of three rows, and none by 7. Rows that become the same program stand once.
 
 Of {rows} rows {equal} were run on virtual devices and gave what the unsharded op gives. Beside our program stands what
 XLA's partitioner makes of the same annotated module in the same run: bytes that each device sends, and work, the
-floating-point operations that XLA counts in each of the two executables. On Shardy's way to XLA shardings of
-arguments and results that do not divide are dropped; such a module is handed to the partitioner as `mhlo.sharding`,
-which it follows, so that the task is the same.
+floating-point operations that XLA counts in each of the two executables. On Shardy's way to XLA shardings of arguments
+and results that do not divide are dropped; such a module is handed to the partitioner as `mhlo.sharding`, which it
+follows, so that the task is the same. The mesh of 7 is shown without a bar.
 
-A row falls short if it sends more bytes than XLA's (by more than 64), or computes more than 1.02 times as much (by more
-than 4,096 operations). {short} rows do. Mostly a choice that costs less by the one price of the
-partitioner, seconds on a TPU v5p, stands behind it: it sends a fraction of the bytes and computes a little more, or the
-other way round."""
+A row falls short if it sends more bytes than XLA's, by more than 64, or computes more than 1.02 times as much, by more
+than 4,096 operations: {short} of {barred} do. In the second table ratios are ours by XLA's, from the least row of an op
+to its greatest; `silent` are rows in which our program sends nothing."""
 
 
 def _names(rows: Sequence[Row]) -> list[str]:
