@@ -30,7 +30,7 @@ def experts_by_one_hot(params: Tree, batch: Tree) -> Any:
         gates = jax.nn.softmax(batch["x"] @ p["gate"])
         mask = jax.nn.one_hot(jnp.argmax(gates, -1), 8)
         place = (jnp.cumsum(mask, 0) - 1) * mask
-        slots = jax.nn.one_hot(place.sum(-1), 6)[:, None] * (mask * (place < 6))[..., None]
+        slots = jax.nn.one_hot(place.sum(-1).astype(jnp.int32), 6)[:, None] * (mask * (place < 6))[..., None]
         out = feed(p, jnp.einsum("tec,td->ecd", slots, batch["x"]))
         out = jnp.einsum("tec,te,ecd->td", slots, gates, out)
         return jnp.mean((out - batch["y"]) ** 2) + 8 * jnp.sum(gates.mean(0) * mask.mean(0))
