@@ -132,6 +132,14 @@ def test_a_loop_that_depends_on_data_counts_once_and_says_so() -> None:
     assert (use.executed, use.trip_count_known) == (1, False)
 
 
+def test_what_a_condition_sends_counts_once_more_than_what_its_body_does() -> None:
+    asked = """  %v = f32[32]{0} get-tuple-element(%p), index=1
+  %a = f32[32]{0} all-reduce(%v), replica_groups=[4,2]<=[8], to_apply=%add
+  %n = s32[] constant(7)"""
+    uses = module(WHILE, LOOP.replace("  %n = s32[] constant(7)", asked))
+    assert seen(uses) == [("all-reduce", 2, 128, 5), ("all-reduce", 2, 128, 4)]
+
+
 def test_of_a_conditional_the_costliest_branch_counts() -> None:
     branches = """%small (a: f32[32]) -> f32[32] {
   %a = f32[32]{0} parameter(0)

@@ -366,8 +366,11 @@ class _Reader:
                     yield replace(use, executed=times, trip_count_known=known)
             elif op.opcode == "while":
                 trips = trip_count(self.computations, computation, op)
-                body = self.computations[op.attribute("body").lstrip("%")]
-                yield from self.computation(body, times * (1 if trips is None else trips), known and trips is not None)
+                for part, runs in (("condition", None if trips is None else trips + 1), ("body", trips)):
+                    inner = self.computations[op.attribute(part).lstrip("%")]
+                    yield from self.computation(
+                        inner, times * (1 if runs is None else runs), known and runs is not None
+                    )
             elif op.opcode == "call":
                 yield from self.computation(self.computations[op.attribute("to_apply").lstrip("%")], times, known)
             elif op.opcode == "conditional":
