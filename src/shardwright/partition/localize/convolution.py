@@ -30,6 +30,7 @@ from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
 from shardwright.partition.localize.shifts import resized
 from shardwright.partition.localize.sliding import Slid, fetch_all, sends_all, slides
+from shardwright.partition.localize.window_reversals import append_convolution
 from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.registry import known_rule
 from shardwright.rules.rule import ShardingRule, factors_in
@@ -161,7 +162,7 @@ def _convolution(
         feature_group_count=features,
         batch_group_count=batch,
     )
-    return ctx.append(_padded(local, left) if left else local, values)
+    return append_convolution(ctx, _padded(local, left) if left else local, *values)
 
 
 def _cut(ctx: Local, signature: Signature, image: int, source: Shardings, target: TensorSharding, left: _Left) -> int:
