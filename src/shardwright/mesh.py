@@ -113,10 +113,11 @@ class Mesh:
         return {"axes": self.axes, "device_ids": self.device_ids, "name": self.name, "manual": self.manual}
 
     def __repr__(self) -> str:
-        """`Mesh(data=2, model=4)`, with device ids where they are not in order."""
+        """`Mesh(data=2, model=4)`, with device ids where they are not in order, and with axes that are manual here."""
         inner = ", ".join(f"{axis}={size}" for axis, size in self.axes)
         ids = f", device_ids={list(self.device_ids)}" if self.device_ids is not None else ""
-        return f"Mesh({inner}{ids})"
+        manual = f", manual={list(self.manual)}" if self.manual else ""
+        return f"Mesh({inner}{ids}{manual})"
 
     def inside(self, manual: Iterable[str]) -> Mesh:
         """The mesh as it is seen inside a computation that is manual along these axes too."""

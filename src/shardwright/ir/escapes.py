@@ -31,7 +31,7 @@ def without_bytes(text: str, name: str = "-") -> str | None:
     """
     if '@""' in text or _EMPTY_NAME.search(text):  # also in a string or a comment, which takes a look at all of them
         _check_no_empty_symbol(text, name)
-    if _HIGH.search(text) is None:
+    if "\\" not in text or _HIGH.search(text) is None:
         return None
     parts: list[str] = []
     at = 0

@@ -35,14 +35,15 @@ _LONG = 1 << 12
 """Characters from which on the uses of an alias are counted."""
 
 _QUOTED = re.compile(rb'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
-_PAIRS = (b"()", b"[]", b"{}", b"<>")
+_PAIRS = (b"<>", b"()", b"[]", b"{}")
 _ROUNDS = 8
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"()[]{}<>"))
+_NOT_QUOTED_BRACKETS = bytes(set(_NOT_BRACKETS) - set(b'"'))
 _AFFINE = re.compile(r"affine_(?:map|set)\s*<((?:[^<>]|(?<=-)>|>(?==))*)")
 _OPERATOR = re.compile(r"[-+*]|floordiv|ceildiv|\bmod\b")
 _QUOTED_TEXT = re.compile(_QUOTED.pattern.decode())
-_ALIAS = re.compile(r"([#!][\w$-]+)\s*=(?!=)")
-_ATTRIBUTE_ALIAS = re.compile(r"(#[\w$-]+)\s*=(?!=)")  # three times as fast, where there are none of types
+_ALIAS = re.compile(r"([#!][\w$-]++)\s*+=(?!=)", re.ASCII)
+_ATTRIBUTE_ALIAS = re.compile(r"(#[\w$-]++)\s*+=(?!=)", re.ASCII)  # three times as fast, where there are none of types
 _ALIAS_USE = re.compile(r"[#!][\w$-]+")
 
 
@@ -95,7 +96,7 @@ def bracket_depth(text: str, name: str = "-") -> int:
         ShardingError: deeper than MLIR's parser survives, at the line.
     """
     data = text.encode()
-    brackets = _without_signs(_without_quoted(data)).translate(None, _NOT_BRACKETS)
+    brackets = _brackets(data)
     struck = 0
     while brackets and struck < _ROUNDS * len(_PAIRS):
         for pair in _PAIRS:
@@ -110,16 +111,18 @@ def bracket_depth(text: str, name: str = "-") -> int:
     return deepest + struck
 
 
-def _without_signs(data: bytes) -> bytes:
-    """Text without the signs that have a bracket in them and are none."""
-    return data.replace(b"->", b"").replace(b">=", b"")
-
-
-def _without_quoted(data: bytes) -> bytes:
-    """Text without its strings and comments."""
+def _brackets(data: bytes) -> bytes:
+    """The brackets of a text outside of its strings and comments."""
     if b"\\" in data or b"//" in data:
-        return _QUOTED.sub(b"", data)
-    return b"".join(data.split(b'"')[::2])  # five times as fast, where a quote can only begin or end a string
+        return _without_signs(_QUOTED.sub(b"", data)).translate(None, _NOT_BRACKETS)
+    kept = _without_signs(data).translate(None, _NOT_QUOTED_BRACKETS)
+    return b"".join(kept.split(b'"')[::2])  # five times as fast, where a quote can only begin or end a string
+
+
+def _without_signs(data: bytes) -> bytes:
+    """Text of the same length whose signs that have a bracket in them and are none are struck out."""
+    data = data.replace(b"->", b"~~")  # as long as it was: twice as fast as taking it out
+    return data.replace(b">=", b"~~") if b"affine_" in data else data
 
 
 def _deep_line(data: bytes) -> int:

@@ -22,7 +22,7 @@ _MOST_DIMS = 1000
 """The largest number of a dimension that `dimension_numbers` may name."""
 
 _SPLAT = re.compile(
-    r"dense<\s*(?:[^\[\]<>\s][^\[\]<>]{0,100})?>\s*:\s*(?:tensor|vector)<\s*((?:\d+\s*x\s*)+)(?:[su]?i\d+|index)\b"
+    r"dense<\s*+(?:[^\[\]<>\s][^\[\]<>]{0,100}+)?+>\s*+:\s*+(?:tensor|vector)<\s*+((?:\d+\s*+x\s*+)++)(?:[su]?i\d+|index)\b"
 )
 _OF_CONSTANT = re.compile(r'(?:constant"?\s*(?:\(\s*\)\s*)?(?:\{[^{}]*\}\s*)?|\bvalue\s*=\s*)\Z')
 _COMMENT = r"//[^\n]*\n"

@@ -74,9 +74,9 @@ class Statements:
             ShardingError: what it states cannot be read, or a computation inside it does not belong to it alone.
         """
         skipped = _BOUNDARY if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
-        kept = ((key, value) for key, value in handles.items() if key not in _NOT_SIGNATURE and key not in skipped)
-        attributes = tuple(sorted((key, attribute_text(value)) for key, value in kept))
-        bodies = tuple(body_of(region, op) for region in op.regions) if name in BODY_OPS else ()
+        kept = [(key, value) for key, value in handles.items() if key not in _NOT_SIGNATURE and key not in skipped]
+        attributes = tuple(sorted([(key, attribute_text(value)) for key, value in kept]))
+        bodies = tuple([body_of(region, op) for region in op.regions]) if name in BODY_OPS else ()
         boundary = NOTHING_STATED
         if name in COMPUTATIONS:
             boundary = self._boundary(handles)

@@ -79,7 +79,8 @@ class _ModuleWriter:
         self.locations = locations
         self.values: list[Any] = [None] * len(graph.types)
         self._types: dict[TensorType, Any] = {}
-        self._signatures: dict[Any, tuple[str, list[Any], dict[str, Any]]] = {}
+        self._heads: dict[tuple[int, ...], tuple[str, list[Any], dict[str, Any]]] = {}
+        self._signatures: list[Signature] = []  # of the heads
 
     def write(self) -> ir.Module:
         graph = self.graph
@@ -101,7 +102,7 @@ class _ModuleWriter:
         """Put the functions that ops name after the one written, with their meshes."""
         if not self.graph.callees:
             return
-        callees = self.graph.callees.of(name for signature, *_ in self._signatures for name in named_by(signature))
+        callees = self.graph.callees.of(name for signature in self._signatures for name in named_by(signature))
         if not self.shardings:
             callees = callees.without_shardings()
         source = callees.module()  # kept in a name: its ops go with it
@@ -192,12 +193,12 @@ class _ModuleWriter:
         return created.result
 
     def _head(self, op: Op) -> tuple[str, list[Any], dict[str, Any]]:
-        """Name, result types and attributes, remembered per signature and shardings."""
+        """Name, result types and attributes, remembered per signature and shardings, which the graph keeps alive."""
         signature, shardings_of = op.signature, self.graph.shardings
         shardings = tuple([shardings_of[value] for value in op.results]) if self.shardings else ()
         before = shardings_of[op.operands[0]] if signature.step is not None else None
-        key = (signature, shardings, before)
-        head = self._signatures.get(key)
+        key = (id(signature), id(before), *map(id, shardings))
+        head = self._heads.get(key)
         if head is None:
             attributes = {name: attribute(text) for name, text in signature.attributes}
             texts = boundary_texts(signature, self.printers)
@@ -207,7 +208,8 @@ class _ModuleWriter:
                 texts |= self.printers.step(signature.step, before, shardings[0].mesh)
             attributes |= {key: attribute(text) for key, text in texts.items()}
             name = self._state_shardings(signature.name, shardings, signature.results, attributes)
-            head = self._signatures[key] = (name, [self._type(type) for type in signature.results], attributes)
+            self._signatures.append(signature)
+            head = self._heads[key] = (name, [self._type(type) for type in signature.results], attributes)
         return head
 
     def _state_shardings(

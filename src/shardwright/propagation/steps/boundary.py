@@ -151,12 +151,14 @@ def _clean(block: Block, owners: dict[int, int]) -> None:
 def _close(working: Working, mesh: Mesh | None) -> None:
     closed: dict[int, TensorSharding] = {}  # by identity, which engines keep apart
     originals: list[TensorSharding] = []  # kept, so that no other takes over an identity
+    bare: dict[int, TensorSharding] = {}  # by rank
     shardings, types = working.shardings, working.types
     for value, sharding in enumerate(shardings):
         if sharding is None:
-            type = types[value]
-            if mesh is not None and type.shape is not None:
-                shardings[value] = replicated(mesh, len(type.shape))
+            shape = types[value].shape
+            if mesh is not None and shape is not None:
+                rank = len(shape)
+                shardings[value] = bare.get(rank) or bare.setdefault(rank, replicated(mesh, rank))
             continue
         answer = closed.get(id(sharding))
         if answer is None:
