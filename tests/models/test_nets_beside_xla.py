@@ -22,14 +22,11 @@ from tests.oracles.xla_many import costs_of
 SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
 
 BEHIND = {
-    "sliding_window_attention": (16384, 4096),
     "quantized_cache": (2072, 1904),
     "linear_recurrence_over_split_time": (6976, 6368),
 }
 """Models for which XLA sends less, with both figures in bytes.
 
-Of a pad by a block and a slice of it XLA makes one pad, along which a block crosses; here the pad has more blocks than
-there are shards, so nearly all cross to other devices, and back.
 A single row is quantized by all devices, which each take a part of its floating-point numbers and have all of its small
 integers then; XLA does that on each device with what it has of the row, and adds up small integers alone, with 1.3 times
 the work. Levels of an associative scan that have fewer rows than there are devices are brought together; XLA pads them,

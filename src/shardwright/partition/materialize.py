@@ -12,6 +12,7 @@ from shardwright.ir.graph import Graph
 from shardwright.memo import uncollected
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
+from shardwright.partition.cut_pads import with_cut_pads
 from shardwright.partition.decide import decide
 from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
@@ -63,7 +64,8 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
         graph = with_body_arguments(recognize(graph))
         check(graph)
         return Explicit(_with_results(graph), tuple(unread_notes(graph)))
-    padded = pad_uneven(with_rolls(graph if annotated is None else with_stated_boundary(graph, annotated)))
+    stated = graph if annotated is None else with_stated_boundary(graph, annotated)
+    padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
     decisions = decide(graph)
     explicit = recognize(write(graph, decisions))

@@ -10,15 +10,13 @@ the computation of one device (see `enclose`).
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
-
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.partition.localize.checks import is_split
 from shardwright.partition.localize.rolls import ROLL, roll, written
+from shardwright.partition.merged import with_merged
 from shardwright.rules.text import ATTRIBUTE
 
 __all__ = ["with_rolls", "without_whole_rolls"]
@@ -34,24 +32,7 @@ def with_rolls(graph: Graph) -> Graph:
     outside = graph.main.block.walk(opaque=(MANUAL,))
     parts = {op.results[0]: op for op in outside if op.signature.name in (_SLICE, _CONCATENATE)}
     rolls = {op: made for op in parts.values() if (made := _roll(graph, op, parts)) is not None}
-    if not rolls:
-        return graph
-    reads = Counter(value for op in graph.walk() for value in op.operands)
-    reads.subtract(value for op in rolls for value in op.operands)
-    unread = {value for op in rolls for value in op.operands if not reads[value]}
-    return replace(graph, main=replace(graph.main, block=_rolled(graph.main.block, rolls, unread)))
-
-
-def _rolled(block: Block, rolls: dict[Op, Op], unread: set[int]) -> Block:
-    kept = [rolls.get(op, op) for op in block.ops if not unread.intersection(op.results)]
-    return Block(block.arguments, [_with_regions(op, rolls, unread) for op in kept])
-
-
-def _with_regions(op: Op, rolls: dict[Op, Op], unread: set[int]) -> Op:
-    if not op.regions or op.name == MANUAL:
-        return op
-    regions = tuple([_rolled(region, rolls, unread) for region in op.regions])
-    return Op(op.signature, op.operands, op.results, regions, op.location)
+    return with_merged(graph, rolls)
 
 
 def _roll(graph: Graph, op: Op, parts: dict[int, Op]) -> Op | None:
