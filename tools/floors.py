@@ -26,9 +26,9 @@ from itertools import pairwise
 from pathlib import Path
 
 FLOORS = (  # ground first
-    "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "axes", "mesh", "sharding",
-    "routes", "steps", "boundary", "ir", "notation", "rules", "cost", "reshard", "propagation", "partition", "optimize",
-    "analysis", "autoshard", "runtime", "frontends", "passes", "report", "program", "cli", "opt",
+    "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "axes", "mesh", "strides",
+    "sharding", "routes", "steps", "boundary", "ir", "notation", "rules", "cost", "reshard", "propagation", "partition",
+    "optimize", "analysis", "autoshard", "runtime", "frontends", "passes", "report", "program", "cli", "opt",
     "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}

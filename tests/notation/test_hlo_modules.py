@@ -89,15 +89,42 @@ def test_lists_that_are_permuted_alike_share_a_mesh_in_that_order() -> None:
             assert modelled(from_text, (12, 12)) == modelled(sharding, (12, 12))
 
 
-def test_shardings_that_no_mesh_serves_are_named_with_their_lines() -> None:
+def test_shardings_that_no_mesh_serves_have_several() -> None:
     text = wrapped(
         '  %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[4,1]<=[4]}"} : tensor<8x16xf32>\n'
         '  %1 = stablehlo.sine %0 {mhlo.sharding = "{devices=[4,1]0,2,3,1}"} : tensor<8x16xf32>\n'
+        '  %2 = stablehlo.cosine %1 {mhlo.sharding = "{devices=[1,4]0,2,3,1}"} : tensor<8x16xf32>\n'
+        "  return %2 : tensor<8x16xf32>"
+    )
+    module = imported(text)
+    assert 'sdy.mesh @mesh = <["a"=4]>' in module
+    assert 'sdy.mesh @mesh_0 = <["a"=4], device_ids=[0, 2, 3, 1]>' in module
+    assert re.findall(r"per_value<\[<(@\w+, \[.*?\])>", module) == [
+        '@mesh, [{"a"}, {}]', '@mesh_0, [{"a"}, {}]', '@mesh_0, [{}, {"a"}]'
+    ]  # fmt: skip
+
+
+def test_named_meshes_are_kept_apart() -> None:
+    text = wrapped(
+        """  %0 = stablehlo.tanh %x {mhlo.sharding = "{mesh['x'=2,'y'=2], [{'x'}, {}]}"} : tensor<8x16xf32>\n"""
+        """  %1 = stablehlo.sine %0 {mhlo.sharding = "{mesh['z'=4], [{}, {'z'}]}"} : tensor<8x16xf32>\n"""
+        "  return %1 : tensor<8x16xf32>"
+    )
+    module = imported(text)
+    assert 'sdy.mesh @mesh = <["x"=2, "y"=2]>' in module
+    assert 'sdy.mesh @mesh_0 = <["z"=4]>' in module
+    assert '<@mesh_0, [{}, {"z"}]>' in module
+
+
+def test_shardings_that_no_mesh_serves_are_named_with_their_lines() -> None:
+    text = wrapped(
+        '  %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[4,1]<=[4]}"} : tensor<8x16xf32>\n'
+        '  %1 = stablehlo.sine %0 {mhlo.sharding = "{devices=[2,1,2]0,2,3,1 last_tile_dims={manual}}"} : tensor<8x16xf32>\n'
         "  return %1 : tensor<8x16xf32>"
     )
     message = str(refusal(lambda: imported(text)))
     assert "step.mlir:3: error: two shardings have no common mesh" in message
-    assert "stablehlo.sine (step.mlir:3) has {devices=[4,1]0,2,3,1}" in message
+    assert "stablehlo.sine (step.mlir:3) has {devices=[2,1,2]0,2,3,1 last_tile_dims={manual}}" in message
     assert "stablehlo.tanh (step.mlir:2) has {devices=[4,1]<=[4]}" in message
     assert "change: tile both by the axes of one mesh" in message
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import jax
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.frontends.specs import parse_spec
 from shardwright.mesh import Mesh
@@ -62,3 +64,46 @@ def test_too_few_devices() -> None:
     diagnostic = caught.value.diagnostic
     assert diagnostic.message == "Mesh(x=16) has 16 devices, this process has 8"
     assert "jax_num_cpu_devices" in diagnostic.remedy
+
+
+def test_shardings_whose_parts_nest_share_a_mesh_of_jax() -> None:
+    mesh = Mesh(x=6)
+    axes = (mesh.axis("x"), mesh.axis("x", 1, 2), mesh.axis("x", 1, 3))
+    one, two, three = named_shardings([TensorSharding.of(mesh, [[axis]]) for axis in axes])
+    assert one.mesh == two.mesh != three.mesh
+    assert [named.shard_shape((6,)) for named in (one, two, three)] == [(1,), (3,), (2,)]
+
+
+def test_compiled_results_lie_by_parts_that_do_not_nest() -> None:
+    text = """sdy.mesh @m = <["x"=2, "y"=3]>
+    sdy.mesh @n = <["a"=3, "b"=2]>
+    func.func @main(%x: tensor<12x12xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {"y"}]>})
+        -> (tensor<12x12xf32> {sdy.sharding = #sdy.sharding<@n, [{"b"}, {"a"}]>}) {
+      %0 = stablehlo.tanh %x : tensor<12x12xf32>
+      return %0 : tensor<12x12xf32>
+    }"""
+    x = np.linspace(-1, 1, 144, dtype=np.float32).reshape(12, 12)
+    (result,) = jax.tree.leaves(sw.load(text).plan().partition().compile()(x))
+    np.testing.assert_allclose(result, np.tanh(x), rtol=1e-6)
+    assert result.sharding.shard_shape(result.shape) == (6, 4)
+    devices = result.sharding.devices_indices_map(result.shape)
+    assert devices[jax.devices()[1]] == (slice(6, 12), slice(0, 4))
+
+
+def test_a_manual_computation_on_another_mesh_than_its_neighbours() -> None:
+    text = """sdy.mesh @m = <["x"=4, "y"=2]>
+    sdy.mesh @n = <["a"=2, "b"=4]>
+    func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>})
+        -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"y"}]>}) {
+      %0 = sdy.manual_computation(%x) in_shardings=[<@n, [{"b"}, {}]>] out_shardings=[<@n, [{"b"}]>]
+          manual_axes={"a", "b"} (%rows: tensor<2x8xf32>) {
+        %zero = stablehlo.constant dense<0.0> : tensor<f32>
+        %1 = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [1]
+            : (tensor<2x8xf32>, tensor<f32>) -> tensor<2xf32>
+        sdy.return %1 : tensor<2xf32>
+      } : (tensor<8x8xf32>) -> tensor<8xf32>
+      return %0 : tensor<8xf32>
+    }"""
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+    (result,) = jax.tree.leaves(sw.load(text).plan().partition().compile()(x))
+    np.testing.assert_allclose(result, x.sum(axis=1), rtol=1e-5)

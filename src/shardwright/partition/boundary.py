@@ -16,7 +16,7 @@ __all__ = ["alone", "check_boundary"]
 
 def check_boundary(graph: Graph) -> None:
     """Refuse shardings with offsets or halos, arguments that are partial by a kind that the installed sdy lacks,
-    results that are so by several or by one without identity, meshes of different axes, and effects on one device.
+    results that are so by several or by one without identity, meshes that cannot be one, and effects on one device.
 
     Raises:
         ShardingError: naming the first such argument, op or result.
@@ -108,7 +108,7 @@ def _check_axes(graph: Graph) -> None:
                 f"{what} is on {other!r}, {first} on {mesh!r}, and cannot be partitioned together",
                 op=op,
                 location=where,
-                cause="nothing is resharded between meshes of different axes, only between orders of devices",
+                cause="manual computations or collectives name axes of one, by which the other cannot be said",
                 remedy='use one mesh for all: its axes can be split into sub-axes, as in "x":(1)2',
             )
 

@@ -24,6 +24,7 @@ from shardwright.partition.notes import (
     remove_unread,
     unread_notes,
 )
+from shardwright.partition.one_mesh import on_one_mesh
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
@@ -59,6 +60,7 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
             of a value that is partial by another kind than its op combines by.
     """
     check_kinds(graph)
+    graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph)
     if graph.stage is Stage.EXPLICIT:
         graph = with_body_arguments(recognize(graph))

@@ -7,7 +7,7 @@ the same devices in the same order: `x=8` of which `x:(1)2` is used becomes `x:(
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -46,14 +46,22 @@ def mesh_devices(mesh: Mesh, devices: Sequence[Any] | None = None) -> np.ndarray
 def named_shardings(
     shardings: Sequence[TensorSharding], devices: Sequence[Any] | None = None
 ) -> list[jax.sharding.NamedSharding]:
-    """The `NamedSharding` of each sharding; those on one mesh share one JAX mesh.
+    """The `NamedSharding` of each sharding; those on one mesh share one JAX mesh, as far as their parts of axes nest.
 
     Raises:
-        ShardingError: fewer devices than the mesh has, parts of an axis that do not nest, or a tensor that is partial
-            by another kind than sum.
+        ShardingError: fewer devices than the mesh has, or a tensor that is partial by another kind than sum.
     """
-    meshes = {sharding.mesh: _Named(sharding.mesh, shardings, devices) for sharding in dict.fromkeys(shardings)}
-    return [meshes[sharding.mesh].name(sharding) for sharding in shardings]
+    groups: list[_Group] = []
+    group_of: dict[TensorSharding, _Group] = {}
+    for sharding in dict.fromkeys(shardings):
+        group = next((group for group in groups if group.takes(sharding)), None)
+        if group is None:
+            group = _Group(sharding.mesh)
+            groups.append(group)
+        group.add(sharding)
+        group_of[sharding] = group
+    meshes = {group: _Named(group, devices) for group in groups}
+    return [meshes[group_of[sharding]].name(sharding) for sharding in shardings]
 
 
 def in_memory(
@@ -79,17 +87,47 @@ def _in_memory(sharding: jax.sharding.NamedSharding, kind: str) -> jax.sharding.
         ) from None
 
 
-class _Named:
-    """A JAX mesh for all shardings on one mesh of ours."""
+class _Group:
+    """Shardings on one mesh whose parts of axes nest: each axis is cut wherever one of them begins or ends."""
 
-    def __init__(self, mesh: Mesh, shardings: Iterable[TensorSharding], devices: Sequence[Any] | None) -> None:
-        used = {
-            axis
-            for sharding in shardings
-            if sharding.mesh == mesh
-            for axis in (*sharding.used_axes, *sharding.partial_axes)
-        }
-        self.parts = {name: _parts(mesh, name, used) for name in mesh.sizes}
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self._cuts = {name: {1, size} for name, size in mesh.axes}
+
+    def takes(self, sharding: TensorSharding) -> bool:
+        """Whether a sharding is on the mesh, and its parts of axes nest with all others."""
+        if sharding.mesh != self.mesh:
+            return False
+        return all(
+            not high % low
+            for name, cuts in _cuts_of(sharding).items()
+            for low, high in itertools.pairwise(sorted(cuts | self._cuts[name]))
+        )
+
+    def add(self, sharding: TensorSharding) -> None:
+        """Cut the axes for a sharding too."""
+        for name, cuts in _cuts_of(sharding).items():
+            self._cuts[name] |= cuts
+
+    def parts(self, name: str) -> tuple[AxisRef, ...]:
+        """What an axis is cut into, major to minor."""
+        cuts = itertools.pairwise(sorted(self._cuts[name]))
+        return tuple(AxisRef(name, low, high // low) for low, high in cuts) or (self.mesh.axis(name),)
+
+
+def _cuts_of(sharding: TensorSharding) -> dict[str, set[int]]:
+    cuts: dict[str, set[int]] = {}
+    for axis in (*sharding.used_axes, *sharding.partial_axes):
+        cuts.setdefault(axis.name, set()).update((axis.pre, axis.end))
+    return cuts
+
+
+class _Named:
+    """A JAX mesh for shardings on one mesh of ours."""
+
+    def __init__(self, group: _Group, devices: Sequence[Any] | None) -> None:
+        mesh = group.mesh
+        self.parts = {name: group.parts(name) for name in mesh.sizes}
         every = [part for parts in self.parts.values() for part in parts]
         array = mesh_devices(mesh, devices).reshape([part.size for part in every])
         self.names = {part: mesh.axis_text(part) for part in every}
@@ -113,18 +151,3 @@ class _Named:
 
     def named(self, axes: Axes) -> tuple[str, ...]:
         return tuple(self.names[part] for axis in axes for part in self.parts[axis.name] if axis.contains(part))
-
-
-def _parts(mesh: Mesh, name: str, used: Iterable[AxisRef]) -> tuple[AxisRef, ...]:
-    """The axis cut wherever a used part of it begins or ends."""
-    ends = {end for axis in used if axis.name == name for end in (axis.pre, axis.end)}
-    cuts = sorted({1, mesh.sizes[name], *ends})
-    if len(cuts) == 1:
-        return (mesh.axis(name),)
-    if any(high % low for low, high in itertools.pairwise(cuts)):
-        raise ShardingError(
-            f"parts of the axis {name!r} cannot be written as JAX shardings",
-            cause=f"they are cut at {cuts}, which do not nest",
-            remedy="split the axis one way only",
-        )
-    return tuple(AxisRef(name, low, high // low) for low, high in itertools.pairwise(cuts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -57,7 +58,8 @@ class Importer:
         """Read what `module`, from the file `name`, says."""
         self.module = module
         self.sites = Sites(module, name)
-        self.mesh = self.sites.mesh() if self.sites.texts else Mesh()
+        self.meshes = self.sites.meshes() if self.sites.texts else (Mesh(),)
+        self.mesh = self.meshes[0]
         self.maximal: dict[str, Mesh] = {}
         self.stated: list[tuple[Any, tuple[Placed, ...]]] = []
         self._meanings: dict[Any, _Meaning] = {}
@@ -119,7 +121,7 @@ class Importer:
                 remedy="give a tuple with one sharding for each result",
             )
         ranks = [_rank(type) for type in types] or [0] * count
-        values = tuple(placed(element, rank, self.mesh) for element, rank in zip(elements, ranks, strict=True))
+        values = tuple(self._placed(element, rank) for element, rank in zip(elements, ranks, strict=True))
         if not types:  # an op without results has a place, and nothing that is split
             values = tuple(replace(value, stated=value.sharding.mesh.is_maximal) for value in values)
         if len({value.manual for value in values}) > 1:
@@ -133,6 +135,16 @@ class Importer:
                 self.maximal[value.sharding.mesh.name] = value.sharding.mesh
         groups = tuple(None if element.group is None else element.group[1] for element in elements)
         return _Meaning(values, groups, tuple(element.metadata for element in elements))
+
+    def _placed(self, hlo: HloSharding, rank: int) -> Placed:
+        """Over the axes of the mesh that it names, else of the first that serves it."""
+        own = hlo.named.mesh() if hlo.named is not None and hlo.named.axes else None
+        for mesh in self.meshes[:-1]:
+            if own is not None and (own.axes, own.device_ids) != (mesh.axes, mesh.device_ids):
+                continue
+            with suppress(ShardingError):
+                return placed(hlo, rank, mesh)
+        return placed(hlo, rank, self.meshes[-1])
 
     def _annotate(self, op: Any, attribute: Any) -> None:
         """An op of which something is said."""
@@ -305,7 +317,7 @@ class Importer:
     def _write_meshes(self) -> None:
         known = {symbol_of(view.operation) for view in self.module.body.operations}
         point = ir.InsertionPoint.at_block_begin(self.module.body)
-        for symbol, mesh in {self.mesh.name: self.mesh, **self.maximal}.items():
+        for symbol, mesh in {**{mesh.name: mesh for mesh in self.meshes}, **self.maximal}.items():
             if symbol not in known:
                 values = {"sym_name": ir.StringAttr.get(symbol), "mesh": parse_attribute(print_mesh(mesh))}
                 ir.Operation.create("sdy.mesh", attributes=values, loc=ir.Location.unknown(), ip=point)

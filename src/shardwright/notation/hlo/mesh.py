@@ -1,4 +1,4 @@
-"""One mesh for all the `mhlo.sharding`s of a module, and each of them over its axes.
+"""One mesh for all the `mhlo.sharding`s of a module, where there is one, and each of them over its axes.
 
 Tiles say how devices are counted, not what the axes are called. Each sharding counts along the line of devices by
 digits `(size, stride)`; wherever one of them begins or ends, the line is cut, and what lies between two cuts is an
@@ -20,7 +20,6 @@ Source: XLA's `TileAssignment`; the `sdy` dialect's MeshAttr.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,17 +33,16 @@ from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.sharding import from_hlo, parse_hlo
 from shardwright.notation.hlo.tiles import (
     MAX_EXPANDED,
-    Digits,
     Iota,
-    axis_names,
     digits_of_list,
     digits_per_dim,
     expand,
     order_size,
 )
 from shardwright.sharding import TensorSharding, replicated
+from shardwright.strides import Digits, mesh_of_cuts
 
-__all__ = ["Clash", "Placed", "common_mesh", "derive_mesh", "parse_hlo", "placed"]
+__all__ = ["Clash", "Placed", "common_mesh", "derive_mesh", "mesh_of_tiles", "parse_hlo", "placed"]
 
 _MAX_LISTED = 1 << 24
 """Most devices, summed over the shardings of a module, that are looked at one by one."""
@@ -64,12 +62,14 @@ class Clash:
         second: The number of one that it contradicts, or `None` where something else does.
         cause: In what.
         remedy: What to change.
+        is_of_meshes: Whether each of them has a mesh, and only one for both is missing.
     """
 
     first: int
     second: int | None
     cause: str
     remedy: str
+    is_of_meshes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +168,10 @@ def _count_clash(
     remedy = "lay every tensor of the module over the same devices, as many as mhlo.num_partitions says"
     for number, count in counts:
         if devices is not None and count != devices:
-            return Clash(number, None, f"it is for {count} devices, the module for {devices}", remedy)
+            return Clash(number, None, f"it is for {count} devices, the module for {devices}", remedy, False)
         if count != counts[0][1]:
-            return Clash(number, counts[0][0], f"one is for {count} devices, the other for {counts[0][1]}", remedy)
+            cause = f"one is for {count} devices, the other for {counts[0][1]}"
+            return Clash(number, counts[0][0], cause, remedy, False)
     known = devices if devices is not None else counts[0][1] if counts else None
     for number, hlo in enumerate(shardings):
         highest = -1
@@ -180,7 +181,7 @@ def _count_clash(
             highest = max(hlo.order)
         if known is not None and highest >= known:
             remedy = f"name devices from 0 to {known - 1}"
-            return Clash(number, None, f"device {highest} is not one of {known}", remedy)
+            return Clash(number, None, f"device {highest} is not one of {known}", remedy, False)
     return None
 
 
@@ -188,17 +189,19 @@ def _derived(shardings: Sequence[HloSharding], tiled: Sequence[int], size: int |
     """The mesh of tiles alone."""
     if size is None or size == 1:
         return Mesh([("a", 1)] if size == 1 else (), name=name)
-    mesh = _solved([shardings[number] for number in tiled], size, name)
+    mesh = mesh_of_tiles([shardings[number] for number in tiled], size, name)
     if mesh is not None:
         return mesh
     low, high = 1, len(tiled)  # fewer shardings never fit worse: the first prefix that fails ends in the culprit
     while low < high:
         middle = (low + high) // 2
-        fits = _solved([shardings[number] for number in tiled[:middle]], size, name) is not None
+        fits = mesh_of_tiles([shardings[number] for number in tiled[:middle]], size, name) is not None
         low, high = (middle + 1, high) if fits else (low, middle)
     culprit = tiled[low - 1]
     pairs = (
-        number for number in tiled[: low - 1] if _solved([shardings[number], shardings[culprit]], size, name) is None
+        number
+        for number in tiled[: low - 1]
+        if mesh_of_tiles([shardings[number], shardings[culprit]], size, name) is None
     )
     cause = f"no order of the {size} devices was found in which both count by the axes of one mesh"
     return Clash(
@@ -206,25 +209,20 @@ def _derived(shardings: Sequence[HloSharding], tiled: Sequence[int], size: int |
     )
 
 
-def _solved(tiled: Sequence[HloSharding], size: int, name: str) -> Mesh | None:
-    """The mesh with devices in order, else in an order in which all of `tiled` count."""
+def mesh_of_tiles(tiled: Sequence[HloSharding], size: int, name: str = "mesh") -> Mesh | None:
+    """The mesh of so many devices in order, else in an order in which all of `tiled`, in canonical form, count; `None`
+    where none was found.
+
+    Raises:
+        ShardingError: more devices in lists than are looked at one by one.
+    """
     cuts = {1, size}
     for hlo in tiled:
         digits = _digits_in_order(hlo)
         if digits is None:
             return _permuted(tiled, size, name)
         cuts.update(cut for count, stride in digits for cut in (stride, count * stride))
-    return _mesh_of_cuts(cuts, None, name)
-
-
-def _mesh_of_cuts(cuts: set[int], device_ids: Sequence[int] | None, name: str) -> Mesh:
-    """Axes between the cuts that nest with all others, major to minor; at the rest, parts of axes meet."""
-    ordered = sorted(cuts)
-    below = itertools.accumulate(ordered, math.lcm)
-    above = reversed(list(itertools.accumulate(reversed(ordered), math.gcd)))
-    nested = [cut for cut, low, high in zip(ordered, below, above, strict=True) if low == cut == high]
-    sizes = [high // low for low, high in reversed(list(itertools.pairwise(nested)))]
-    return Mesh(zip(axis_names(), sizes, strict=False), device_ids=device_ids, name=name)
+    return mesh_of_cuts(cuts, None, name)
 
 
 def _stated(hlo: HloSharding) -> int:
@@ -303,7 +301,7 @@ def _sorted_by(tiled: Sequence[HloSharding], size: int, name: str) -> Mesh | Non
         if digits is None:
             return None
         cuts.update(cut for count, stride in digits for cut in (stride, count * stride))
-    return _mesh_of_cuts(cuts, [int(device) for device in order], name)
+    return mesh_of_cuts(cuts, [int(device) for device in order], name)
 
 
 def placed(hlo: HloSharding, rank: int, mesh: Mesh) -> Placed:

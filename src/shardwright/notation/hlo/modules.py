@@ -11,8 +11,9 @@
 | `{maximal device=3}` | `sdy.mesh @maximal_mesh_3 = <[], device_ids=[3]>` |
 | `metadata={…}` | the attribute `shardwright.metadata` |
 
-*Import.* One mesh serves all shardings of a module: see `notation.hlo.mesh`. Nothing is approximated. A `shard_like`
-group becomes one whose members are sharded alike, as XLA itself does where it can.
+*Import.* One mesh serves all shardings of a module, see `notation.hlo.mesh`, or several over the same devices, see
+`notation.hlo.several`; next to what is manual there is one. Nothing is approximated. A `shard_like` group becomes one
+whose members are sharded alike, as XLA itself does where it can.
 
 *Export.* XLA takes what is said of arguments, results and ops as settled, so open dimensions are written as the layout
 they have so far, and a sharding that says nothing at all is left out; only `@Sharding` knows unspecified dimensions.
@@ -36,7 +37,7 @@ __all__ = ["export_module", "import_module", "looks_like"]
 
 @uncollected
 def import_module(module: ir.Module, name: str = "-") -> None:
-    """Rewrite `mhlo.sharding` of `module` as `sdy` shardings over one mesh, in place; diagnostics call it `name`.
+    """Rewrite `mhlo.sharding` of `module` as `sdy` shardings, in place; diagnostics call it `name`.
 
     Raises:
         ShardingError: malformed text; a sharding that contradicts the tensor's rank or the number of devices; two

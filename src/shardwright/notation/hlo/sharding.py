@@ -30,10 +30,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation.hlo.model import HloSharding, NamedForm
 from shardwright.notation.hlo.text import MAX_DIMS, parse_hlo
 from shardwright.notation.hlo.tiles import (
-    Digits,
     Iota,
-    axes_of_digits,
-    axis_names,
     digits_of_list,
     digits_per_dim,
     expand,
@@ -41,6 +38,7 @@ from shardwright.notation.hlo.tiles import (
 )
 from shardwright.notation.notation import Notation, Shape
 from shardwright.sharding import DimSharding, Partial, TensorSharding, replicated
+from shardwright.strides import Digits, axes_of_digits, axis_names
 from shardwright.words import counted
 
 __all__ = ["from_hlo", "named_hlo", "parse_hlo", "parse_sharding", "print_sharding", "to_hlo"]

@@ -1,7 +1,8 @@
-"""Where a module says `mhlo.sharding`: ops, arguments and results, and the one mesh that serves them all."""
+"""Where a module says `mhlo.sharding`: ops, arguments and results, and the mesh that serves them all, or several."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.mesh import Clash, common_mesh
 from shardwright.notation.hlo.model import HloSharding
+from shardwright.notation.hlo.several import has_manual, several_meshes
 from shardwright.notation.hlo.text import parse_hlo
 from shardwright.notation.sdy.sharding import parse_mesh
 
@@ -131,11 +133,12 @@ class Sites:
             cause = "; ".join(part for part in (diagnostic.location, diagnostic.cause) if part)
             raise fail()(diagnostic.message, cause=cause, remedy=diagnostic.remedy) from None
 
-    def mesh(self) -> Mesh:
-        """The mesh that serves all shardings.
+    def meshes(self) -> tuple[Mesh, ...]:
+        """The mesh that serves all shardings, or several that do: the first of them serves all that it can.
 
         Raises:
-            ShardingError: two that none serves both, with the ops or arguments that have them.
+            ShardingError: two that none serves both, with the ops or arguments that have them, where there is something
+                manual: that names the axes of one mesh.
         """
         elements: list[HloSharding] = []
         owners: list[Any] = []
@@ -144,11 +147,17 @@ class Sites:
                 elements.append(element)
                 owners.append(attribute)
         symbols = {symbol_of(view.operation) for view in self.module.body.operations}
-        name = next(name for name in _names("mesh") if name not in symbols)
-        common = common_mesh(elements, self._partitions(), name, self._own_mesh())
-        if isinstance(common, Clash):
+        names = (name for name in _names("mesh") if name not in symbols)
+        own, name = self._own_mesh(), next(names)
+        common = common_mesh(elements, self._partitions(), name, own)
+        if isinstance(common, Mesh):
+            return (common,)
+        several = None
+        if common.is_of_meshes and not any(map(has_manual, elements)):
+            several = several_meshes(elements, itertools.chain((name,), names), own)
+        if several is None:
             raise self._clash(common, elements, owners)
-        return common
+        return several
 
     def _partitions(self) -> int | None:
         attribute = self.module.operation.attributes.get("mhlo.num_partitions")

@@ -16,31 +16,24 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from shardwright.axes import Axes, AxisRef, merge_axes
 from shardwright.errors import ShardingError
-from shardwright.mesh import Mesh
+from shardwright.strides import Digits
 
 __all__ = [
     "MAX_EXPANDED",
-    "Digits",
     "Iota",
     "Order",
-    "axes_of_digits",
-    "axis_names",
     "digits_of_list",
     "digits_per_dim",
     "expand",
     "order_size",
 ]
-
-Digits = tuple[tuple[int, int], ...]
-"""`(size, stride)` pairs, major to minor."""
 
 MAX_EXPANDED = 1 << 17
 """Most devices of an iota order that is ever written out as a list."""
@@ -181,48 +174,3 @@ def _digits_of_line(line: np.ndarray[Any, np.dtype[np.int64]]) -> Digits | None:
         digits.append((run, stride))
         line = rows[:, 0]
     return tuple(reversed(digits))
-
-
-def axes_of_digits(digits: Digits, mesh: Mesh) -> Axes | None:
-    """The axes and sub-axes of `mesh`, major to minor, whose coordinates are `digits` of a grid position.
-
-    `None` where a digit begins or ends where no sub-axis can: on `x=2, y=3`, the digit `(3, 2)` takes half of `y`.
-
-    >>> axes_of_digits(((4, 1), (2, 4)), Mesh(x=2, y=2, z=2))
-    (AxisRef(name='y', pre=1, size=2), AxisRef(name='z', pre=1, size=2), AxisRef(name='x', pre=1, size=2))
-    """
-    axes: list[AxisRef] = []
-    for size, stride in digits:
-        parts: list[AxisRef] = []
-        while size > 1:
-            part = _axis_at(size, stride, mesh)
-            if part is None:
-                return None
-            parts.append(part)
-            size //= part.size
-            stride *= part.size
-        axes += reversed(parts)
-    return merge_axes(tuple(axes))
-
-
-def _axis_at(size: int, stride: int, mesh: Mesh) -> AxisRef | None:
-    """The widest sub-axis that begins at `stride` and divides `size`."""
-    for name, full in mesh.axes:
-        low = mesh.strides[name]
-        if not low <= stride < low * full:
-            continue
-        inner, outside = divmod(stride, low)
-        if outside or full % inner:
-            return None
-        end = full // inner
-        width = size if end % size == 0 else end
-        return AxisRef(name, end // width, width) if size % width == 0 else None
-    return None
-
-
-def axis_names() -> Iterator[str]:
-    """`a`, `b`, …, `z`, `aa`, `ab`, …: names for the axes of a mesh that text leaves unnamed."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    for length in itertools.count(1):
-        for name in itertools.product(letters, repeat=length):
-            yield "".join(name)
