@@ -48,7 +48,8 @@ class Compiled:
 
 
 def compiled(names: Sequence[str], timeout: float = 300.0) -> list[Compiled]:
-    """Programs of `jax_programs` by name, and random ones by seed, compiled by JAX in a process of its own."""
+    """Programs of `jax_programs` by name, and random ones by seed ("7", or a loop: "loop 7"), compiled by JAX in a
+    process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.propagation.jax_compiled"],
         input=json.dumps(names),
@@ -68,9 +69,11 @@ def _compile(name: str) -> Compiled:
     import jax
 
     from tests.propagation.jax_programs import PROGRAMS, sharding
-    from tests.propagation.jax_random import random_jax_program
+    from tests.propagation.jax_random import random_jax_program, random_loop
 
-    program = random_jax_program(int(name)) if name.isdigit() else PROGRAMS[name]
+    kind, _, seed = name.rpartition(" ")
+    random_program = random_loop if kind == "loop" else random_jax_program
+    program = random_program(int(seed)) if seed.isdigit() else PROGRAMS[name]
     specs = [argument.spec for argument in program.arguments]
     *given, out = (None if spec is None else sharding(*spec) for spec in (*specs, program.out_spec))
     jitted = jax.jit(program.function, keep_unused=True, in_shardings=tuple(given), out_shardings=out)

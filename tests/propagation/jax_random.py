@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from tests.propagation.jax_programs import Program, argument
 
-__all__ = ["random_jax_program"]
+__all__ = ["random_jax_program", "random_loop"]
 
 _SPECS = (P("data"), P(None, "model"), P("model", "data"), P(None, "data"), P("model"), P("data", "model"))
 _OPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -62,3 +62,22 @@ def _gradients(function: Any) -> Any:
         return ((first * second) ** 2).sum()
 
     return jax.grad(loss, argnums=(0, 1))
+
+
+def random_loop(seed: int) -> Program:
+    """A loop that reads two values made outside of it, which are read behind it too; for odd seeds its gradients."""
+    generator = random.Random(seed)
+    before, inside, behind = (_function(generator, None, results=2) for _ in range(3))
+
+    def function(x: Any, y: Any) -> Any:
+        first, second = before(x, y)
+
+        def turn(carried: Any, _: None) -> tuple[Any, None]:
+            one, other = inside(carried, first)
+            return jnp.tanh(one @ second + other), None
+
+        carried, _ = jax.lax.scan(turn, x, None, length=3)
+        return behind(carried + first, second)
+
+    arguments = [argument(16, 16, at=generator.choice((*_SPECS, None))) for _ in range(2)]
+    return Program(_gradients(function) if seed % 2 else function, arguments)

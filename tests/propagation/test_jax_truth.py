@@ -26,6 +26,8 @@ from tests.propagation.jax_programs import PROGRAMS
 _NAMED_OTHERWISE = {"stablehlo.dot": "stablehlo.dot_general"}
 _SEEDS = range(160, 220)
 """Two of these random programs come out otherwise in the order in which JAX writes their ops."""
+_LOOPS = range(0, 24, 2)
+"""Loops that are no gradients: of gradients XLA makes another program in one of four cases, by simplifying it."""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,13 @@ def test_random_jitted_functions_are_sharded_as_in_their_executables(
     summary = f"{len(_SEEDS)} random JAX programs as compiled; {otherwise} are not in the order that JAX writes"
     record_property("summary", f"propagation: {summary}")
     assert otherwise, "the programs do not tell the two orders apart"
+
+
+@pytest.mark.oracle
+def test_loops_that_read_what_stands_outside_are_sharded_as_in_their_executables() -> None:
+    for program in compiled([f"loop {seed}" for seed in _LOOPS]):
+        assert differences(propagate(_read(program.before)), program.after) == [], program.name
+        assert _boundary(_propagated(program.lowered)) == (program.arguments, program.results), program.name
 
 
 def _named(name: str, programs: list[Compiled]) -> Compiled:
