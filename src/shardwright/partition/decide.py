@@ -20,6 +20,7 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.assign import assign
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
+from shardwright.partition.carried_sums import carried_sums
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
@@ -58,6 +59,7 @@ class _Decider:
         self.uses = uses
         self.env: dict[int, Value] = {}
         self.decisions = {} if decisions is None else decisions
+        self.carried: dict[Op, tuple[Layout, ...]] = {}  # by loops
 
     def run(self) -> Decisions:
         arguments, results = self.targets.arguments, self.targets.results
@@ -206,13 +208,38 @@ class _Decider:
 
     def _while(self, op: Op) -> Computed:
         """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
-        layouts = self.targets.of(op.results)
+        targets = self.targets.of(op.results)
+        layouts = self.carried.get(op)
+        if layouts is None:
+            layouts = self.carried[op] = self._carried(op, targets)
         computed = self._taking(op, layouts, layouts)
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))
         self._region(body, layouts, layouts)
-        self._define(op.results, layouts, layouts)
+        self._define(op.results, layouts, targets)
         return computed
+
+    def _carried(self, op: Op, targets: tuple[Layout, ...]) -> tuple[Layout, ...]:
+        """How the values lie that a loop carries round: as they should, but for sums that stay contributions.
+
+        The body is decided with complete sums first, to see what is reduced for them, and again with contributions
+        until those that are left are added up as they are.
+        """
+        sums, body = carried_sums(op, self.uses), op.regions[1]
+        if not sums:
+            return targets
+        self._region(body, targets, targets)
+        partial = {one: one.layout(targets[one.index], self.decisions) for one in sums}
+        partial = {one: layout for one, layout in partial.items() if layout is not None}
+        while partial:
+            carried = list(targets)
+            for one, layout in partial.items():
+                carried[one.index] = layout
+            self._region(body, tuple(carried), tuple(carried))
+            if all(one.is_kept(layout, self.decisions) for one, layout in partial.items()):
+                return tuple(carried)
+            partial = {one: layout for one, layout in partial.items() if one.is_kept(layout, self.decisions)}
+        return targets
 
     def _case(self, op: Op) -> Computed:
         """All branches yield the layouts of the results."""
