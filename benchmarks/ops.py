@@ -318,7 +318,8 @@ kernels of three rows, and none by 7. Rows that become the same program stand on
 
 Of {rows} rows {equal} were run on virtual devices and gave what the unsharded op gives. Beside our program stands what
 XLA's partitioner makes of the same annotated module in the same run: bytes that each device sends, and work, the
-floating-point operations that XLA counts in each of the two executables. On Shardy's way to XLA shardings of arguments
+floating-point operations that XLA counts in each of the two executables: without conversions that are there because
+its CPUs send no bf16, and with the sort that a call for the largest elements stands for. On Shardy's way to XLA shardings of arguments
 and results that do not divide are dropped; such a module is handed to the partitioner as `mhlo.sharding`, which it
 follows, so that the task is the same. The mesh of 7 is shown without a bar.
 

@@ -217,6 +217,33 @@ def test_many_modules_are_compiled_and_one_that_fails_spares_the_others() -> Non
     assert costs_of([LOCAL], 4, local=True) == [Costs(0, 0)]
 
 
+MOVED = """\
+module @moved attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<2x32xf32>) -> tensor<8x32xbf16> {
+    %0 = stablehlo.convert %a : (tensor<2x32xf32>) -> tensor<2x32xbf16>
+    %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<2x32xbf16>) -> tensor<8x32xbf16>
+    return %1 : tensor<8x32xbf16>
+  }
+}
+"""
+CHOSEN = """\
+func.func @main(%a: tensor<8x32xf32>) -> (tensor<8x4xf32>, tensor<8x4xi32>) {
+  %values, %indices = chlo.top_k(%a, k = 4) : tensor<8x32xf32> -> (tensor<8x4xf32>, tensor<8x4xi32>)
+  return %values, %indices : tensor<8x4xf32>, tensor<8x4xi32>
+}
+"""
+
+
+@pytest.mark.oracle
+def test_work_is_that_of_the_program_and_not_of_processors() -> None:
+    """On CPUs bf16 is sent as f32, to which conversions lead and back; of a call for the largest nothing is counted."""
+    moved, chosen = costs_of([MOVED, CHOSEN], 4, local=True)
+    assert moved == Costs(3 * 2 * 32 * 2, 2 * 32)
+    assert isinstance(chosen, Costs)
+    assert chosen.work == pytest.approx(8 * 32 * 8, abs=1)  # XLA counts a call that it does not know as -1
+
+
 LOG = """I1122 23:20:32.100000    7 hlo_pass_pipeline.cc:181]   HLO pass shardy-xla
 I1122 23:20:32.200000    7 hlo_pass_pipeline.cc:86]     Invariant checker hlo-verifier
 I1122 23:20:32.300000    7 hlo_pass_pipeline.cc:176] HLO pass: shardy-xla time: 200 ms

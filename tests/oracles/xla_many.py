@@ -6,9 +6,7 @@ A module that ends the process takes the others along, so the rest goes on in a 
 from __future__ import annotations
 
 import json
-import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from tests.oracles.hlo import collectives
 from tests.oracles.xla import AFTER, ROOT, compiled, compiling
+from tests.oracles.xla_work import miscounted
 
 __all__ = ["Costs", "costs_of"]
 
@@ -83,9 +82,14 @@ def _costs(folder: Path, number: int, devices: int, local: bool) -> Costs | str:
     report = json.loads((folder / f"{number}.json").read_text())
     if "error" in report:
         return str(report["error"])
-    glob = "*.before_optimizations.txt" if local else AFTER
-    hlo = sorted((folder / str(number)).glob(glob))[-1].read_text()
+    hlo = _entered(folder / str(number), local)
     return Costs(sum(use.total for use in collectives(hlo, devices)), report["work"])
+
+
+def _entered(dump: Path, local: bool) -> str:
+    """A module that is per-device as XLA begins with it, of what it has dumped."""
+    glob = "*.before_optimizations.txt" if local else AFTER
+    return sorted(dump.glob(glob))[-1].read_text()
 
 
 def _measure(folder: Path, number: int, devices: int, local: bool) -> None:
@@ -96,26 +100,11 @@ def _measure(folder: Path, number: int, devices: int, local: bool) -> None:
         program = compiled(text, client, options)
         costs = program.cost_analysis()
         counted = costs.get("flops", 0.0) + costs.get("transcendentals", 0.0)
-        report = {"work": counted - _overcounted("\n".join(one.to_string() for one in program.hlo_modules()))}
+        hlo = "\n".join(one.to_string() for one in program.hlo_modules())
+        report = {"work": counted - miscounted(hlo, _entered(dump, local))}
     except Exception as error:  # XLA's own, of several classes; it is told to whoever asked
         report = {"error": str(error)[:400]}
     (folder / f"{number}.json").write_text(json.dumps(report))
-
-
-_FFT = re.compile(r"= c64\[([\d,]+)\]\S* fft\(.*fft_type=I?FFT, fft_length=\{([\d,]+)\}")
-
-
-def _overcounted(hlo: str) -> float:
-    """What XLA counts too much of Fourier transforms along several dimensions.
-
-    One of N elements along dimensions of sizes a and b is 8 N (log a + log b) operations, one dimension after the other.
-    XLA's `HloCostAnalysis::HandleFft` multiplies the logarithms.
-    """
-    too_much = 0.0
-    for dims, lengths in _FFT.findall(hlo):
-        logs = [int(length).bit_length() - 1 for length in lengths.split(",")]
-        too_much += 8 * math.prod(map(int, dims.split(","))) * (math.prod(logs) - sum(logs))
-    return too_much
 
 
 def main() -> None:
