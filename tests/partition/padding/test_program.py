@@ -256,6 +256,23 @@ def test_of_seven_rows_those_are_sent_that_cross(lines: tuple[str, ...], result:
     assert spmd.notes == ()
 
 
+def test_of_whole_tensors_that_are_stacked_nothing_is_selected() -> None:
+    """Two of them over three devices: each was padded by itself, and one of both selected."""
+    pair, row = "tensor<2x6xf32>", "tensor<1x6xf32>"
+    text = program(
+        f"%0 = stablehlo.concatenate %a, %b, dim = 0 : ({row}, {row}) -> {pair}",
+        f"return %0 : {pair}",
+        result=f"({pair} {ROWS})",
+        arguments=f"%a: {row}, %b: {row}",
+        mesh='"x"=3',
+    )
+    spmd = partition(text)
+    assert names(spmd.explicit)["concatenate"] == 1
+    assert not names(spmd.explicit)["select"]
+    assert spmd.traffic.total.static == 0
+    assert spmd.verify().ok
+
+
 def test_kernels_of_seven_features_by_themselves_are_two_on_each_device() -> None:
     image, kernel = "tensor<2x9x9x7xf32>", "tensor<3x3x1x7xf32>"
     text = program(

@@ -10,6 +10,7 @@ may be anything. With P rows of the operand and Q of the result, both padded:
     concatenate             pad low = o,      high = Q - P - o   of each operand, o rows behind the others
     roll, s rows first      pad low = -s, and pad low = n - s of the same operand, joined
 
+Operands of which none is split along the dimension are concatenated as they are, and what they make is padded.
 Where a pad puts rows behind, the operand's padding is masked by the padding value first. Of a reversed operand's P rows
 the last n are its own. What is joined is selected by row in the end.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shardwright.ir.attributes import i64_array
+from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.graph import Graph, Op
 from shardwright.partition.localize.rolls import ROLL
 from shardwright.partition.padding.ops import Seen
@@ -169,12 +170,35 @@ def _reverse(move: _Move) -> int:
 
 def _concatenate(move: _Move) -> int:
     dim: int = move.op.signature.get("dimension")
+    if _are_whole(move, dim):
+        return _padded(move, _joined(move, dim), {})
     joined, rows = _padded(move, move.read(0), {}), move.own[0][dim]
     for number in range(1, len(move.op.operands)):
         piece = _padded(move, move.read(number), {dim: rows})
         joined = move.versions.before(dim, rows, joined, piece)
         rows += move.own[number][dim]
     return joined
+
+
+def _are_whole(move: _Move, dim: int) -> bool:
+    """Whether no operand is padded along a dimension, or split."""
+    for number, (size, own) in enumerate(zip(move.sizes, move.own[:-1], strict=False)):
+        sharding = move.versions.builder.graph.shardings[move.read(number)]
+        if size[dim] != own[dim] or (sharding is not None and sharding.evenly_dividing(own).axes[dim]):
+            return False
+    return True
+
+
+def _joined(move: _Move, dim: int) -> int:
+    """The concatenation of operands that are whole along its dimension, as long as they are together."""
+    pieces = tuple(map(move.read, range(len(move.op.operands))))
+    type = move.versions.builder.type(pieces[0])
+    dims = list(move.sizes[-1])
+    dims[dim] = move.own[-1][dim]
+    axes = [() if of == dim else axes for of, axes in enumerate(move.sharding.axes)]
+    attributes = {"dimension": integer(dim)}
+    shape, sharding = type.with_shape(tuple(dims)), move.sharding.with_axes(axes)
+    return move.versions.builder.emit("concatenate", pieces, shape, attributes, sharding=sharding)
 
 
 def _roll(move: _Move) -> int:
