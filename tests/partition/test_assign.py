@@ -12,7 +12,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import WORTH, assign, choices
+from shardwright.partition.assign import NEARLY, WORTH, assign, choices
 from shardwright.partition.proposals import Source
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
@@ -128,6 +128,24 @@ def test_no_device_repeats_the_work_of_a_sum_to_send_a_little_less() -> None:
     assert least < taken.price(TPU_V5P) < WORTH * least
     with Session(hardware=BYTES):
         assert assign(*question).price(BYTES) == min(way.price(BYTES) for way in choices(*question))
+
+
+def test_windows_of_smaller_shards_may_take_a_few_rows_more() -> None:
+    """The op was computed along x, by half of the devices' share of the work, since halves have fewer neighbours."""
+    image, kernel = TensorType((24, 48, 48, 48), "f32"), TensorType((3, 3, 48, 48), "f32")
+    same = "padding", "dense<1> : tensor<2x2xi64>"
+    numbers = "dimension_numbers", "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"
+    groups = ("batch_group_count", "1 : i64"), ("feature_group_count", "1 : i64")
+    convolution = Signature("stablehlo.convolution", (groups[0], numbers, groups[1], same), (image, kernel), (image,))
+    before, after = lies("", "x", "", ""), lies("", "y", "", "")
+    with Session():
+        question = convolution, ((before,), (lies("", "", "", ""),)), (after,), NONE
+        fastest = min(choices(*question), key=lambda way: way.price(TPU_V5P))
+        taken = assign(*question)
+    assert taken.own.multiply_adds <= fastest.own.multiply_adds / 2
+    assert taken.price(TPU_V5P) <= NEARLY * fastest.price(TPU_V5P)
+    edges = [way.total(TPU_V5P).bytes_sent - way.exchange.bytes_sent for way in (taken, fastest)]
+    assert edges[0] <= edges[1]
 
 
 def test_each_edge_has_a_price_of_its_own() -> None:

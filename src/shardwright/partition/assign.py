@@ -44,6 +44,11 @@ shards of another dimension, one all_to_all away, and of the result, to be gathe
 devices, and less between more. It is less than 2, so that an op of which only starts count takes no second collective.
 """
 
+NEARLY = 7 / 6
+"""How many times as long as the fastest a way may take in which devices repeat less work and exchange more inside the
+op, but send no more besides: more and smaller shards, of which windows take more rows of the next ones.
+"""
+
 
 def assign(
     signature: Signature,
@@ -190,7 +195,8 @@ def _fastest(question: Question) -> Choice:
 
 def _with_less_work(question: Question, fastest: Choice) -> Choice:
     """Of the ways that take at most `WORTH` times as long as the fastest one with the least work; of several the
-    cheapest. More than that it sends only where the op could be computed as its operands lie, parts of a sum.
+    cheapest. More than that it sends only where the op could be computed as its operands lie, parts of a sum, or, a
+    little more, inside the op.
     """
     hardware, iterations = question.hardware, question.splits.iterations
     seconds = fastest.price(hardware)
@@ -205,7 +211,11 @@ def _with_less_work(question: Question, fastest: Choice) -> Choice:
                 continue
             choice = priced(question, way)
             merit = choice.own.multiply_adds, choice.price(hardware)
-            if merit < least and merit[1] <= limit and choice.total(hardware).bytes_sent <= most:
+            if merit >= least or merit[1] > limit:
+                continue
+            more_inside = max(0.0, choice.exchange.bytes_sent - fastest.exchange.bytes_sent)
+            allowed = most + more_inside if merit[1] <= NEARLY * seconds else most
+            if choice.total(hardware).bytes_sent <= allowed:
                 best, least = choice, merit
     return best
 
