@@ -170,11 +170,11 @@ def _cheapest(question: Question) -> Choice:
 
 def _fastest(question: Question) -> Choice:
     """The cheapest way, by price; among equals the one with less work, then the one through which more partial sums
-    pass, then the first.
+    pass, then one whose results need not be added up, then the first.
     """
     hardware, iterations, work = question.hardware, question.splits.iterations, _least_work(question)
     best: Choice | None = None
-    least = math.inf, math.inf, 0
+    least = math.inf, math.inf, 0, 0
     for factors in from_tensors(question.splits, question.sources, question.targets):
         if best is not None and price(work_cost(iterations, factors), hardware) * ROUNDED > least[0]:
             continue
@@ -183,7 +183,8 @@ def _fastest(question: Question) -> Choice:
                 continue
             choice = priced(question, way)
             passing = sum([bool(sharding.partial) for sharding in choice.operands])
-            merit = choice.price(hardware), choice.own.multiply_adds, -passing
+            made = sum([bool(sharding.partial) for sharding in choice.results])
+            merit = choice.price(hardware), choice.own.multiply_adds, -passing, made
             if best is None or merit < least:
                 best, least = choice, merit
         # Nothing moves then, and the others leave no less work: no need to ask what they cost.

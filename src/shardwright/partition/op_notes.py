@@ -213,9 +213,12 @@ def _result_notes(graph: Graph, op: Op, choice: Choice, targets: Sequence[Tensor
 def extra_work(
     signature: Signature, choice: Choice, sources: Sequence[Source], targets: Sequence[TensorSharding]
 ) -> int:
-    """Multiply-adds of each device beyond its share, which the tensor tells that is split the most."""
+    """Multiply-adds of each device beyond its share, which the tensor tells that is split the most.
+
+    Contributions of an op that moves elements are as large as its result: nobody has a share of them.
+    """
     splits = splits_of(signature)
-    if splits is None:
+    if splits is None or (splits.idle and any(result.partial for result in choice.results)):
         return 0
     stated = (*(source[0] for source in sources if source), *targets)
     parts = max((math.prod(map(axes_size, sharding.axes)) for sharding in stated), default=1)

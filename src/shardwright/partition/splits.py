@@ -44,6 +44,8 @@ class Splits:
         bounds: For each factor the greatest number of shards that it can have, which any other number of them divides:
             its size or, of `exchanged` ones, what all dimensions have in common that it stands for. None given where
             all are sizes.
+        idle: Those of `allowed` whose splitting leaves each device as much to do: contributions of an op that moves
+            elements are as large as its result.
     """
 
     rule: ShardingRule
@@ -54,6 +56,7 @@ class Splits:
     exchanged: frozenset[int] = frozenset()
     completed: frozenset[int] = frozenset()
     bounds: tuple[int, ...] = ()
+    idle: frozenset[int] = frozenset()
 
     @property
     def contributing(self) -> frozenset[int]:
@@ -106,7 +109,8 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     exchanged &= allowed
     completed = rule.reduction & exchanged if kind is None else frozenset[int]()
     linear, bounds = linear_operands(signature), _bounds(signature, rule, exchanged)
-    return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds)
+    idle = rule.reduction & allowed if facts_of(signature.name).moves else frozenset[int]()
+    return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds, idle)
 
 
 def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int]) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
     made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
     operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
     results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-    own = work_cost(splits.iterations, factors)
+    own = work_cost(splits.iterations, [axes for factor, axes in enumerate(factors) if factor not in splits.idle])
     exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
     yield Way(operands, results, own, exchange)
     for through in _passes(question, factors):

@@ -27,6 +27,11 @@ def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]
     return tuple(dim for dim, sizes in enumerate(zip(before, after, strict=True)) if sizes[0] != sizes[1])
 
 
+def _taken(signature: Signature) -> int:
+    """What is taken is gone through, and nothing else of the operand."""
+    return signature.results[0].elements
+
+
 def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     """A dimension padded here and cut there may keep its size and still shift."""
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
@@ -35,7 +40,11 @@ def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
 
 
 @sharding_rule("stablehlo.pad", facts=OpFacts(windowed=True, exact=True, index_by_index=True), local=_unpadded)
-@sharding_rule("stablehlo.slice", facts=MOVES | OpFacts(windowed=True, preserves_constants=True, index_by_index=True))
+@sharding_rule(
+    "stablehlo.slice",
+    facts=MOVES | OpFacts(windowed=True, preserves_constants=True, index_by_index=True),
+    iterations=_taken,
+)
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
     source, target = signature.operands[0].dims, signature.results[0].dims
@@ -92,7 +101,11 @@ def _concatenate(signature: Signature) -> ShardingRule:
     return RuleBuilder(signature).pointwise(shape, _kind_of(joined, NEED_REPLICATION)).build()
 
 
-@sharding_rule("stablehlo.dynamic_slice", facts=MOVES | OpFacts(index_by_index=True, flow=Flow.DYNAMIC_SLICE))
+@sharding_rule(
+    "stablehlo.dynamic_slice",
+    facts=MOVES | OpFacts(index_by_index=True, flow=Flow.DYNAMIC_SLICE),
+    iterations=_taken,
+)
 def _dynamic_slice(signature: Signature) -> ShardingRule:
     """Where a part is taken at a place known only when the program runs, the dimension must be whole."""
     source, target = signature.operands[0].dims, signature.results[0].dims
