@@ -319,9 +319,9 @@ kernels of three rows, and none by 7. Rows that become the same program stand on
 Of {rows} rows {equal} were run on virtual devices and gave what the unsharded op gives. Beside our program stands what
 XLA's partitioner makes of the same annotated module in the same run: bytes that each device sends, and work, the
 floating-point operations that XLA counts in each of the two executables: without conversions that are there because
-its CPUs send no bf16, and with the sort that a call for the largest elements stands for. On Shardy's way to XLA shardings of arguments
-and results that do not divide are dropped; such a module is handed to the partitioner as `mhlo.sharding`, which it
-follows, so that the task is the same. The mesh of 7 is shown without a bar.
+its CPUs send no bf16, and with the sort that a call for the largest elements stands for. On Shardy's way to XLA
+shardings of arguments and results that do not divide are dropped; such a module is handed to the partitioner as
+`mhlo.sharding`, which it follows, so that the task is the same. The mesh of 7 is shown without a bar.
 
 A row falls short if it sends more bytes than XLA's, by more than 64, or computes more than 1.02 times as much, by more
 than 4,096 operations: {short} of {barred} do. In the second table ratios are ours by XLA's, from the least row of an op
