@@ -120,14 +120,16 @@ def _all_steps(block: Block) -> Iterator[Step]:
 
 
 def _annotator(rng: random.Random) -> Annotator:
-    """One mesh, sometimes another of the same devices in another order, or of one of them."""
+    """One mesh, sometimes another of the same devices in another order, along other axes, or of one of them."""
     axes = list(zip("xyz", rng.choice(_MESHES), strict=False))
     count = math.prod(size for _, size in axes)
     orders: dict[str, list[int]] = {}
     meshes = {"mesh": axes}
     if rng.random() < 0.12:
-        meshes["other"] = axes
-        orders["other"] = rng.sample(range(count), count)
+        sizes = rng.choice([sizes for sizes in _MESHES if math.prod(sizes) == count])
+        meshes["other"] = rng.choice((axes, list(zip("uvw", sizes, strict=False))))
+        if meshes["other"] is axes or rng.random() < 0.3:
+            orders["other"] = rng.sample(range(count), count)
     if rng.random() < 0.06:
         meshes["one"] = []
         orders["one"] = [rng.randrange(count)]

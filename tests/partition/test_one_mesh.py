@@ -123,3 +123,4 @@ def test_manual_computations_whose_axes_cannot_say_the_others_are_refused() -> N
     with pytest.raises(ShardingError, match="cannot be partitioned together") as refused:
         explicit(manual(Mesh(x=2, y=6), Mesh(a=3, b=4)))
     assert "name axes of one, by which the other cannot be said" in refused.value.diagnostic.cause
+    assert refused.value.diagnostic.location == "-:5"
