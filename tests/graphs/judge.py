@@ -87,7 +87,7 @@ def judged(programs: Sequence[Program]) -> list[Verdict]:
         done = try_jobs([job for case in cases.values() for job in case.jobs], timeout=_SECONDS)
         pairs = zip(list(cases.values()), done[::2], done[1::2], strict=True)
         for case, own, local in pairs:
-            if _is_waiting(own) or _is_waiting(local):
+            if _is_waiting(own) or (_is_waiting(local) and not isinstance(own, ShardingError)):
                 continue
             del cases[case.number]
             verdicts[case.number] = _compared(case, own, local)

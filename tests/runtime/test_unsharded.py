@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.notation import modules
@@ -56,3 +57,15 @@ def test_a_manual_computation_has_no_meaning_on_one_device() -> None:
               return %0 : tensor<4xf32>
             }"""
         )
+
+
+def test_a_program_on_meshes_that_xla_cannot_bring_together_is_verified() -> None:
+    """A check in XLA's `dedup_meshes` ends the process that compiles the program as it is given."""
+    text = """sdy.mesh @m = <["x"=6]>
+    sdy.mesh @n = <["u"=2, "v"=3]>
+    func.func @main(%x: tensor<12x12xf32> {sdy.sharding = #sdy.sharding<@m, [{"x":(1)3}, {}]>})
+        -> (tensor<12x12xf32> {sdy.sharding = #sdy.sharding<@n, [{"u"}, {}]>}) {
+      %0 = stablehlo.tanh %x : tensor<12x12xf32>
+      return %0 : tensor<12x12xf32>
+    }"""
+    sw.load(text).plan().partition().verify().require()

@@ -32,7 +32,8 @@ def unsharded(graph: Graph) -> Graph:
 def unsharded_text(graph: Graph, content: str | bytes, name: str = "-") -> str:
     """The program as it was given, untouched wherever XLA can run that on one device: what results are held against.
 
-    A module of a later stage holds resharding, which one device has no use for: it is written anew without.
+    A module of a later stage holds resharding, which one device has no use for: it is written anew without. So is one
+    on meshes of different axes, at some of which a check in XLA's way to bring them together fails (`dedup_meshes`).
 
     Arguments:
         graph: The program.
@@ -43,9 +44,19 @@ def unsharded_text(graph: Graph, content: str | bytes, name: str = "-") -> str:
         ShardingError: a manual computation, which has no meaning on one device.
     """
     carries = isinstance(content, str) and CARRIED_CONSTRAINT in content
-    if not carries and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy.")):
+    if (
+        not carries
+        and not _has_several_axes(graph)
+        and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy."))
+    ):
         return content if isinstance(content, str) else module_text(load_module(content, name))
     return module_text(modules.write(unsharded(graph), shardings=False))
+
+
+def _has_several_axes(graph: Graph) -> bool:
+    """Whether shardings are on meshes of different axes, those aside that stand for one device."""
+    shardings = {*graph.shardings, *graph.main.result_shardings}
+    return len({sharding.mesh.axes for sharding in shardings if sharding is not None and sharding.mesh.axes}) > 1
 
 
 class _Unsharded(Copier):
