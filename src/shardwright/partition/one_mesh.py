@@ -25,7 +25,7 @@ def on_one_mesh(graph: Graph, annotated: Graph | None) -> tuple[Graph, Graph | N
     which those of all begin and end. Programs are given back as they are where there is nothing to do, and where
     nothing can be done, which `boundary` refuses.
     """
-    meshes = _used(graph)
+    meshes = _used(graph, *(() if annotated is None else (annotated,)))
     if len({mesh.axes for mesh in meshes}) < 2:
         return graph, annotated
     common = _common(meshes, _named(graph))
@@ -35,10 +35,12 @@ def on_one_mesh(graph: Graph, annotated: Graph | None) -> tuple[Graph, Graph | N
     return lifted.graph(graph), None if annotated is None else lifted.graph(annotated)
 
 
-def _used(graph: Graph) -> list[Mesh]:
+def _used(*graphs: Graph) -> list[Mesh]:
     """The meshes of all shardings that have axes, each once."""
-    stated = (sharding for op in graph.walk() for sharding in op.signature.boundary.shardings)
-    shardings = dict.fromkeys((*graph.shardings, *graph.main.result_shardings, *stated))
+    shardings: dict[TensorSharding | None, None] = {}
+    for graph in graphs:
+        stated = (sharding for op in graph.walk() for sharding in op.signature.boundary.shardings)
+        shardings |= dict.fromkeys((*graph.shardings, *graph.main.result_shardings, *stated))
     return list(dict.fromkeys(sharding.mesh for sharding in shardings if sharding is not None and sharding.mesh.axes))
 
 
