@@ -26,7 +26,6 @@ R = TypeVar("R")
 _LIMIT = 1 << 17
 _MISSING = object()
 _put = dict.__setitem__
-_set = object.__setattr__
 
 
 _sessions: WeakSet[Session] = WeakSet()
@@ -98,8 +97,8 @@ class Hashed:
         """Compute key and hash."""
         cls = type(self)
         key = (_values_of.get(cls) or _remember_fields(cls))(self)
-        _set(self, "_key", key)
-        _set(self, "_hash", hash(key))
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hash(key))
 
     def __eq__(self, other: object) -> bool:
         """Equal by value."""

@@ -68,10 +68,7 @@ def attribute(text: str) -> Any:
     """The MLIR attribute of a text."""
     if isinstance(text, _Opaque):
         return text.handle
-    session = current_session()
-    attributes = session.tables.get(_ATTRIBUTES)
-    if attributes is None:
-        attributes = session.table(_ATTRIBUTES)
+    attributes = current_session().table(_ATTRIBUTES)
     handle = attributes.get(text)
     if handle is None:
         handle = attributes[text] = parse_attribute(text)
