@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,8 +16,9 @@ from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL, Crossing
 from shardwright.notation.hlo.manual import ManualRegions
-from shardwright.notation.hlo.mesh import Placed, placed
+from shardwright.notation.hlo.mesh import Placed
 from shardwright.notation.hlo.model import HloSharding
+from shardwright.notation.hlo.several import placed_on
 from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, Row, Sites, dictionary, shortened, symbol_of
 from shardwright.notation.hlo.spelling import ManualAxes
 from shardwright.notation.sdy.sharding import parse_mesh, print_axes, print_mesh, print_sharding, print_shardings
@@ -121,7 +121,7 @@ class Importer:
                 remedy="give a tuple with one sharding for each result",
             )
         ranks = [_rank(type) for type in types] or [0] * count
-        values = tuple(self._placed(element, rank) for element, rank in zip(elements, ranks, strict=True))
+        values = tuple(placed_on(element, rank, self.meshes) for element, rank in zip(elements, ranks, strict=True))
         if not types:  # an op without results has a place, and nothing that is split
             values = tuple(replace(value, stated=value.sharding.mesh.is_maximal) for value in values)
         if len({value.manual for value in values}) > 1:
@@ -135,16 +135,6 @@ class Importer:
                 self.maximal[value.sharding.mesh.name] = value.sharding.mesh
         groups = tuple(None if element.group is None else element.group[1] for element in elements)
         return _Meaning(values, groups, tuple(element.metadata for element in elements))
-
-    def _placed(self, hlo: HloSharding, rank: int) -> Placed:
-        """Over the axes of the mesh that it names, else of the first that serves it."""
-        own = hlo.named.mesh() if hlo.named is not None and hlo.named.axes else None
-        for mesh in self.meshes[:-1]:
-            if own is not None and (own.axes, own.device_ids) != (mesh.axes, mesh.device_ids):
-                continue
-            with suppress(ShardingError):
-                return placed(hlo, rank, mesh)
-        return placed(hlo, rank, self.meshes[-1])
 
     def _annotate(self, op: Any, attribute: Any) -> None:
         """An op of which something is said."""

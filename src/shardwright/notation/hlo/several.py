@@ -10,15 +10,16 @@ Tiles whose devices count by the axes of one mesh share it; the others get meshe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.notation.hlo.mesh import mesh_of_tiles, placed
+from shardwright.notation.hlo.mesh import Placed, mesh_of_tiles, placed
 from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.tiles import order_size
 
-__all__ = ["has_manual", "several_meshes"]
+__all__ = ["has_manual", "placed_on", "several_meshes"]
 
 _MOST = 16
 """Most meshes of a module."""
@@ -50,7 +51,7 @@ def several_meshes(
     tiled = dict.fromkeys(replace(hlo, group=None, metadata="") for hlo in shardings if hlo.kind == "tiled")
     groups: list[tuple[list[HloSharding], Mesh]] = []
     for hlo in tiled:
-        if any(_is_served(hlo, mesh) for mesh in meshes):
+        if _is_served(hlo, meshes):
             continue
         if len(meshes) + len(groups) > _MOST:
             return None
@@ -71,9 +72,25 @@ def several_meshes(
     return called if own is None else (own, *called)
 
 
-def _is_served(hlo: HloSharding, mesh: Mesh) -> bool:
+def placed_on(hlo: HloSharding, rank: int, meshes: Sequence[Mesh]) -> Placed:
+    """A sharding over the axes of the mesh that it names, else of the first of `meshes` that serves it; see `placed`.
+
+    Raises:
+        ShardingError: none does; as the last one has it.
+    """
+    own = hlo.named.mesh() if hlo.named is not None and hlo.named.axes else None
+    for mesh in meshes[:-1]:
+        if own is None or (own.axes, own.device_ids) == (mesh.axes, mesh.device_ids):
+            with suppress(ShardingError):
+                return placed(hlo, rank, mesh)
+    return placed(hlo, rank, meshes[-1])
+
+
+def _is_served(hlo: HloSharding, meshes: Sequence[Mesh]) -> bool:
+    if not meshes:
+        return False
     try:
-        placed(hlo, len(hlo.data_tile), mesh)
+        placed_on(hlo, len(hlo.data_tile), meshes)
     except ShardingError:
         return False
     return True
