@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from shardwright.axes import Axes, AxisRef, merge_axes
 from shardwright.mesh import Mesh
 
-__all__ = ["Digits", "axes_of_digits", "axis_names", "mesh_of_cuts"]
+__all__ = ["Digits", "axes_of_digits", "axis_names", "mesh_names", "mesh_of_cuts"]
 
 Digits = tuple[tuple[int, int], ...]
 """`(size, stride)` pairs, major to minor."""
@@ -61,14 +61,18 @@ def _axis_at(size: int, stride: int, mesh: Mesh) -> AxisRef | None:
     return None
 
 
-def mesh_of_cuts(cuts: Iterable[int], device_ids: Sequence[int] | None, name: str) -> Mesh:
-    """Axes between the cuts that nest with all others, major to minor; at the rest, parts of axes meet."""
+def mesh_of_cuts(cuts: Iterable[int], device_ids: Sequence[int] | None, name: str, taken: Container[str] = ()) -> Mesh:
+    """Axes between the cuts that nest with all others, major to minor; at the rest, parts of axes meet.
+
+    No axis is called by one of the names that are `taken`.
+    """
     ordered = sorted(cuts)
     below = itertools.accumulate(ordered, math.lcm)
     above = reversed(list(itertools.accumulate(reversed(ordered), math.gcd)))
     nested = [cut for cut, low, high in zip(ordered, below, above, strict=True) if low == cut == high]
     sizes = [high // low for low, high in reversed(list(itertools.pairwise(nested)))]
-    return Mesh(zip(axis_names(), sizes, strict=False), device_ids=device_ids, name=name)
+    names = (axis for axis in axis_names() if axis not in taken)
+    return Mesh(zip(names, sizes, strict=False), device_ids=device_ids, name=name)
 
 
 def axis_names() -> Iterator[str]:
@@ -77,3 +81,10 @@ def axis_names() -> Iterator[str]:
     for length in itertools.count(1):
         for name in itertools.product(letters, repeat=length):
             yield "".join(name)
+
+
+def mesh_names(stem: str) -> Iterator[str]:
+    """`mesh`, `mesh_0`, `mesh_1`, …: names for meshes, of which the first that is free is taken."""
+    yield stem
+    for number in itertools.count():
+        yield f"{stem}_{number}"

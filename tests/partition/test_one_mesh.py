@@ -94,6 +94,14 @@ def test_the_mesh_of_the_first_sharding_names_the_axes_where_it_can() -> None:
     assert repr(graph.main.result_shardings[0]) == "[{}, {x:(2)2, y}]"
 
 
+def test_a_mesh_that_nobody_stated_has_names_of_its_own() -> None:
+    m, n = PAIRS[2]
+    graph = explicit(
+        program((m, n), [TensorSharding.of(mesh, [[], axes]) for mesh, axes in ((m, ["y"]), (n, ["b"])) * 2])
+    )
+    assert [(mesh.name, mesh.axes) for mesh in graph.used_meshes] == [("common", (("c", 6),))]
+
+
 def manual(m: Mesh, n: Mesh) -> str:
     """A computation that is manual along the axes a and b of `n`, of an argument and a result on `m`."""
     rows = 8 // n.sizes["b"]

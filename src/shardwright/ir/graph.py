@@ -172,6 +172,15 @@ class Graph:
         return next((mesh for mesh in self.meshes.values() if mesh.axes), Mesh())
 
     @property
+    def used_meshes(self) -> list[Mesh]:
+        """The meshes with axes that shardings are on, of values, results and at boundaries of computations."""
+        boundaries = {id(op.signature.boundary): op.signature.boundary for op in self.walk()}
+        shardings = [*self.shardings, *self.main.result_shardings]
+        shardings += [one for boundary in boundaries.values() for one in boundary.shardings]
+        different = {id(one): one for one in shardings if one is not None}  # most are one object; hashing takes longer
+        return list(dict.fromkeys(one.mesh for one in different.values() if one.mesh.axes))
+
+    @property
     def arguments(self) -> dict[str, TensorType]:
         """The type of each argument by name, in order."""
         taken = self.main.block.arguments

@@ -32,7 +32,7 @@ def check_boundary(graph: Graph) -> None:
             what = f"result {name!r} is partial by {' and '.join(sorted(kinds))}"
             raise _refused(what, sharding, graph.locations.source)
     shardings = {*graph.shardings, *main.result_shardings}
-    if len({sharding.mesh.axes for sharding in shardings if sharding is not None and sharding.mesh.axes}) > 1:
+    if len({mesh.axes for mesh in graph.used_meshes}) > 1:
         _check_axes(graph)
     if any(map(_bounded, shardings)):
         _check_bounds(graph)

@@ -6,13 +6,14 @@ stay apart: values move between them.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from shardwright.axes import Axes, AxisRef, merge_axes
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.mesh import Mesh
 from shardwright.sharding import Partial, TensorSharding
-from shardwright.strides import axes_of_digits, mesh_of_cuts
+from shardwright.strides import axes_of_digits, mesh_names, mesh_of_cuts
 
 __all__ = ["on_one_mesh"]
 
@@ -25,23 +26,14 @@ def on_one_mesh(graph: Graph, annotated: Graph | None) -> tuple[Graph, Graph | N
     which those of all begin and end. Programs are given back as they are where there is nothing to do, and where
     nothing can be done, which `boundary` refuses.
     """
-    meshes = _used(graph, *(() if annotated is None else (annotated,)))
+    meshes = [*graph.used_meshes, *([] if annotated is None else annotated.used_meshes)]
     if len({mesh.axes for mesh in meshes}) < 2:
         return graph, annotated
-    common = _common(meshes, _named(graph))
+    common = _common(meshes, _named(graph), graph.meshes)
     if common is None:
         return graph, annotated
     lifted = _Lifted(common)
     return lifted.graph(graph), None if annotated is None else lifted.graph(annotated)
-
-
-def _used(*graphs: Graph) -> list[Mesh]:
-    """The meshes of all shardings that have axes, each once."""
-    shardings: dict[TensorSharding | None, None] = {}
-    for graph in graphs:
-        stated = (sharding for op in graph.walk() for sharding in op.signature.boundary.shardings)
-        shardings |= dict.fromkeys((*graph.shardings, *graph.main.result_shardings, *stated))
-    return list(dict.fromkeys(sharding.mesh for sharding in shardings if sharding is not None and sharding.mesh.axes))
 
 
 def _named(graph: Graph) -> list[Mesh]:
@@ -55,12 +47,16 @@ def _named(graph: Graph) -> list[Mesh]:
     return [sharding.mesh for sharding in shardings if sharding is not None and sharding.mesh.axes]
 
 
-def _common(meshes: list[Mesh], named: list[Mesh]) -> Mesh | None:
+def _common(meshes: list[Mesh], named: list[Mesh], symbols: Container[str]) -> Mesh | None:
+    """The mesh by whose axes all others are said, if there is one; a new one has names of its own."""
     first = (named or meshes)[0]
     if all(_by(mesh, mesh.axis(name), first) is not None for mesh in meshes for name, _ in mesh.axes):
         return first if all(mesh.axes == first.axes for mesh in named) else None
+    if named:
+        return None
     cuts = {first.size, *(stride for mesh in meshes for stride in mesh.strides.values())}
-    return None if named else mesh_of_cuts(cuts, first.device_ids, first.name)
+    symbol = next(name for name in mesh_names("common") if name not in symbols)
+    return mesh_of_cuts(cuts, first.device_ids, symbol, {name for mesh in meshes for name in mesh.sizes})
 
 
 def _by(mesh: Mesh, axis: AxisRef, other: Mesh) -> Axes | None:

@@ -44,19 +44,10 @@ def unsharded_text(graph: Graph, content: str | bytes, name: str = "-") -> str:
         ShardingError: a manual computation, which has no meaning on one device.
     """
     carries = isinstance(content, str) and CARRIED_CONSTRAINT in content
-    if (
-        not carries
-        and not _has_several_axes(graph)
-        and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy."))
-    ):
+    runs = not carries and len({mesh.axes for mesh in graph.used_meshes}) < 2
+    if runs and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy.")):
         return content if isinstance(content, str) else module_text(load_module(content, name))
     return module_text(modules.write(unsharded(graph), shardings=False))
-
-
-def _has_several_axes(graph: Graph) -> bool:
-    """Whether shardings are on meshes of different axes, those aside that stand for one device."""
-    shardings = {*graph.shardings, *graph.main.result_shardings}
-    return len({sharding.mesh.axes for sharding in shardings if sharding is not None and sharding.mesh.axes}) > 1
 
 
 class _Unsharded(Copier):

@@ -18,6 +18,7 @@ from shardwright.notation.hlo.model import HloSharding
 from shardwright.notation.hlo.several import has_manual, several_meshes
 from shardwright.notation.hlo.text import parse_hlo
 from shardwright.notation.sdy.sharding import parse_mesh
+from shardwright.strides import mesh_names
 
 __all__ = [
     "METADATA",
@@ -147,7 +148,7 @@ class Sites:
                 elements.append(element)
                 owners.append(attribute)
         symbols = {symbol_of(view.operation) for view in self.module.body.operations}
-        names = (name for name in _names("mesh") if name not in symbols)
+        names = (name for name in mesh_names("mesh") if name not in symbols)
         own, name = self._own_mesh(), next(names)
         common = common_mesh(elements, self._partitions(), name, own)
         if isinstance(common, Mesh):
@@ -202,14 +203,6 @@ def _rows(function: Any) -> Iterator[Row]:
                 attributes = ir.DictAttr(entry)
                 if SHARDING in attributes:
                     yield Row(function, kind, index, type, attributes[SHARDING])
-
-
-def _names(stem: str) -> Iterator[str]:
-    yield stem
-    number = 0
-    while True:
-        yield f"{stem}_{number}"
-        number += 1
 
 
 def symbol_of(op: Any) -> str:
