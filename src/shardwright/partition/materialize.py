@@ -16,6 +16,7 @@ from shardwright.partition.cut_pads import with_cut_pads
 from shardwright.partition.decide import decide
 from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
+from shardwright.partition.late_rows import with_late_rows
 from shardwright.partition.note import Note
 from shardwright.partition.notes import (
     alone_notes,
@@ -70,6 +71,9 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
     decisions = decide(graph)
+    late = with_late_rows(graph, decisions)
+    if late is not graph:
+        graph, decisions = late, decide(late)
     explicit = recognize(write(graph, decisions))
     notes = (
         *(() if padded.is_even else cut_notes(graph)),
