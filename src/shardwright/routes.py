@@ -61,6 +61,12 @@ class Route:
         ends = (self.first, self.last)
         return all(self.sender.at(index) == index for index in ends)
 
+    @property
+    def goes_up(self) -> bool | None:
+        """Whether every shard goes to a device behind its own, or, if not, to one before it; `None` where some do."""
+        ways = {self.sender.at(index) < index for index in (self.first, self.last) if self.sender.at(index) != index}
+        return ways.pop() if len(ways) == 1 else None
+
     def pairs(self) -> Any:
         """`(sender, receiver)` of every shard, an array of two columns sorted by receiver."""
         import numpy as np  # for text alone: routes are planned without it

@@ -199,10 +199,13 @@ class Send:
     Attributes:
         axes: The axes by whose index shards are numbered; all devices that differ in others do the same.
         routes: Which shards go where. No device is the sender, nor the receiver, of two.
+        is_opposite: Whether one that goes the other way along the line of shards is on its way meanwhile, and neither
+            needs the other: so the next rows on both sides come at once.
     """
 
     axes: Axes
     routes: tuple[Route, ...]
+    is_opposite: bool = False
 
     def apply(self, before: TensorSharding) -> TensorSharding:
         """The layout of the other tensor: that of the one."""

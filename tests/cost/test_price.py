@@ -9,8 +9,9 @@ from shardwright.cost.price import Cost, price, step_cost, work_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
+from shardwright.routes import Route
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllGather, AllSlice, CollectivePermute, ToUnreduced
+from shardwright.steps import AllGather, AllSlice, CollectivePermute, Send, ToUnreduced
 
 MESH = Mesh(x=2, y=4, one=1)
 X, Y, ONE = (MESH.axis(name) for name in MESH.sizes)
@@ -47,6 +48,13 @@ def test_nothing_is_started_where_nothing_is_sent() -> None:
         ToUnreduced((Y,)),
     ):
         assert step_cost(step, before, 64) == Cost()
+
+
+def test_what_goes_both_ways_along_the_links_is_started_once_and_all_of_it_sent() -> None:
+    before = TensorSharding.of(MESH, [["y"], []])
+    up, down = Route.along(1, -1, 4), Route.along(1, 1, 4)
+    assert step_cost(Send((Y,), (up,)), before, 64) == Cost(bytes_sent=64, starts=1)
+    assert step_cost(Send((Y,), (down,), is_opposite=True), before, 64) == Cost(bytes_sent=64)
 
 
 def test_a_session_says_for_which_hardware_prices_are() -> None:

@@ -377,6 +377,17 @@ def test_a_convolution_of_images_sends_a_row_to_each_neighbour() -> None:
     assert (spmd.traffic.total.static, spmd.traffic.total.static_bytes) == (2, 2 * 8 * 64 * 64 * 4)
 
 
+def test_small_images_are_not_gathered_to_start_one_collective_in_place_of_two_that_run_at_once() -> None:
+    """They were: 12,288 bytes."""
+
+    def function(x: Any, k: Any) -> Any:
+        return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    x, k = (jax.ShapeDtypeStruct(shape, "float32") for shape in ((2, 16, 16, 8), (3, 3, 8, 8)))
+    spmd = sw.from_jax(function, x, k).shard(sw.Mesh(x=4), args={0: "-,x,-,-"}).partition()
+    assert (spmd.traffic.total.static, spmd.traffic.total.static_bytes) == (2, 2 * 2 * 16 * 8 * 4)
+
+
 @pytest.mark.parametrize(
     ("mesh", "image", "result", "collectives"),
     [

@@ -1,7 +1,8 @@
 """What communication and computation cost: amounts, which follow from what is done, and their price on a hardware.
 
 Every choice of the compiler asks here: which chain of steps redistributes a tensor, how an op is split, when a partial
-sum is reduced. Starts are counted as they are written: an all_gather along two dimensions is two of StableHLO's.
+sum is reduced. Starts are counted as they are written: an all_gather along two dimensions is two of StableHLO's. Two
+permutes are started as one where they go opposite ways along the links: a link sends both ways at once.
 
     >>> from shardwright.cost.hardware import BYTES
     >>> from shardwright.mesh import Mesh
@@ -59,7 +60,7 @@ class Cost:
 
     Attributes:
         bytes_sent: Bytes that it sends.
-        starts: Collectives of the per-device program that it takes part in.
+        starts: Collectives of the per-device program that it takes part in, one after the other.
         multiply_adds: Iterations of the loops of ops.
     """
 
@@ -124,7 +125,11 @@ def _(step: CollectivePermute, before: TensorSharding, local_bytes: float, by_ha
 
 @step_cost.register
 def _(step: Send, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
-    return Cost(collective_permute_bytes(local_bytes), 1)
+    """One start for what goes both ways at once. All bytes count, as all of a ring's do, which could use both as well.
+
+    Source: Austin et al., "How to Scale Your Model": links of a torus are bidirectional, of so many bytes either way.
+    """
+    return Cost(collective_permute_bytes(local_bytes), int(not step.is_opposite))
 
 
 @step_cost.register

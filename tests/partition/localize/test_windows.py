@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from shardwright.partition.localize.transfers import Transfer, collectives, tiles, transfers
+from shardwright.partition.localize.transfers import Transfer, collectives, opposites, tiles, transfers
 from shardwright.partition.localize.turns import sent_by_turns
 from shardwright.partition.localize.windows import Window
 from shardwright.routes import Line, Route, greatest_residue, least_residue
@@ -160,3 +160,33 @@ def test_a_route_is_the_same_from_both_ends(slope: int) -> None:
 
 def test_lines_round_down() -> None:
     assert [Line(1, -3, 2).at(index) for index in range(5)] == [-2, -1, -1, 0, 0]
+
+
+def ways(group: Iterable[Transfer]) -> set[bool]:
+    """Whether shards go up the line of devices: of one permute, of all that it sends."""
+    pairs = [pair for transfer in group for pair in transfer.route.pairs().tolist()]
+    return {sender < receiver for sender, receiver in pairs if sender != receiver}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_permutes_are_paired_that_go_opposite_ways(seed: int) -> None:
+    rng = random.Random(seed)
+    for windows in ((random_window(rng),) for _ in range(100)):
+        alone = [group for group, paired in zip(collectives(windows), opposites(windows), strict=True) if not paired]
+        paired = [group for group, paired in zip(collectives(windows), opposites(windows), strict=True) if paired]
+        assert all(len(ways(group)) == 1 for group in paired), windows
+        for way in (True, False):
+            others = sum(ways(group) == {not way} for group in alone)
+            assert sum(ways(group) == {way} for group in paired) <= others, windows
+
+
+def test_the_rows_of_both_neighbours_come_at_once() -> None:
+    both, one = Window(shards=8, rows=4, base=-1, pace=4, size=6), Window(shards=8, rows=4, base=-1, pace=4, size=5)
+    assert opposites((both,)) == (False, True)
+    assert opposites((one,)) == (False,)
+
+
+def test_of_three_permutes_two_go_the_same_way() -> None:
+    window = Window(shards=8, rows=2, base=-3, pace=2, size=6)
+    assert [ways(group) for group in collectives((window,))] == [{True}, {True}, {False}]
+    assert opposites((window,)) == (False, False, True)

@@ -59,7 +59,7 @@ def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding
                 value = local_reduce_scatter(ctx, value, axes, dim, kind, mesh)
         case CollectivePermute(target):
             value = local_collective_permute(ctx, value, before, target)
-        case Send(axes, routes):
+        case Send(axes=axes, routes=routes):
             value = local_send(ctx, value, axes, routes, mesh)
         case ToUnreduced(axes, kind):
             value = ctx.once(value, axes, kind, mesh)

@@ -23,7 +23,7 @@ from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.moves import local_step
 from shardwright.partition.localize.places import Places
-from shardwright.partition.localize.transfers import Tile, Transfer, collectives, tiles, transfers
+from shardwright.partition.localize.transfers import Tile, Transfer, collectives, opposites, tiles, transfers
 from shardwright.partition.localize.windows import Window
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Send
@@ -42,12 +42,12 @@ def sends(
         dim: The dimension.
         windows: Where windows lie in each of the tensors.
     """
-    axes = wide(sharding.axes[dim])
-    return tuple(
-        Exchange(_whole(resized(types[group[0].source], dim, group[0].rows), sharding), sharding, Send(axes, routes))
-        for group in collectives(windows)
-        for routes in [tuple(transfer.route for transfer in group)]
-    )
+    axes, made = wide(sharding.axes[dim]), list[Exchange]()
+    for group, is_opposite in zip(collectives(windows), opposites(windows), strict=True):
+        type = _whole(resized(types[group[0].source], dim, group[0].rows), sharding)
+        routes = tuple(transfer.route for transfer in group)
+        made.append(Exchange(type, sharding, Send(axes, routes, is_opposite)))
+    return tuple(made)
 
 
 def _whole(type: TensorType, sharding: TensorSharding) -> TensorType:

@@ -20,7 +20,7 @@ from shardwright.partition.localize.turns import sent_by_turns
 from shardwright.partition.localize.windows import Window
 from shardwright.routes import Line, Route, ceil_div
 
-__all__ = ["Tile", "Transfer", "collectives", "tiles", "transfers"]
+__all__ = ["Tile", "Transfer", "collectives", "opposites", "tiles", "transfers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,20 @@ def collectives(windows: tuple[Window, ...]) -> tuple[tuple[Transfer, ...], ...]
         else:
             group.append(transfer)
     return tuple(map(tuple, made))
+
+
+@memoize
+def opposites(windows: tuple[Window, ...]) -> tuple[bool, ...]:
+    """Of each of the `collectives` whether an earlier one, which has no other such, goes the other way."""
+    alone, told = {True: 0, False: 0}, list[bool]()
+    for group in collectives(windows):
+        ways = {transfer.route.goes_up for transfer in group}
+        way = ways.pop() if len(ways) == 1 else None
+        is_opposite = way is not None and alone[not way] > 0
+        told.append(is_opposite)
+        if way is not None:
+            alone[not way if is_opposite else way] += -1 if is_opposite else 1
+    return tuple(told)
 
 
 def _staggered(windows: tuple[Window, ...]) -> Iterator[Transfer]:
