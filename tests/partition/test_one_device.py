@@ -39,6 +39,29 @@ def test_what_one_device_is_to_hold_every_device_holds() -> None:
         assert_equal(case.text, case, done[2 * number], done[2 * number + 1])
 
 
+ROLLED = """
+    %0 = stablehlo.slice %a [5:8, 0:8] : (tensor<8x8xf32>) -> tensor<3x8xf32>
+    %1 = stablehlo.slice %a [0:5, 0:8] : (tensor<8x8xf32>) -> tensor<5x8xf32>
+    %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<3x8xf32>, tensor<5x8xf32>) -> tensor<8x8xf32>"""
+SHIFTED = """
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.pad %a, %c, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<8x8xf32>, tensor<f32>)
+      -> tensor<9x8xf32>
+    %2 = stablehlo.slice %0 [0:8, 0:8] : (tensor<9x8xf32>) -> tensor<8x8xf32>"""
+
+
+@pytest.mark.parametrize("moved", [ROLLED, SHIFTED], ids=["rolled", "shifted"])
+@pytest.mark.parametrize("result", [ONE, SPLIT], ids=["one", "split"])
+def test_rows_of_what_one_device_holds_are_moved(moved: str, result: str) -> None:
+    """They ended in an `IndexError`."""
+    text = (
+        f"{MESHES}func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = {ONE}}}) -> (tensor<8x8xf32> "
+        f"{{sdy.sharding = {result}}}) {{{moved}\n  return %2 : tensor<8x8xf32>\n}}\n"
+    )
+    case = make_case(text, 1)
+    assert_equal(text, case, *try_jobs([case.unsharded, case.local]))
+
+
 @pytest.mark.parametrize("results", ["()", "tensor<4xf32>"])
 def test_effects_on_one_device_are_refused(results: str) -> None:
     attributes = "{has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>}"

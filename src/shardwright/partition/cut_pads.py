@@ -47,7 +47,7 @@ def _cut(graph: Graph, pad: Op, cutting: Op) -> Op | None:
     ends = [size - limit for size, limit in zip(cutting.signature.operands[0].dims, limits, strict=True)]
     layouts = [graph.shardings[value] for value in (pad.operands[0], cutting.results[0])]
     is_useful = any(
-        (start or end) and layout is not None and is_split(layout.axes[dim])
+        (start or end) and layout is not None and layout.rank and is_split(layout.axes[dim])
         for dim, (start, end) in enumerate(zip(starts, ends, strict=True))
         for layout in layouts
     )

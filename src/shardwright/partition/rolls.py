@@ -52,7 +52,7 @@ def _roll(graph: Graph, op: Op, parts: dict[int, Op]) -> Op | None:
     if _slice_of(back.signature, dim) != (0, start) or any(one.signature.text(ATTRIBUTE) for one in (op, front, back)):
         return None
     split = (graph.shardings[value], graph.shardings[op.results[0]])
-    if not any(sharding is not None and is_split(sharding.axes[dim]) for sharding in split):
+    if not any(sharding is not None and sharding.rank and is_split(sharding.axes[dim]) for sharding in split):
         return None
     return Op(roll(type, dim, start), (value,), op.results, (), op.location)
 
