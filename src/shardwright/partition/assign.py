@@ -19,15 +19,15 @@ from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, work_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
-from shardwright.memo import memoize
 from shardwright.partition.edges import NOTHING, read_costs, write_costs
-from shardwright.partition.factors import merge, project, tensor_sharding, within_bounds
+from shardwright.partition.factors import merge, project, within_bounds
+from shardwright.partition.in_place import choice_in_place
 from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of, without_sums
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import ROUNDED, Choice, Question, is_dearer, priced, ways_of
 from shardwright.rules.rule import TensorMapping, factors_in
 from shardwright.rules.traits import facts_of
-from shardwright.sharding import TensorSharding, replicated
+from shardwright.sharding import replicated
 from shardwright.words import counted
 
 __all__ = ["MOST", "WORTH", "assign", "choices"]
@@ -72,40 +72,8 @@ def assign(
     splits = splits_of(signature)
     if splits is None:
         return _whole(signature, sources, targets, hardware)
-    in_place = _in_place(splits, sources, targets)
+    in_place = choice_in_place(splits, sources, targets)
     return in_place or _cheapest(_question(signature, splits, sources, targets, passing, hardware, unread))
-
-
-def _in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Choice | None:
-    """The choice for an op that computes element by element, whose tensors all lie in one way in which it can be split.
-
-    Most ops are so, and nothing can be cheaper: nothing moves, and all axes that the tensors have split the work.
-    """
-    rule = splits.rule
-    mappings, shardings = {*rule.operands, *rule.results}, {*targets, *itertools.chain.from_iterable(sources)}
-    if len(mappings) != 1 or len(shardings) != 1 or splits.exchanged:
-        return None
-    (mapping,), (sharding,) = mappings, shardings
-    own = _work_in_place(mapping, rule.sizes, splits.iterations, splits.allowed, sharding)
-    if own is None:
-        return None
-    operands, results = (sharding,) * len(sources), (sharding,) * len(targets)
-    reads = tuple([(NOTHING,) if source else () for source in sources])
-    return Choice(operands, results, splits.kind, own, NOTHING, reads, (NOTHING,) * len(targets))
-
-
-@memoize
-def _work_in_place(
-    mapping: TensorMapping, sizes: tuple[int, ...], iterations: int, allowed: frozenset[int], sharding: TensorSharding
-) -> Cost | None:
-    """The work left of a loop for each dimension where tensors lie so; `None` where it cannot be split so."""
-    if mapping != tuple([(dim,) for dim in range(len(sizes))]):
-        return None
-    factors = project(mapping, sizes, sharding.axes)
-    split = {factor for factor, axes in enumerate(factors) if axes}
-    if not split <= allowed or tensor_sharding(sharding.mesh, mapping, factors) != sharding:
-        return None
-    return work_cost(iterations, factors)
 
 
 def _question(

@@ -1,0 +1,73 @@
+"""Ops of which nothing has to move: their tensors lie as one way to split them has it.
+
+Most ops of a propagated program are so, and no price is needed to tell that nothing is cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.axes import Axes
+from shardwright.cost.price import work_cost
+from shardwright.memo import memoize
+from shardwright.partition.edges import NOTHING
+from shardwright.partition.factors import FactorAxes, feasible, project, tensor_sharding
+from shardwright.partition.proposals import Shardings, Source, mesh_of
+from shardwright.partition.splits import Splits
+from shardwright.partition.ways import Choice
+from shardwright.rules.rule import TensorMapping, factors_in
+from shardwright.sharding import TensorSharding
+
+__all__ = ["choice_in_place"]
+
+
+def choice_in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Choice | None:
+    """The choice for an op whose tensors all lie in one way in which it can be split, with no sum and no exchange.
+
+    Nothing can be cheaper: nothing moves, and all axes that the tensors have split the work.
+    """
+    if any(len(source) > 1 for source in sources):
+        return None
+    mesh = mesh_of(sources, targets)
+    shardings = [*[source[0] if source else None for source in sources], *targets]
+    if not all(sharding is None or sharding.mesh == mesh for sharding in shardings):
+        return None
+    factors = _common_factors(splits, shardings)
+    if factors is None or feasible(splits, factors) != factors:
+        return None
+    pairs = zip(splits.rule.operands, shardings, strict=False)
+    operands = tuple([tensor_sharding(mesh, mapping, factors) if lies is None else lies for mapping, lies in pairs])
+    reads = tuple([(NOTHING,) if source else () for source in sources])
+    own = work_cost(splits.iterations, factors)
+    return Choice(operands, targets, splits.kind, own, NOTHING, reads, (NOTHING,) * len(targets))
+
+
+def _common_factors(splits: Splits, shardings: Sequence[TensorSharding | None]) -> FactorAxes | None:
+    """The axes of each factor, where all tensors have the same for it and the op is local when split so."""
+    rule = splits.rule
+    factors: dict[int, Axes] = {}
+    for mapping, sharding in zip((*rule.operands, *rule.results), shardings, strict=True):
+        lying = () if sharding is None else _axes_of(mapping, rule.sizes, sharding)
+        if lying is None:
+            return None
+        for factor, axes in lying:
+            if factors.setdefault(factor, axes) != axes:
+                return None
+    split = [factor for factor, axes in factors.items() if axes]
+    names = [axis.name for factor in split for axis in factors[factor]]
+    if len(set(names)) < len(names) or not splits.allowed.issuperset(split):
+        return None
+    if not splits.exchanged.isdisjoint(split) or not splits.rule.reduction.isdisjoint(split):
+        return None
+    return tuple([factors.get(factor, ()) for factor in range(len(rule.sizes))])
+
+
+@memoize
+def _axes_of(
+    mapping: TensorMapping, sizes: tuple[int, ...], sharding: TensorSharding
+) -> tuple[tuple[int, Axes], ...] | None:
+    """The axes that a tensor has for each of its factors, none too; `None` where these do not tell how it lies."""
+    factors = project(mapping, sizes, sharding.axes)
+    if tensor_sharding(sharding.mesh, mapping, factors) != sharding:
+        return None
+    return tuple([(factor, factors[factor]) for factor in sorted(factors_in(mapping))])
