@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from shardwright.boundary import NOTHING_STATED
 from shardwright.ir.callees import Callees
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.signature import Signature
@@ -159,7 +160,7 @@ class Graph:
         first = len(self.types)
         self.types += types
         self.shardings += shardings
-        return tuple(range(first, len(self.types)))
+        return (first,) if len(types) == 1 else tuple(range(first, len(self.types)))
 
     def argument_location(self, number: int) -> str:
         """Where an argument of `main` stands: `FILE:LINE`, or the file where no more is known."""
@@ -174,11 +175,15 @@ class Graph:
     @property
     def used_meshes(self) -> list[Mesh]:
         """The meshes with axes that shardings are on, of values, results and at boundaries of computations."""
-        boundaries = {id(op.signature.boundary): op.signature.boundary for op in self.walk()}
-        shardings = [*self.shardings, *self.main.result_shardings]
-        shardings += [one for boundary in boundaries.values() for one in boundary.shardings]
-        different = {id(one): one for one in shardings if one is not None}  # most are one object; hashing takes longer
-        return list(dict.fromkeys(one.mesh for one in different.values() if one.mesh.axes))
+        boundaries = [op.signature.boundary for op in self.walk() if op.signature.boundary is not NOTHING_STATED]
+        shardings = [*self.different_shardings, *[one for boundary in boundaries for one in boundary.shardings]]
+        return list(dict.fromkeys(one.mesh for one in shardings if one.mesh.axes))
+
+    @property
+    def different_shardings(self) -> list[TensorSharding]:
+        """The shardings of values and results, each object once: most are few objects, and hashing takes longer."""
+        stated = [*self.shardings, *self.main.result_shardings]
+        return [one for one in dict(zip(map(id, stated), stated, strict=True)).values() if one is not None]
 
     @property
     def arguments(self) -> dict[str, TensorType]:

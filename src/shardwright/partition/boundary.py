@@ -31,10 +31,9 @@ def check_boundary(graph: Graph) -> None:
         if len(kinds) > 1 or not kinds <= REDUCTIONS.keys():
             what = f"result {name!r} is partial by {' and '.join(sorted(kinds))}"
             raise _refused(what, sharding, graph.locations.source)
-    shardings = {*graph.shardings, *main.result_shardings}
     if len({mesh.axes for mesh in graph.used_meshes}) > 1:
         _check_axes(graph)
-    if any(map(_bounded, shardings)):
+    if any(map(_bounded, graph.different_shardings)):
         _check_bounds(graph)
     if any(mesh.is_maximal for mesh in graph.meshes.values()):
         _check_effects(graph)

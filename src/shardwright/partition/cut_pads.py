@@ -28,11 +28,12 @@ def with_cut_pads(graph: Graph) -> Graph:
 
     Those are left as they are that cut nothing off a dimension that is split. The graph given stays as it is.
     """
-    outside = [op for op in graph.main.block.walk(opaque=(MANUAL,)) if not op.signature.text(ATTRIBUTE)]
-    pads = {op.results[0]: op for op in outside if op.signature.name == _PAD}
+    outside = [op for op in graph.main.block.walk(opaque=(MANUAL,)) if op.signature.name in (_PAD, _SLICE)]
+    plain = [op for op in outside if not op.signature.text(ATTRIBUTE)]
+    pads = {op.results[0]: op for op in plain if op.signature.name == _PAD}
     if not pads:
         return graph
-    slices = [op for op in outside if op.signature.name == _SLICE and op.operands[0] in pads]
+    slices = [op for op in plain if op.signature.name == _SLICE and op.operands[0] in pads]
     cut = {op: pad for op in slices if (pad := _cut(graph, pads[op.operands[0]], op)) is not None}
     reads = Counter(value for op in graph.walk() for value in op.operands if value in pads)
     reads.subtract(op.operands[0] for op in cut)

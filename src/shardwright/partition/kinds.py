@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import LAYOUTS
@@ -25,7 +23,7 @@ def check_kinds(graph: Graph) -> None:
     Raises:
         ShardingError: at the line of the op that makes the first such value.
     """
-    if not any(sharding is not None and sharding.partial for sharding in _declared(graph)):
+    if not any(sharding.partial for sharding in graph.different_shardings):
         return
     makers, same = _origins(graph)
     for value, sharding in enumerate(graph.shardings):
@@ -44,11 +42,6 @@ def made_kind(signature: Signature) -> str | None:
     if splits is None or not splits.rule.reduction:
         return None
     return signature.bodies[0].reduction if signature.bodies else splits.kind
-
-
-def _declared(graph: Graph) -> Iterator[TensorSharding | None]:
-    yield from graph.shardings
-    yield from graph.main.result_shardings
 
 
 def _origins(graph: Graph) -> tuple[dict[int, Op], dict[int, tuple[int, ...]]]:
