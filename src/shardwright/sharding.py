@@ -47,6 +47,11 @@ class DimSharding:
     open: bool = False
     priority: int | None = None
 
+    def closed(self) -> DimSharding:
+        """The same axes, neighbouring parts merged, with no more to come and no priority."""
+        axes = merge_axes(self.axes)
+        return self if axes == self.axes and not self.open and self.priority is None else DimSharding(axes)
+
 
 @dataclass(frozen=True, slots=True)
 class Partial:
@@ -156,6 +161,11 @@ class TensorSharding(Hashed):
         """All axes that split a dimension, dimension by dimension."""
         return tuple(axis for dim in self.dims for axis in dim.axes)
 
+    @cached_property
+    def shards(self) -> int:
+        """Into how many parts its dimensions split the tensor."""
+        return axes_size(self.used_axes)
+
     @property
     def partial_axes(self) -> Axes:
         """All axes along which the tensor is partial."""
@@ -221,7 +231,7 @@ class TensorSharding(Hashed):
 
     def closed(self) -> TensorSharding:
         """The layout alone: all dimensions closed, no priorities, no `replicated`, neighbouring parts merged."""
-        dims = tuple(DimSharding(merge_axes(dim.axes)) for dim in self.dims)
+        dims = tuple([dim.closed() for dim in self.dims])
         partial = _merge_partial(self.partial)
         if dims == self.dims and partial == self.partial and not self.replicated:
             return self

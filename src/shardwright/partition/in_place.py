@@ -30,7 +30,7 @@ def choice_in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardi
         return None
     mesh = mesh_of(sources, targets)
     shardings = [*[source[0] if source else None for source in sources], *targets]
-    if not all(sharding is None or sharding.mesh == mesh for sharding in shardings):
+    if any(sharding is not None and sharding.mesh is not mesh and sharding.mesh != mesh for sharding in shardings):
         return None
     factors = _common_factors(splits, shardings)
     if factors is None or feasible(splits, factors) != factors:

@@ -220,8 +220,8 @@ def extra_work(
     splits = splits_of(signature)
     if splits is None or (splits.idle and any(result.partial for result in choice.results)):
         return 0
-    stated = (*(source[0] for source in sources if source), *targets)
-    parts = max((math.prod(map(axes_size, sharding.axes)) for sharding in stated), default=1)
+    stated = [*[source[0] for source in sources if source], *targets]
+    parts = max([sharding.shards for sharding in stated], default=1)
     return max(0, round(choice.own.multiply_adds - splits.iterations / parts))
 
 
