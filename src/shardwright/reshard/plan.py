@@ -128,7 +128,8 @@ class _ReshardQuestion:
 
 def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
     """The best plan; atoms are cut further, and idle axes used, where that may be cheaper or is needed for memory."""
-    plans, least = _searched(question)
+    reduction = _reduction_in_place(question)
+    plans, least = ([reduction], True) if reduction is not None else _searched(question)
     if not plans or not least:
         plans += _searched(question, fine=True)[0]
     bound = plans[0].cost.bytes_sent if least else 0.0
@@ -137,6 +138,20 @@ def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
     if not plans:
         raise _too_little(question.source, question.target, question.memory or 0, _least_memory(question))
     return min(plans, key=question.price)
+
+
+def _reduction_in_place(question: _ReshardQuestion) -> ReshardPlan | None:
+    """The plan for a tensor of which all contributions are combined and nothing else becomes otherwise.
+
+    That is what the search finds: reduce_scatters and all_gathers would send as much and be more collectives.
+    """
+    source, target, kinds = question.source, question.target, {p.kind for p in question.source.partial}
+    if source.axes != target.axes or target.partial or source.mesh != target.mesh or question.memory is not None:
+        return None
+    if len(kinds) != 1 or kinds & question.by_hand:
+        return None
+    step = AllReduce(source.mesh.in_order(source.partial_axes), *kinds)
+    return _weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
 
 
 def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
