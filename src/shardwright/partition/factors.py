@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -97,7 +96,7 @@ def feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
     """
     rule = splits.rule
     kept = list(within_bounds(splits, factors))
-    for dim in [dim for dim in itertools.chain(*rule.operands, *rule.results) if len(dim) > 1]:
+    for dim in rule.joined:
         full = True
         for factor in dim:
             if not full:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardwright.axes import Axes
+from shardwright.axes import Axes, merge_axes
 from shardwright.cost.price import work_cost
 from shardwright.memo import memoize
 from shardwright.partition.edges import NOTHING
@@ -15,7 +15,7 @@ from shardwright.partition.factors import FactorAxes, feasible, project, tensor_
 from shardwright.partition.proposals import Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
 from shardwright.partition.ways import Choice
-from shardwright.rules.rule import TensorMapping, factors_in
+from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding
 
 __all__ = ["choice_in_place"]
@@ -68,6 +68,7 @@ def _axes_of(
 ) -> tuple[tuple[int, Axes], ...] | None:
     """The axes that a tensor has for each of its factors, none too; `None` where these do not tell how it lies."""
     factors = project(mapping, sizes, sharding.axes)
-    if tensor_sharding(sharding.mesh, mapping, factors) != sharding:
+    held = [merge_axes(tuple([axis for factor in dim for axis in factors[factor]])) for dim in mapping]
+    if sharding.partial or sharding.closed() != sharding or held != [*sharding.axes]:
         return None
-    return tuple([(factor, factors[factor]) for factor in sorted(factors_in(mapping))])
+    return tuple([(factor, factors[factor]) for dim in mapping for factor in dim])

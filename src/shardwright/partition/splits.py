@@ -21,7 +21,7 @@ from shardwright.partition.localize.registry import covered_factors, rule_in_par
 from shardwright.rules.custom_call import is_splittable_call
 from shardwright.rules.given import corresponding_factors, is_opaque, stated_factors
 from shardwright.rules.iterations import iterations_of
-from shardwright.rules.registry import is_given, known_rule, local_factors, rule_for
+from shardwright.rules.registry import is_given, known_rule, local_factors_by, rule_for
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.traits import facts_of
 
@@ -99,9 +99,8 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     """How an op may be split by the rule that it has by its meaning."""
     if signature.name == "stablehlo.custom_call" and not is_splittable_call(signature, bool(called_by(signature))):
         return None
-    iterations, rule = iterations_of(signature, rule), rule_in_parts(signature, rule)
-    kind = _reduction_kind(signature)
-    splittable = local_factors(signature)
+    iterations, splittable = iterations_of(signature, rule), local_factors_by(signature, rule)
+    rule, kind = rule_in_parts(signature, rule), _reduction_kind(signature)
     if kind is not None:
         splittable |= rule.reduction - rule.need_replication - rule.permutation
     exchanged = exchanged_factors(signature, rule)

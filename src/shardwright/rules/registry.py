@@ -35,6 +35,7 @@ __all__ = [
     "is_given",
     "known_rule",
     "local_factors",
+    "local_factors_by",
     "own_iterations",
     "registered_ops",
     "rule",
@@ -224,7 +225,6 @@ def rule_for(signature: Signature) -> ShardingRule | None:
     return given(signature) if given else known_rule(signature)
 
 
-@memoize
 def known_rule(signature: Signature) -> ShardingRule | None:
     """The rule that an op has by its meaning, whatever the program or a user says."""
     return _rules.get(signature.name, interface_rule)(signature)
@@ -243,8 +243,11 @@ def local_factors(signature: Signature) -> frozenset[int]:
     the program gives are not asked: see `given`.
     """
     rule = known_rule(signature)
-    if rule is None:
-        return frozenset()
+    return frozenset() if rule is None else local_factors_by(signature, rule)
+
+
+def local_factors_by(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """The `local_factors` of an op whose known rule is at hand."""
     local = _local.get(signature.name)
     return rule.pass_through if local is None else rule.pass_through & local(signature, rule)
 

@@ -50,6 +50,11 @@ class ShardingRule(Hashed):
     local: frozenset[int] = frozenset()
 
     @cached_property
+    def joined(self) -> tuple[DimFactors, ...]:
+        """The dimensions that are made of several factors."""
+        return tuple([dim for mapping in (*self.operands, *self.results) for dim in mapping if len(dim) > 1])
+
+    @cached_property
     def special(self) -> frozenset[int]:
         """Factors that are not plain pass-through."""
         return self.reduction | self.need_replication | self.permutation
