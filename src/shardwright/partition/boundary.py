@@ -31,9 +31,10 @@ def check_boundary(graph: Graph) -> None:
         if len(kinds) > 1 or not kinds <= REDUCTIONS.keys():
             what = f"result {name!r} is partial by {' and '.join(sorted(kinds))}"
             raise _refused(what, sharding, graph.locations.source)
-    if len({mesh.axes for mesh in graph.used_meshes}) > 1:
+    different = graph.different_shardings
+    if len({one.mesh.axes for one in different if one.mesh.axes}) > 1:
         _check_axes(graph)
-    if any(map(_bounded, graph.different_shardings)):
+    if any(map(_bounded, different)):
         _check_bounds(graph)
     if any(mesh.is_maximal for mesh in graph.meshes.values()):
         _check_effects(graph)
