@@ -16,6 +16,7 @@ from shardwright.cost.price import Cost, price, step_cost
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.mesh import Mesh
+from shardwright.reshard import plan as planning
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.reshard.problem import idle_axes
 from shardwright.sharding import Partial, TensorSharding, replicated
@@ -344,3 +345,16 @@ def test_large_meshes_do_not_take_forever() -> None:
         chain = plan((1024, 1024, 1024, 1024), 2, source, target)
         assert layouts_after(source.closed(), chain.steps)[-1:] in ((target,), ())
         assert chain.cost.bytes_sent <= naive_bytes((2048, 1024, 1024, 1024), source, target)
+
+
+@PROPERTY
+@given(reshards())
+def test_what_is_combined_in_place_is_planned_as_the_search_does(reshard: Reshard) -> None:
+    shape, source, _ = reshard
+    target = source.with_axes(source.axes).closed()
+    for hardware in (BYTES, TPU_V5P):
+        with Session():
+            made = plan(shape, 4, source, target, hardware)
+        with Session(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(planning, "_reduction_in_place", lambda _: None)
+            assert plan(shape, 4, source, target, hardware) == made

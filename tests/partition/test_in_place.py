@@ -1,0 +1,42 @@
+"""Ops of which nothing moves: the choice told without a price is the one that all prices tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import shardwright as sw
+from shardwright.ir.signature import Signature
+from shardwright.memo import Session
+from shardwright.partition import assign as assigning
+from shardwright.partition import decide as deciding
+from shardwright.partition.in_place import choice_in_place
+from shardwright.partition.proposals import Shardings, Source
+from shardwright.partition.splits import splits_of
+from shardwright.partition.ways import Choice
+from tests.propagation.programs import random_program
+from tests.propagation.programs_wide import wide_program
+
+
+@pytest.mark.parametrize("program", [random_program, wide_program])
+def test_the_choice_in_place_is_the_cheapest(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: Counter[bool] = Counter()
+
+    def assign(signature: Signature, sources: tuple[Source, ...], targets: Shardings, *rest: Any) -> Choice:
+        splits = splits_of(signature)
+        choice = choice_in_place(splits, sources, targets) if splits is not None else None
+        told[choice is not None] += 1
+        with monkeypatch.context() as patch:
+            patch.setattr(assigning, "choice_in_place", lambda *_: None)
+            cheapest = assigning.assign(signature, sources, targets, *rest)
+        assert choice in (None, cheapest)
+        return cheapest
+
+    monkeypatch.setattr(deciding, "assign", assign)
+    for seed in range(12):
+        with Session(), suppress(sw.ShardingError):
+            sw.load(program(seed)).plan().partition()
+    assert min(told[True], told[False]) > 10
