@@ -7,7 +7,8 @@ A program that is given a tensor of 7 rows split over 4 devices pads it to 8; on
     %2 = stablehlo.slice %1 [0:7, …  tensor<8x3xf32> [{"x"}, {}] → tensor<7x3xf32> [{"x"}, {}]
 
 Nothing else has uneven tensors, since no other op knows where they end. The last shards of an argument may hold
-anything behind its end, and hold the padding value after it; those of a result may hold anything there.
+anything behind its end, and hold the padding value after the pad; those of a result may hold anything there. A pad
+whose value nothing reads says so (`OPEN`), and leaves there what is there.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local
 from shardwright.sharding import TensorSharding
 
-__all__ = ["enters", "is_at_boundary", "leaves", "local_entering", "shard_type"]
+__all__ = ["OPEN", "enters", "is_at_boundary", "leaves", "local_entering", "shard_type"]
 
 Layout = TensorSharding | None
+
+OPEN = "shardwright.open"
+"""The attribute, a unit, of a pad of which nothing reads what it pads with."""
 
 
 def shard_type(type: TensorType, sharding: TensorSharding) -> TensorType:
@@ -72,8 +76,10 @@ def _fills(type: TensorType, sharding: TensorSharding, wider: TensorType, layout
 
 
 def local_entering(ctx: Local, signature: Signature, operands: Sequence[int], sharding: TensorSharding) -> int:
-    """A shard of an uneven tensor, the padding value behind the end of the tensor."""
+    """A shard of an uneven tensor, the padding value behind the end of the tensor where something reads it."""
     value, filling = operands
+    if signature.text(OPEN):
+        return value
     shard, whole = ctx.type(value).dims, signature.operands[0].dims
     for dim, axes in enumerate(sharding.axes):
         if whole[dim] % axes_size(axes) == 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from shardwright.axes import overlaps_any
 from shardwright.ir.builder import Builder
@@ -17,7 +18,7 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.bodies import copied_body, unknown_regions
-from shardwright.partition.localize.uneven import enters, leaves
+from shardwright.partition.localize.uneven import OPEN, enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
 from shardwright.partition.padding.ops import index_limits, paddable, resized, seen_padding
 from shardwright.partition.padding.shifts import shifted
@@ -86,6 +87,7 @@ class _Padder:
         self.builder = Builder(self.target, [])
         self.versions = Versions(graph, self.builder)
         self.kept: dict[int, int] = {}
+        self.entering: list[Op] = []
         self.left: dict[tuple[int, TensorSharding], int] = {}
         inner = (op for op in graph.walk() if op is not graph.main.block.terminator)
         self.read = {value for op in inner if not enters(*self._layouts(op)) for value in op.operands}
@@ -102,6 +104,10 @@ class _Padder:
         pairs = zip(last.operands, main.result_shardings, strict=True)
         self._end(last, [self._returned(value, stated) for value, stated in pairs])
         main.block = Block(arguments, self.builder.ops)
+        for pad in self.entering:
+            if pad.results[0] not in self.versions.relied:
+                attributes: dict[str, Any] = {OPEN: "unit"}
+                pad.signature = pad.signature.replace(**attributes)
         return Padded(self.target, self.versions.resizes)
 
     # --- arguments and results
@@ -117,6 +123,7 @@ class _Padder:
                 return number
             self.builder.location = place
             self.versions.define(value, self.versions.read(value, exact_shape(sharding, type.dims)))
+            self.entering.append(self.builder.ops[-1])
         return number
 
     def _returned(self, value: int, stated: TensorSharding | None) -> int:
@@ -185,7 +192,8 @@ class _Padder:
         if known is not None and sizes and op.name in _KEEP_ZEROS:
             (source,), (target,) = known[0].operands, known[0].results
             zeros = {source[dim] for dim in self.versions.zeros(operands[0])}
-            self.versions.set_zeros(results[0], frozenset(dim for dim, of in enumerate(target) if of in zeros))
+            along = frozenset(dim for dim, of in enumerate(target) if of in zeros)
+            self.versions.set_zeros(results[0], along, operands[0])
 
     def _operands(self, op: Op, padded: Signature, factors: frozenset[int]) -> list[int]:
         """The operands of an op that is padded along some factors, masked where it would see their padding."""

@@ -31,6 +31,7 @@ class Versions:
         scope: What is made in a region is known until its end.
         reader: The op for which values are read, if it is one that cannot be computed on their padded dimensions.
         resizes: The ops that pad and cut, each with the `reader` for which it cuts padding off.
+        relied: The values made by padding whose zeros something reads.
     """
 
     def __init__(self, source: Graph, builder: Builder) -> None:
@@ -39,11 +40,13 @@ class Versions:
         self.scope = Scope()
         self.reader = ""
         self.resizes: dict[Op, str] = {}
+        self.relied: set[int] = set()
         self._source = source
         self._mesh = mesh_of_program(source)
         self._numbers: dict[int, dict[Shape, int]] = {}
         self._makers: dict[int, tuple[Signature, tuple[int, ...]]] = {}
         self._zeros: dict[int, frozenset[int]] = {}
+        self._zeros_of: dict[int, int] = {}
         self._shared: dict[tuple[Any, ...], int] = {}
         self._masked: dict[int, dict[tuple[Seen, int | None], int]] = {}
 
@@ -65,10 +68,11 @@ class Versions:
         """The dimensions of a value along which its padding is known to be zero."""
         return self._zeros.get(number, frozenset())
 
-    def set_zeros(self, number: int, dims: frozenset[int]) -> None:
-        """Say that the padding of a value along `dims` is zero."""
+    def set_zeros(self, number: int, dims: frozenset[int], source: int) -> None:
+        """Say that the padding of a value along `dims` is zero, as long as that of `source` is."""
         if dims:
             self._zeros[number] = dims
+            self._zeros_of[number] = self._zeros_of.get(source, source)
 
     def read(self, value: int, shape: Shape) -> int:
         """The value in a shape, made of another one if need be."""
@@ -121,7 +125,7 @@ class Versions:
         self.resizes[self.builder.ops[-1]] = ""
         own = self._source.types[value].dims
         grown = [dim for dim, size in enumerate(cut) if size < shape[dim] and size == own[dim]]
-        self.set_zeros(number, frozenset(grown))
+        self.set_zeros(number, frozenset(grown), number)
         return number
 
     def cut(self, number: int, shape: Shape, sharding: TensorSharding) -> int:
@@ -148,6 +152,8 @@ class Versions:
         own, shape = self._source.types[value].dims, self.builder.type(number).dims
         dims = [dim for dim in seen.dims if shape[dim] > own[dim]]
         if seen.kind == "sum" and self.zeros(number).issuperset(dims):
+            if dims:
+                self.relied.add(self._zeros_of[number])
             return number
         known = self._masked.setdefault(number, {})
         key = (Seen(0, tuple(dims), seen.kind), initial)
@@ -156,7 +162,7 @@ class Versions:
             made = self._mask(number, dims, own, self._filling(number, seen.kind, initial, sharding), sharding)
             self.scope.add(known, key, made)
             if seen.kind == "sum":
-                self.set_zeros(made, self.zeros(number).union(dims))
+                self.set_zeros(made, self.zeros(number).union(dims), number)
         return known[key]
 
     def limited(self, number: int, vector: int, limits: tuple[int | None, ...]) -> int:
