@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import shardwright as sw
 from shardwright.errors import Diagnostic, ShardingError
 from shardwright.frontends.annotate import annotate
 from shardwright.frontends.load import load_source
@@ -147,3 +148,16 @@ def test_another_sharding_than_the_one_that_a_collective_changes() -> None:
     diagnostic = refused({0: "x,-"}, GATHERED, None)
     assert diagnostic.message == "argument 'arg0' cannot be given [{x}, {?}]"
     assert (diagnostic.op, diagnostic.location) == ("sdy.all_gather", "-:4")
+
+
+def test_a_program_on_one_device_has_no_mesh_to_be_partitioned_over() -> None:
+    text = """
+    sdy.mesh @one = <[], device_ids=[0]>
+    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@one, []>}) -> tensor<8xf32> {
+      %0 = stablehlo.add %a, %a : tensor<8xf32>
+      return %0 : tensor<8xf32>
+    }"""
+    with pytest.raises(ShardingError, match="all that it is sharded over is one device") as caught:
+        sw.load(text).plan()
+    assert "--mesh" in str(caught.value)
+    assert sw.load(text).shard(sw.Mesh(x=2)).partition().verify().ok

@@ -25,6 +25,7 @@ __all__ = ["REFUSALS", "Verdict", "judged"]
 REFUSALS = {
     "is declared partial by": "largest numbers are no contributions to a sum, and the constraint says that they are",
     "cannot be partitioned together": "a manual computation names axes that cannot say the shardings on another mesh",
+    "all that it is sharded over is one device": "no program for several devices was asked for",
     "XLA cannot run the module, by a failed check of its own": "a mistake of XLA's, most of them its FFT's on CPUs",
 }
 """What of a diagnostic says that a program is refused, and why it may be."""

@@ -82,7 +82,8 @@ def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
         raise ShardingError(
             "the program has no mesh",
             location=source,
-            cause="it declares no sdy.mesh, and none was given",
+            cause=f"{'all that it is sharded over is one device' if graph.meshes else 'it declares no sdy.mesh'}, "
+            "and no mesh was given",
             remedy="give one: --mesh data=2,model=4, or program.shard(sw.Mesh(data=2, model=4))",
         )
     if mesh is None:

@@ -27,8 +27,8 @@ def any_dim(scope: Scope, v: Value) -> int:
 
 @step("broadcast", any_value, weight=1.5, smooth=True)
 def broadcast(scope: Scope, v: Value) -> None:
-    rank = min(4, v.rank + scope.rng.randrange(1, 3))
-    dims = sorted(scope.rng.sample(range(rank), v.rank)) if v.rank <= rank else list(range(v.rank))
+    rank = max(v.rank, min(4, v.rank + scope.rng.randrange(1, 3)))
+    dims = sorted(scope.rng.sample(range(rank), v.rank))
     shape = [scope.rng.choice(scope.writer.sizes) for _ in range(rank)]
     for size, dim in zip(v.shape, dims, strict=True):
         shape[dim] = size
