@@ -25,6 +25,7 @@ from shardwright.lazy import names_at, provide
 if TYPE_CHECKING:
     from jax.sharding import PartitionSpec as P
 
+    from shardwright.cost.hardware.presets import hardware
     from shardwright.errors import Diagnostic, ShardingError
     from shardwright.frontends.convert import convert
     from shardwright.memo import Session
@@ -49,6 +50,7 @@ __all__ = [
     "convert",
     "forget_rule",
     "from_jax",
+    "hardware",
     "load",
     "parse_sharding",
     "rule",
@@ -69,6 +71,7 @@ _HOMES = {
     "convert": "shardwright.frontends.convert:convert",
     "forget_rule": "shardwright.rules.registry:forget_rule",
     "from_jax": "shardwright.program:from_jax",
+    "hardware": "shardwright.cost.hardware.presets:hardware",
     "load": "shardwright.program:load",
     "parse_sharding": "shardwright.notation.registry:parse_text",
     "rule": "shardwright.rules.registry:rule",

@@ -49,7 +49,7 @@ class Session:
 
     Attributes:
         limit: Entries of a table.
-        hardware: What decisions are priced for, a `cost.hardware.Hardware`; the default one where it is `None`.
+        hardware: What decisions are priced for, as `sw.hardware("h100")`; a TPU v5p where it is `None`.
         tables: Every table by name.
     """
 

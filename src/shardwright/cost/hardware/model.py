@@ -1,0 +1,38 @@
+"""What a hardware is to those who decide: what a device sends, starts, computes and holds.
+
+>>> box = Hardware("a box", bytes_per_second=100.0, start_seconds=3.0, multiply_adds_per_second=10.0)
+>>> box.seconds(bytes_sent=200, starts=1, multiply_adds=20)
+7.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardwright.memo import Hashed
+
+__all__ = ["Hardware"]
+
+
+@dataclass(frozen=True, eq=False)
+class Hardware(Hashed):
+    """What one device can do. Frozen, compared by value.
+
+    Attributes:
+        name: What messages call it.
+        bytes_per_second: What a device sends while it takes part in a collective.
+        start_seconds: What starting a collective takes before anything is sent.
+        multiply_adds_per_second: Iterations of the loops of an op, each a multiplication and an addition.
+        memory_bytes: What a device holds, where that is known. Nothing is decided by it.
+    """
+
+    name: str
+    bytes_per_second: float
+    start_seconds: float
+    multiply_adds_per_second: float
+    memory_bytes: float | None = None
+
+    def seconds(self, bytes_sent: float = 0.0, starts: int = 0, multiply_adds: float = 0.0) -> float:
+        """The time, in seconds, of sending so many bytes, of so many starts, and of so many multiply-adds."""
+        communication = bytes_sent / self.bytes_per_second + starts * self.start_seconds
+        return communication + multiply_adds / self.multiply_adds_per_second

@@ -1,0 +1,165 @@
+"""Data sheets from TOML, and what to say of what is none: the line, the key, why, and what to write.
+
+Each figure is a table: the number, under a key that names its unit, and `source`, where it comes from.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from shardwright.cost.hardware.sheet import FIGURES, Figure, Sheet, Sourced, number_text
+from shardwright.errors import ShardingError
+from shardwright.words import kind_of
+
+__all__ = ["parse_sheet"]
+
+_TABLES = {figure.table: figure for figure in FIGURES}
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")
+
+
+def parse_sheet(text: str, location: str) -> Sheet:
+    """The data sheet that a text is.
+
+    Arguments:
+        text: TOML: `name`, and the tables of `FIGURES`.
+        location: What diagnostics call it.
+
+    Raises:
+        ShardingError: text that is not TOML, a key that is missing or unknown, a figure that is not a positive finite
+            number; with the line, and what to write.
+    """
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: also of an integer of thousands of digits
+        raise _not_toml(error, location) from None
+    reader = _Reader(text, location)
+    for key in content:
+        if key not in ("name", *_TABLES):
+            raise reader.unknown("", key, ["name", *_TABLES])
+    figures: dict[str, Sourced] = {}
+    name = reader.words(content, "", "name", "h100 in our box")
+    for table, figure in _TABLES.items():
+        if figure.is_needed or table in content:
+            figures[table] = reader.figure(content, figure)
+    return Sheet(name, figures)
+
+
+def _not_toml(error: Exception, location: str) -> ShardingError:
+    place = _PLACE.search(str(error))
+    where = f":{place[1]}:{place[2]}" if place is not None and place[1] else ""
+    cause = "it is nested too deeply" if isinstance(error, RecursionError) else _PLACE.sub("", str(error))
+    return ShardingError(
+        "the data sheet of a hardware is not TOML",
+        location=f"{location}{where}",
+        cause=cause,
+        remedy="write it as `shardwright hardware h100` prints one",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Takes values out of what was read, and says in which line they are wrong."""
+
+    text: str
+    location: str
+
+    def figure(self, content: dict[str, Any], figure: Figure) -> Sourced:
+        """A number and its source."""
+        table, example = figure.table, f"{figure.key} = {number_text(figure.example)}"
+        values = content.get(table)
+        if not isinstance(values, dict):
+            has_none = table not in content
+            raise self._error(
+                f"there is no table [{table}]" if has_none else f"{table} is {_shown(values)}, and not a table",
+                "" if has_none else table,
+                cause=f"it says {figure.meaning}",
+                remedy=f'write [{table}], and below it {example} and source = "where that is from"',
+            )
+        for key in values:
+            if key not in (figure.key, "source"):
+                raise self.unknown(table, key, [figure.key, "source"])
+        number = self._number(values, figure, example)
+        return Sourced(number, self.words(values, table, "source", "where the number is from"))
+
+    def _number(self, values: dict[str, Any], figure: Figure, example: str) -> float:
+        """A positive number, finite where it has to be."""
+        table, key = figure.table, figure.key
+        if key not in values:
+            raise self._error(f"{table}.{key} is missing", table, cause=figure.meaning, remedy=f"write {example}")
+        value = values[key]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        number = _as_float(value) if is_number else math.nan
+        if number > 0 and (math.isfinite(number) or (figure.may_be_infinite and isinstance(value, float))):
+            return number
+        kind = "a positive number" if is_number and value <= 0 else "a finite number" if is_number else "a number"
+        raise self._error(
+            f"{table}.{key} is {_shown(value)}",
+            table,
+            key,
+            cause=f"a figure is {kind}: {figure.meaning}",
+            remedy=f"write it as {example}",
+        )
+
+    def words(self, values: dict[str, Any], table: str, key: str, example: str) -> str:
+        """A text of one line that is not empty."""
+        full = f"{table}.{key}" if table else key
+        remedy = f'write {key} = "{example}"'
+        if key not in values:
+            cause = "every figure says where it is from" if table else "messages call the hardware by it"
+            raise self._error(f"{full} is missing", table, cause=cause, remedy=remedy)
+        value = values[key]
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise self._error(f"{full} is {_shown(value)}", table, key, cause="it is a line of text", remedy=remedy)
+        return value
+
+    def unknown(self, table: str, key: str, known: list[str]) -> ShardingError:
+        """What to say of a key that nothing reads."""
+        close = get_close_matches(key[:200], known, n=1)
+        at = (table, key) if table else (key,)
+        return self._error(
+            f"unknown key {'.'.join(at)[:200]!r}",
+            *at,
+            cause=f"{f'[{table}]' if table else 'a data sheet'} has {', '.join(known)}",
+            remedy=f"write {close[0]}" if close else "leave it out",
+        )
+
+    def _error(self, message: str, table: str, key: str = "", *, cause: str, remedy: str) -> ShardingError:
+        line = _line_of(self.text, table, key)
+        where = f"{self.location}:{line}" if line else self.location
+        return ShardingError(message, location=where, cause=cause, remedy=remedy)
+
+
+def _line_of(text: str, table: str, key: str) -> int:
+    """The line of a key, else of its table, else 0; `table` may be a key outside of all tables, or empty."""
+    inside, header = "", 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if found := re.match(r"\s*\[+\s*[\"']?([\w-]+)[\"']?\s*\]", line):
+            inside = found[1]
+            header = header or number * (inside == table)
+        elif found := re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line):
+            name = f"{inside}.{found[1]}" if inside else found[1]
+            if name == (f"{table}.{key}" if table and key else table or key):
+                return number
+            header = header or number * (name == table)
+    return header
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _shown(value: Any) -> str:
+    """A value of TOML, in short."""
+    if isinstance(value, dict | list):
+        return kind_of(value)
+    if isinstance(value, int) and abs(value) > 1 << 64:
+        return "beyond all numbers of its kind"
+    return "true" if value is True else "false" if value is False else repr(value)[:80]

@@ -1,0 +1,91 @@
+"""The hardware that comes along: what each data sheet says, and what is said of those that are not there."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+import shardwright as sw
+from shardwright.cost.hardware import BYTES, DEFAULT, TPU_V5P, Hardware, current_hardware, preset_names, sheet_of
+from shardwright.cost.hardware.presets import _DATA
+from shardwright.cost.hardware.read import parse_sheet
+
+
+def test_the_default_and_the_count_of_bytes_are_what_they_were() -> None:
+    assert Hardware("TPU v5p", 9e10, 1e-6, 4.59e14 / 2, TPU_V5P.memory_bytes) == TPU_V5P
+    assert Hardware("bytes", 1.0, 2.0**-10, math.inf) == BYTES
+    assert sw.hardware(DEFAULT) == TPU_V5P
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_has_positive_figures_and_their_sources(name: str) -> None:
+    sheet = sheet_of(name)
+    assert {"link", "start", "compute"} <= set(sheet.figures)
+    assert ("memory" in sheet.figures) == (name != "bytes")
+    for figure in sheet.figures.values():
+        assert figure.value > 0
+        assert len(figure.source) > 10
+    hardware = sw.hardware(name)
+    assert math.isfinite(hardware.multiply_adds_per_second) == (name != "bytes")
+    assert hardware.seconds(bytes_sent=hardware.bytes_per_second) == 1
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_data_sheet_is_written_as_it_is_read(name: str) -> None:
+    sheet, file = sheet_of(name), _DATA / f"{name}.toml"
+    assert sheet.text() == file.read_text()
+    assert parse_sheet(sheet.text(), "again") == sheet
+
+
+def test_peaks_are_operations_and_decisions_count_multiply_adds() -> None:
+    assert sw.hardware("h100").multiply_adds_per_second == sheet_of("h100").figures["compute"].value / 2
+
+
+@pytest.mark.parametrize("name", ["h100", "H100", " h100 ", "TPU v5p", "tpu-v5p", "MI300X"])
+def test_names_are_found_however_they_are_written(name: str) -> None:
+    assert sw.hardware(name).name.split()[0] in ("NVIDIA", "TPU", "AMD")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("h10", "h100"), ("v5p", "tpu_v5p"), ("tpu_v5", "tpu_v5e"), ("mi300", "mi300x"), ("zzz", "a100")]
+)
+def test_of_a_name_that_is_not_there_the_nearest_are_told(name: str, near: str) -> None:
+    with pytest.raises(sw.ShardingError, match=f"no hardware called '{name}'") as caught:
+        sw.hardware(name)
+    assert near in caught.value.diagnostic.cause
+    assert "shardwright hardware" in caught.value.diagnostic.remedy
+
+
+@pytest.mark.parametrize("given", [5, None, 4.5e11, b"h100", ["h100"], TPU_V5P])
+def test_what_is_neither_name_nor_path_is_refused(given: object) -> None:
+    with pytest.raises(sw.ShardingError, match="not a hardware"):
+        sw.hardware(given)  # type: ignore[arg-type]
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(sheet_of("h100").text().replace("4.5e11", "3.7e11").replace("NVIDIA H100 SXM", "our box"))
+    for given in (file, str(file)):
+        assert sw.hardware(given).bytes_per_second == 3.7e11
+        with sw.Session(hardware=sw.hardware(given)):
+            assert current_hardware().name == "our box"
+    file.write_text("")
+    with pytest.raises(sw.ShardingError, match="name is missing"):  # read anew, not remembered
+        sw.hardware(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "cannot read"), (b"name = '\xff'", "not TOML\n  why:    byte 8 is not UTF-8"), (b"\0", "not TOML")],
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, message: str) -> None:
+    file = tmp_path / "mine.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(sw.ShardingError) as caught:
+        sw.hardware(file)
+    assert str(caught.value).startswith(str(file))
+    assert message in str(caught.value)
+    assert "TOML file" in caught.value.diagnostic.remedy or "prints one" in caught.value.diagnostic.remedy

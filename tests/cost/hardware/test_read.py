@@ -1,0 +1,121 @@
+"""Data sheets that are none: what is wrong, in which line, and what to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardwright.cost.hardware import sheet_of
+from shardwright.cost.hardware.read import parse_sheet
+from shardwright.cost.hardware.sheet import Sheet, Sourced
+from shardwright.errors import ShardingError
+
+GOOD = """\
+name = "a box"
+
+[link]
+bytes_per_second = 1e10  # one way
+source = "measured"
+
+[start]
+seconds = 5e-6
+source = "measured"
+
+[compute]
+bf16_operations_per_second = 2000000000000
+source = "its maker"
+
+[memory]
+bytes = 16_000_000_000
+source = "its maker"
+"""
+
+
+def refused(text: str) -> tuple[str, str]:
+    """The first line of what is said, and what to change."""
+    with pytest.raises(ShardingError) as caught:
+        parse_sheet(text, "box.toml")
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.cause
+    return str(caught.value).splitlines()[0], diagnostic.remedy
+
+
+def test_a_good_one() -> None:
+    hardware = parse_sheet(GOOD, "box.toml").hardware
+    assert (hardware.name, hardware.bytes_per_second, hardware.start_seconds) == ("a box", 1e10, 5e-6)
+    assert (hardware.multiply_adds_per_second, hardware.memory_bytes) == (1e12, 1.6e10)
+
+
+def test_the_memory_need_not_be_known() -> None:
+    assert parse_sheet(GOOD[: GOOD.index("[memory]")], "box.toml").hardware.memory_bytes is None
+
+
+def test_text_of_any_kind_comes_back() -> None:
+    odd = Sheet('a "box" \\ in µ\U0001f600', {name: Sourced(1.5e-7, "it's") for name in ("link", "start", "compute")})
+    assert parse_sheet(odd.text(), "odd") == odd
+
+
+BAD = {
+    "no TOML": ("seconds = 5e-6", "seconds = five", "box.toml:8:11: error: the data sheet of a hardware is not TOML"),
+    "cut off": ('source = "measured"\n\n[start]', 'source = "measured', "box.toml:5:"),
+    "a key twice": ("seconds = 5e-6", "seconds = 5e-6\nseconds = 6e-6", "box.toml:9:"),
+    "no name": ('name = "a box"', "", "box.toml: error: name is missing"),
+    "an empty name": ("a box", " ", "box.toml:1: error: name is ' '"),
+    "a name of two lines": ("a box", "a\\nbox", "box.toml:1: error: name is 'a\\nbox'"),
+    "a name that is a number": ('"a box"', "5", "box.toml:1: error: name is 5"),
+    "no table": ("[start]", "[ start.more ]", "box.toml: error: unknown key 'start.more'"),
+    "a table is missing": ('[start]\nseconds = 5e-6\nsource = "measured"\n', "", "box.toml: error: there is no table [start]"),
+    "a table that is none": (GOOD[GOOD.index("\n[link]") :], "link = 5", "box.toml:2: error: link is 5, and not a table"),
+    "an unknown table": ("[memory]", "[memroy]", "box.toml:15: error: unknown key 'memroy'"),
+    "an unknown key": ("seconds = 5e-6", "seconds = 5e-6\nhops = 3", "box.toml:9: error: unknown key 'start.hops'"),
+    "a key misspelt": ("seconds = 5e-6", "second = 5e-6", "box.toml:8: error: unknown key 'start.second'"),
+    "no figure": ("seconds = 5e-6", "", "box.toml:7: error: start.seconds is missing"),
+    "no source": ('seconds = 5e-6\nsource = "measured"', "seconds = 5e-6", "box.toml:7: error: start.source is missing"),
+    "an empty source": ('"its maker"\n\n[m', '""\n\n[m', "box.toml:13: error: compute.source is ''"),
+    "text": ("5e-6", '"5e-6"', "box.toml:8: error: start.seconds is '5e-6'"),
+    "a truth": ("5e-6", "true", "box.toml:8: error: start.seconds is true"),
+    "a list": ("5e-6", "[5e-6]", "box.toml:8: error: start.seconds is a list"),
+    "zero": ("5e-6", "0", "box.toml:8: error: start.seconds is 0"),
+    "negative": ("1e10", "-1e10", "box.toml:4: error: link.bytes_per_second is -10000000000.0"),
+    "minus infinity": ("2000000000000", "-inf", "box.toml:12: error: compute.bf16_operations_per_second is -inf"),
+    "infinite": ("1e10", "inf", "box.toml:4: error: link.bytes_per_second is inf"),
+    "no number": ("1e10", "nan", "box.toml:4: error: link.bytes_per_second is nan"),
+    "beyond floats": ("2000000000000", "9" * 400, "box.toml:12: error: compute.bf16_operations_per_second is beyond"),
+    "in hexadecimal": ("2000000000000", "0x" + "f" * 9000, "box.toml:12: error: compute.bf16_operations_per_second is"),
+    "thousands of digits": ("2000000000000", "9" * 9000, "box.toml: error: the data sheet of a hardware is not TOML"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_told_with_its_line(name: str) -> None:
+    old, new, message = BAD[name]
+    assert old in GOOD
+    said, remedy = refused(GOOD.replace(old, new, 1))
+    assert said.startswith(message)
+    assert remedy
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "remedy"),
+    [
+        ("[memory]", "[memroy]", "write memory"),
+        ("seconds = 5e-6", "second = 5e-6", "write seconds"),
+        ("5e-6", '"5e-6"', "write it as seconds = 1e-6"),
+        ("seconds = 5e-6\n", "", "write seconds = 1e-6"),
+    ],
+)
+def test_what_to_write_is_told(old: str, new: str, remedy: str) -> None:
+    assert refused(GOOD.replace(old, new))[1] == remedy
+
+
+def test_other_ways_to_write_a_table_have_their_lines_too() -> None:
+    rest = GOOD[GOOD.index("\n[start]") :]
+    assert refused(f'name = "a"\nlink.source = "b"\nlink.bytes_per_second = 0\n{rest}')[0].startswith("box.toml:3: ")
+    assert refused(f'name = "a"\nlink = {{bytes_per_second = 0, source = "b"}}\n{rest}')[0].startswith("box.toml:2: ")
+
+
+def test_nesting_without_end_is_refused() -> None:
+    assert "not TOML" in refused("name = " + "[" * 100_000)[0]
+
+
+def test_work_may_cost_nothing_where_that_is_said() -> None:
+    assert parse_sheet(sheet_of("bytes").text(), "bytes").hardware.seconds(multiply_adds=1e30) == 0
