@@ -75,6 +75,11 @@ def test_named_shardings_of_arguments() -> None:
     assert repr(plan.arguments["w"]) == "[{}, {model}]"
 
 
+def _decided_for(hardware: object) -> sw.Spmd:
+    with sw.Session(hardware=hardware):
+        return PLAN.partition()
+
+
 PLAN = _shard()
 SPMD = PLAN.partition()
 HALVES = sw.parse_sharding("{devices=[2,1]0,1}", shape=(4, 3))
@@ -117,6 +122,9 @@ HALVES = sw.parse_sharding("{devices=[2,1]0,1}", shape=(4, 3))
         (lambda: SPMD.write("local", 5), "not a path: 5", "pathlib"),  # type: ignore[arg-type]
         (lambda: SPMD.inputs(5), "not inputs: 5", "by argument name"),  # type: ignore[arg-type]
         (lambda: SPMD.inputs([np.ones((16, 64), "f")]), "takes 2 arrays, 1 were given", "mapping"),
+        (lambda: sw.hardware("h10"), "no hardware called 'h10'", "shardwright hardware"),
+        (lambda: sw.hardware(5), "not a hardware: 5", "TOML"),  # type: ignore[arg-type]
+        (lambda: _decided_for("h100"), "'h100' is no hardware", 'sw.hardware("h100")'),
         (lambda: sw.load(""), "the path is empty", "path of a module"),
         (lambda: sw.load(" "), "the path is empty", "path of a module"),
         (lambda: sw.load(None), "not a program: None", "path of a module"),  # type: ignore[arg-type]

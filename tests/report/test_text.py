@@ -77,6 +77,16 @@ def test_every_part_has_its_line(line: str) -> None:
     assert line in shown().splitlines()
 
 
+@pytest.mark.parametrize(
+    ("fits", "line"),
+    [(True, "  the peak fits into the 1.9 MiB of a box"), (False, "  the peak does NOT fit into the 1.9 MiB of a box")],
+)
+def test_a_hardware_that_was_given_and_whether_its_memory_is_enough(fits: bool, line: str) -> None:
+    lines = shown(hardware={"name": "a box", "memory": 2e6}, memory={**SUMMARY["memory"], "fits": fits}).splitlines()
+    assert lines[2] == "decided for a box"
+    assert line in lines
+
+
 def test_only_the_parts_that_are_there_are_shown() -> None:
     assert str(summary_page({"tensors": SUMMARY["tensors"]})).splitlines()[0] == "Tensors"
 

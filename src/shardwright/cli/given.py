@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -81,6 +81,20 @@ class Given:
     as_json: bool
     strict: bool = False
     arguments: str = "split"
+    hardware: str | None = None
+
+    def session(self) -> AbstractContextManager[object]:
+        """What everything is decided in: a session of the hardware asked for, or the one that there is.
+
+        Raises:
+            ShardingError: no such hardware, or a file that is no data sheet of one.
+        """
+        if self.hardware is None:
+            return nullcontext()
+        from shardwright.cost.hardware import hardware
+        from shardwright.memo import Session
+
+        return Session(hardware=hardware(self.hardware))
 
     def load(self, clock: Clock) -> Program:
         """The program, read."""
@@ -116,6 +130,7 @@ class Given:
             "--strategy": self.strategy != DEFAULT_STRATEGY,
             "--conservative": self.conservative,
             "--arguments": self.arguments != "split",
+            "--hardware": self.hardware is not None,
         }
         if any(given.values()):
             raise ShardingError(
@@ -208,6 +223,12 @@ def partition_options(command: F) -> F:
             default="split",
             show_default=True,
             help=f"What each device takes. {'; '.join(f'{name}: {words}' for name, words in ARGUMENTS.items())}.",
+        ),
+        click.option(
+            "--hardware",
+            metavar="NAME|FILE",
+            help="What communication is to be cheap on: h100, …, or a TOML file; see `shardwright hardware`. "
+            "[default: tpu_v5p]",
         ),
     )
     for option in reversed(options):

@@ -27,6 +27,7 @@ from shardwright.notation.module_notations import module_notation_names
 from shardwright.report.devices import describe_mesh
 from shardwright.report.summary import (
     Summary,
+    describe_hardware,
     describe_program,
     describe_verification,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     epilog=epilog(
         "shardwright run examples/gpt2.mlir",
         "shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model -o stages",
+        "shardwright run examples/gpt2.mlir --hardware h100",
     ),
 )
 @program_options
@@ -62,7 +64,7 @@ def run(
     """
     given = Given(file, **options)
     folder = Path(output) if output is not None else Path(f"{_stem(file)}.stages")
-    with progress() as clock:
+    with given.session(), progress() as clock:
         arrays = _given_inputs(inputs)
         program = given.load(clock)
         if program.is_per_device:
@@ -104,6 +106,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
     epilog=epilog(
         "shardwright partition examples/gpt2.mlir -o local.mlir",
         "shardwright partition mlp.mlir --mesh x=8 --arg 0=x,- --stage explicit",
+        "shardwright partition examples/gpt2.mlir --hardware h100 -o local.mlir",
     ),
 )
 @program_options
@@ -126,7 +129,7 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
 def partition(file: str, stage: str, to: str, output: str | None, **options: Any) -> None:
     """Make every communication of FILE explicit and write the module of a stage."""
     given = Given(file, **options)
-    with progress() as clock:
+    with given.session(), progress() as clock:
         program = given.load(clock)
         if program.is_per_device:
             given.check_unsharded()
@@ -142,6 +145,7 @@ def partition(file: str, stage: str, to: str, output: str | None, **options: Any
     epilog=epilog(
         "shardwright verify examples/gpt2.mlir",
         "shardwright verify mlp.mlir --mesh x=8 --arg 0=x,- --inputs batch.npz",
+        "shardwright verify examples/gpt2.mlir --hardware mine.toml",
     ),
 )
 @program_options
@@ -158,12 +162,12 @@ def verify(
 ) -> int:
     """Run FILE sharded on virtual devices and unsharded, and compare the results."""
     given = Given(file, **options)
-    with progress() as clock:
+    with given.session(), progress() as clock:
         arrays = _given_inputs(inputs)
         spmd = given.partition(given.load(clock), VIRTUAL_DEVICES)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {"program": describe_program(spmd.source), "mesh": describe_mesh(spmd.mesh)}
-    answer(given, {**summary, **describe_verification(verification)})
+    answer(given, {**summary, **describe_hardware(spmd.hardware), **describe_verification(verification)})
     return 0 if verification.ok else 1
 
 

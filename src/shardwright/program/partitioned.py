@@ -28,6 +28,7 @@ from shardwright.stage import STAGES
 from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
+    from shardwright.cost.hardware import Hardware
     from shardwright.partition import Note
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
@@ -56,6 +57,7 @@ class Partitioned(LocalValue):
     clock: Clock
     strategy: str = DEFAULT_STRATEGY
     conservative: bool = False
+    hardware: Hardware | None = None
 
     def __repr__(self) -> str:
         """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
@@ -161,17 +163,25 @@ class Partitioned(LocalValue):
 
     def summary(self) -> Summary:
         """What `shardwright partition` tells, as JSON values by name: program, mesh, tensors, collectives and memory of
-        the per-device program in bytes, notes, and the times so far in seconds.
+        the per-device program in bytes, notes, and the times so far in seconds; where the session had a hardware, what
+        that is called, and whether its memory is enough.
         """
         from shardwright.report.devices import describe_mesh
-        from shardwright.report.summary import describe_memory, describe_program, describe_traffic, tensor_counts
+        from shardwright.report.summary import (
+            describe_hardware,
+            describe_memory,
+            describe_program,
+            describe_traffic,
+            tensor_counts,
+        )
 
         return {
             "program": describe_program(self.source),
             "mesh": describe_mesh(self.mesh),
+            **describe_hardware(self.hardware),
             "tensors": tensor_counts(self.annotated, self.propagated),
             "collectives": describe_traffic(self.traffic),
-            "memory": describe_memory(self.memory),
+            "memory": describe_memory(self.memory, self.hardware),
             "notes": [asdict(note) for note in self.notes],
             "seconds": dict(self.clock.seconds),
         }

@@ -191,7 +191,7 @@ class Plan(Planned):
         return Program(self.source, self.call, self.clock.before("propagate"))
 
     def partition(self, *, strict: bool = False, arguments: str = "split") -> Spmd:
-        """Make every communication explicit and write the program of one device.
+        """Make every communication explicit and write the program of one device, cheap on the session's hardware.
 
         Arguments:
             strict: Refuse a program that needs a fallback: an op that is computed whole or a tensor that is gathered
@@ -203,6 +203,7 @@ class Plan(Planned):
             ShardingError: an op that has no meaning on several devices, at its source line; where it is to be strict,
                 all fallbacks; or no such way to take arguments.
         """
+        from shardwright.cost.hardware import chosen_hardware
         from shardwright.partition import (
             boundary_notes,
             check_strict,
@@ -233,6 +234,7 @@ class Plan(Planned):
             clock,
             self.strategy,
             self.conservative,
+            chosen_hardware(),
         )
 
 
@@ -253,6 +255,7 @@ class Spmd(Partitioned):
         clock: What its stages took.
         strategy: How it was propagated.
         conservative: Whether only whole axes flowed.
+        hardware: What it was decided for, where the session said so.
     """
 
     @cached_property

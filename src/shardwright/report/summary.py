@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shardwright.analysis.memory import MemoryUse
     from shardwright.analysis.traffic import TrafficSummary
+    from shardwright.cost.hardware import Hardware
     from shardwright.frontends.load import Source
     from shardwright.ir.graph import Graph
     from shardwright.runtime.arrays import Array
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Summary",
+    "describe_hardware",
     "describe_memory",
     "describe_program",
     "describe_results",
@@ -76,14 +78,21 @@ def describe_traffic(traffic: TrafficSummary) -> Summary:
     return {"kinds": rows, "total": asdict(traffic.total), "trip_counts_known": traffic.trip_counts_known}
 
 
-def describe_memory(use: MemoryUse) -> Summary:
-    """What a device holds at most, and where that is."""
+def describe_hardware(hardware: Hardware | None) -> Summary:
+    """What the program was decided for, if that was said."""
+    return {} if hardware is None else {"hardware": {"name": hardware.name, "memory": hardware.memory_bytes}}
+
+
+def describe_memory(use: MemoryUse, hardware: Hardware | None = None) -> Summary:
+    """What a device holds at most, where that is, and whether a device of a hardware can, where that is known."""
+    most = None if hardware is None else hardware.memory_bytes
     return {
         "arguments": use.arguments,
         "donated": use.donated,
         "results": use.results,
         "peak": use.peak,
         "peak_at": f"{use.peak_op} at {use.peak_location}" if use.peak_op else "",
+        **({} if most is None else {"fits": use.peak <= most}),
     }
 
 

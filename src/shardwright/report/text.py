@@ -51,6 +51,8 @@ def _program(page: Page, summary: Summary) -> None:
     counts = ", ".join(counted(program[f"{noun}s"], noun, ",") for noun in ("op", "argument", "result"))
     page.line(f"{program['name']}: {counts}", indent=0, style="bold")
     page.line(mesh_line(summary["mesh"]), indent=0)
+    if "hardware" in summary:
+        page.line(f"decided for {summary['hardware']['name']}", indent=0)
 
 
 def _tensors(page: Page, summary: Summary) -> None:
@@ -80,6 +82,10 @@ def _memory(page: Page, summary: Summary) -> None:
     donated = f" ({bytes_text(use['donated'])} donated)" if use["donated"] else ""
     where = f" ({use['peak_at']})" if use["peak_at"] else ""
     page.pairs([("arguments", bytes_text(use["arguments"]) + donated), ("peak", bytes_text(use["peak"]) + where)])
+    if "fits" in use:
+        hardware = summary["hardware"]
+        verdict = "fits into" if use["fits"] else "does NOT fit into"
+        page.line(f"the peak {verdict} the {bytes_text(hardware['memory'])} of {hardware['name']}")
 
 
 def _verification(page: Page, summary: Summary) -> None:

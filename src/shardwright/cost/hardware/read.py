@@ -36,7 +36,7 @@ def parse_sheet(text: str, location: str) -> Sheet:
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: also of an integer of thousands of digits
-        raise _not_toml(error, location) from None
+        raise _not_toml(error, text, location) from None
     reader = _Reader(text, location)
     for key in content:
         if key not in ("name", *_TABLES):
@@ -49,9 +49,10 @@ def parse_sheet(text: str, location: str) -> Sheet:
     return Sheet(name, figures)
 
 
-def _not_toml(error: Exception, location: str) -> ShardingError:
-    place = _PLACE.search(str(error))
-    where = f":{place[1]}:{place[2]}" if place is not None and place[1] else ""
+def _not_toml(error: Exception, text: str, location: str) -> ShardingError:
+    place, where = _PLACE.search(str(error)), ""
+    if place is not None:
+        where = f":{place[1]}:{place[2]}" if place[1] else f":{text.rstrip().count(chr(10)) + 1}"
     cause = "it is nested too deeply" if isinstance(error, RecursionError) else _PLACE.sub("", str(error))
     return ShardingError(
         "the data sheet of a hardware is not TOML",
