@@ -33,6 +33,8 @@ class OfSignature(NamedTuple):
     numbers: list[int | None]
     """Where operands are used elsewhere too, and where they are not."""
     depends_on_uses: bool
+    kind: Kind | None
+    """Their kind, but for who else uses the operands; `None` where nothing flows through them."""
 
 
 class Classes:
@@ -56,17 +58,22 @@ class Classes:
         Raises:
             ShardingError: a rule that the program or a user gives does not fit the op.
         """
-        rule = self._rule(signature)
+        flow = priorities.flow_of(signature)
+        rule = self._rule(signature, flow)
         if rule is None or len(rule.operands) + len(rule.results) < 2:
-            return OfSignature([0, 0], False)
-        return OfSignature([None, None], priorities.flow_of(signature) in _DEPENDS_ON_USES)
-
-    def number(self, signature: Signature, single_use: bool) -> int:
-        """The class of ops that have a rule and whose operands have no other users, or have some."""
-        flow, rule = priorities.flow_of(signature), self._rule(signature)
-        assert rule is not None, "ops without a rule are of class 0"
+            return OfSignature([0, 0], False, None)
         conservative = self.method.conservative and flow not in BARRIERS
-        return self._of_kind(Kind(flow, rule, single_use, is_elementwise(signature), conservative))
+        kind = Kind(flow, rule, False, is_elementwise(signature), conservative)
+        return OfSignature([None, None], flow in _DEPENDS_ON_USES, kind)
+
+    def number(self, known: OfSignature, single_use: bool) -> int:
+        """The class of ops with a signature whose operands have no other users, or have some."""
+        number = known.numbers[single_use]
+        if number is None:
+            assert known.kind is not None, "ops through which nothing flows are of class 0"
+            number = self._of_kind(known.kind._replace(single_use=single_use))
+            known.numbers[single_use] = number
+        return number
 
     def of_edge(self, edge: DataFlowEdge, type: TensorType) -> int:
         """The class of the op of a data-flow edge along which values of a type flow."""
@@ -106,8 +113,8 @@ class Classes:
             )
         return table
 
-    def _rule(self, signature: Signature) -> ShardingRule | None:
-        if priorities.flow_of(signature) in BARRIERS:
+    def _rule(self, signature: Signature, flow: Flow) -> ShardingRule | None:
+        if flow in BARRIERS:
             return identity_rule(signature.results[0].dims)
         rule = rule_for(signature)
         return conservative_rule(signature, rule) if self.method.conservative and rule is not None else rule

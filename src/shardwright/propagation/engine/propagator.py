@@ -181,7 +181,7 @@ class Propagator:
             which = known.depends_on_uses and self._is_single_use(op)
             op_class = known.numbers[which]
             if op_class is None:
-                op_class = known.numbers[which] = self.classes.number(signature, which)
+                op_class = self.classes.number(known, which)
             classes[number] = op_class
             results = op.results
             if results and not uses[results[0]] and not any(uses[value] for value in results) and is_pure(op):
@@ -330,9 +330,10 @@ class Propagator:
         """An op may flow earlier once its operands have no other users."""
         if op.signature.name in DATA_FLOW_OPS or op.signature.name == EDGE or not self._is_single_use(op):
             return
-        if not self._classes_of(op).depends_on_uses:
+        known = self._classes_of(op)
+        if not known.depends_on_uses:
             return
-        number, op_class = self.positions[op], self.classes.number(op.signature, True)
+        number, op_class = self.positions[op], self.classes.number(known, True)
         if self._class_of[number] == op_class:
             return
         self._class_of[number] = op_class

@@ -15,7 +15,6 @@ from shardwright.ir.copying import cloned
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.ir.signature import Signature
-from shardwright.memo import memoize
 from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.traits import facts_of, is_constant_preserving, is_scalar_expansion
 
@@ -32,7 +31,6 @@ def preserves_constants(signature: Signature) -> bool:
     return _kind(signature) >= _SOURCE
 
 
-@memoize
 def _kind(signature: Signature) -> int:
     """A constant, an op that makes constants of constants (and perhaps spreads a scalar), or any other op."""
     if signature.name in (NAMED, "func.call"):
