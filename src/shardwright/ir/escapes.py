@@ -29,7 +29,7 @@ def without_bytes(text: str, name: str = "-") -> str | None:
         ShardingError: a symbol without a name, or the name of an op, a symbol, an attribute or an axis that is no text,
             at its line.
     """
-    if '@""' in text or _EMPTY_NAME.search(text):  # also in a string or a comment, which takes a look at all of them
+    if '""' in text and ('@""' in text or _EMPTY_NAME.search(text)):  # also in a string or a comment: a look at all
         _check_no_empty_symbol(text, name)
     if "\\" not in text or _HIGH.search(text) is None:
         return None
