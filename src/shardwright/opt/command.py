@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
+from shardwright.cost.hardware import hardware
 from shardwright.errors import ShardingError
 from shardwright.files import printable
+from shardwright.memo import Session
 from shardwright.opt.diagnostics import Emitted, Text, emitted_for_error
 from shardwright.opt.driver import Driver
 from shardwright.opt.flags import Settings, parse_arguments
@@ -50,7 +53,8 @@ def run(arguments: Sequence[str]) -> int:
         if answer is not None:
             write_output("-", answer.encode())
             return 0
-        return _run_passes(settings, _steps(settings))
+        with _session(settings):
+            return _run_passes(settings, _steps(settings))
     except ShardingError as error:
         if error.diagnostic.location.startswith(PARSER):
             text = Text(PARSER, settings.pass_pipeline or "")
@@ -84,6 +88,11 @@ def _steps(settings: Settings) -> tuple[PipelineStep, ...]:
     if settings.pass_pipeline is not None:
         return parse_pipeline(settings.pass_pipeline)
     return tuple(step for name, options in settings.passes for step in steps_of(name, options))
+
+
+def _session(settings: Settings) -> AbstractContextManager[object]:
+    """What passes that decide do so in: a session of the hardware asked for, or the one that there is."""
+    return nullcontext() if settings.hardware is None else Session(hardware=hardware(settings.hardware))
 
 
 def _run_passes(settings: Settings, steps: tuple[PipelineStep, ...]) -> int:

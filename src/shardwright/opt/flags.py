@@ -57,6 +57,7 @@ class Settings:
     passes: tuple[tuple[str, str], ...] = ()
     """Passes by flag in order, each with the text of its options."""
     pass_pipeline: str | None = None
+    hardware: str | None = None
     output: str = "-"
     split_input_file: str | None = None
     output_split_marker: str = MARKER
@@ -97,6 +98,12 @@ class Settings:
 FLAGS = (
     Flag("o", "write to FILE; nothing is written unless all goes well", "value", "FILE"),
     Flag("pass-pipeline", "run the passes of a textual pipeline: builtin.module(…)", "value", "PIPELINE"),
+    Flag(
+        "hardware",
+        "make communication cheap on this: a name that `shardwright hardware` lists, or a TOML file (tpu_v5p)",
+        "value",
+        "NAME|FILE",
+    ),
     Flag("split-input-file", f"what MARKER parts are modules of their own ({MARKER})", "optional", "MARKER", MARKER),
     Flag("output-split-marker", f"what parts the modules in the output ({MARKER})", "value", "MARKER"),
     Flag(
