@@ -99,7 +99,9 @@ def test_a_public_name_loads_what_it_needs(code: str) -> None:
     assert len({module for module in modules if module.startswith("shardwright.")}) < 10
 
 
-@pytest.mark.parametrize("name", ["shardwright", "shardwright.program", "shardwright.propagation"])
+@pytest.mark.parametrize(
+    "name", ["shardwright", "shardwright.cost.hardware", "shardwright.program", "shardwright.propagation"]
+)
 def test_names_are_the_same_for_readers_and_for_python(name: str) -> None:
     package = import_module(name)
     assert package.__file__ is not None

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 
 import shardwright.passes.all  # noqa: F401  # makes the passes known
-from shardwright.cost.hardware import hardware
 from shardwright.errors import ShardingError
 from shardwright.files import printable
 from shardwright.memo import Session
@@ -92,7 +91,11 @@ def _steps(settings: Settings) -> tuple[PipelineStep, ...]:
 
 def _session(settings: Settings) -> AbstractContextManager[object]:
     """What passes that decide do so in: a session of the hardware asked for, or the one that there is."""
-    return nullcontext() if settings.hardware is None else Session(hardware=hardware(settings.hardware))
+    if settings.hardware is None:
+        return nullcontext()
+    from shardwright.cost.hardware import hardware
+
+    return Session(hardware=hardware(settings.hardware))
 
 
 def _run_passes(settings: Settings, steps: tuple[PipelineStep, ...]) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from shardwright.cost.hardware.model import Hardware
-from shardwright.cost.hardware.presets import TPU_V5P
 from shardwright.errors import ShardingError
 from shardwright.memo import current_session
 
@@ -16,7 +17,14 @@ def current_hardware() -> Hardware:
     Raises:
         ShardingError: what the session was given is not hardware.
     """
-    return chosen_hardware() or TPU_V5P
+    return chosen_hardware() or _default()
+
+
+@cache
+def _default() -> Hardware:
+    from shardwright.cost.hardware.presets import TPU_V5P  # reads data sheets, which most commands do without
+
+    return TPU_V5P
 
 
 def chosen_hardware() -> Hardware | None:
