@@ -156,7 +156,7 @@ class _Decider:
             self._define(op.results, computed.results, layouts)
             return computed
         steps = [
-            () if self._stays_partial(value, layout) else _to_last_reduction(type, layout, target)
+            () if self._stays_partial(value, layout) else _to_last_reduction(type, layout, target, self.values.hardware)
             for value, type, layout, target in zip(op.results, types, choice.results, targets, strict=True)
         ]
         self._define(op.results, list(map(_layout_after, choice.results, steps)), layouts)
@@ -351,9 +351,11 @@ def _filled(layouts: tuple[Layout, ...], mesh: Mesh) -> tuple[TensorSharding, ..
     return tuple([layout or replicated(mesh, 0) for layout in layouts])
 
 
-def _to_last_reduction(type: TensorType, layout: TensorSharding, target: TensorSharding) -> tuple[Step, ...]:
+def _to_last_reduction(
+    type: TensorType, layout: TensorSharding, target: TensorSharding, hardware: Hardware
+) -> tuple[Step, ...]:
     """The way of a result to its target up to the last reduction: nothing stays partial by another kind than sum."""
-    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target, dtype=type.dtype).steps
+    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target, hardware, dtype=type.dtype).steps
     last = max((n for n, step in enumerate(steps) if isinstance(step, AllReduce | ReduceScatter)), default=-1)
     return steps[: last + 1]
 
