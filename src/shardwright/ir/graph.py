@@ -74,24 +74,26 @@ class Block:
         """The last op, whose operands the block yields."""
         return self.ops[-1]
 
-    def walk(self, regions_first: bool = False, opaque: Container[str] = ()) -> Iterator[Op]:
-        """Every op, an op before those in its regions, or after them.
+    def walk(self, regions_first: bool = False, opaque: Container[str] = ()) -> list[Op]:
+        """Every op, an op before those in its regions, or after them; no change of the block disturbs the list.
 
         Arguments:
             regions_first: Whether an op comes after those in its regions.
             opaque: Names of ops that are seen from outside only.
         """
+        walked: list[Op] = []
         for op in self.ops:
             if not op.regions:  # nearly all
-                yield op
+                walked.append(op)
                 continue
             if not regions_first:
-                yield op
-            if op.regions and op.signature.name not in opaque:
+                walked.append(op)
+            if op.signature.name not in opaque:
                 for region in op.regions:
-                    yield from region.walk(regions_first, opaque)
+                    walked += region.walk(regions_first, opaque)
             if regions_first:
-                yield op
+                walked.append(op)
+        return walked
 
     def blocks(self) -> Iterator[Block]:
         """This block and all within it, a block before those in its ops, which may be replaced by then."""
@@ -197,7 +199,7 @@ class Graph:
         returned = self.main.block.terminator.operands
         return {name: self.types[value] for name, value in zip(self.main.result_names, returned, strict=True)}
 
-    def walk(self) -> Iterator[Op]:
+    def walk(self) -> list[Op]:
         """Every op, an op before those in its regions."""
         return self.main.block.walk()
 
@@ -216,7 +218,7 @@ class Graph:
     @property
     def op_count(self) -> int:
         """Number of ops, those in regions included."""
-        return sum(1 for _ in self.walk())
+        return len(self.walk())
 
     def skeleton(self, stage: Stage | None = None) -> Graph:
         """An empty graph with the same meshes, locations and names, for a pass that rebuilds the program at a stage."""

@@ -68,8 +68,8 @@ def body_of(region: Any, parent: Any, depth: int = 1) -> Body:
     return Body(tuple(TensorType.parse(str(argument.type)) for argument in block.arguments), tuple(ops))
 
 
-def attributes_of(op: Any) -> dict[str, Any]:
-    """Attributes by name.
+def attributes_of(op: Any, name: str = "") -> dict[str, Any]:
+    """Attributes by name; the `name` of the op spares asking for it, where it is at hand.
 
     Taken from text is what jaxlib does not hand out: dense complex constants, and properties of unregistered ops.
     """
@@ -79,7 +79,7 @@ def attributes_of(op: Any) -> dict[str, Any]:
         texts = [str(op.attributes[number]) for number in range(len(op.attributes))]
         pairs = [text.removeprefix("NamedAttribute(").removesuffix(")").split("=", 1) for text in texts]
         attributes = {name: text if "complex<" in text else attribute(text) for name, text in pairs}
-    return attributes if is_registered(op.name) else {**_properties(op), **attributes}
+    return attributes if is_registered(name or op.name) else {**_properties(op), **attributes}
 
 
 def renamed(op: Any, name: str) -> Any:

@@ -212,10 +212,10 @@ class Reader:
             if name in CALLS:
                 self._call(op, name, into, ids)
                 continue
+            attributes = attributes_of(op, name)
             carried = name == CARRIED_CONSTRAINT
             name = "sdy.sharding_constraint" if carried else name
             operands = tuple([ids[value] for value in op.operands])
-            attributes = attributes_of(op)
             location, values = op.location, list(op.results)
             made = [known.get(value.type) or self._type_of(value, location) for value in values]
             before = self.shardings[operands[0]] if name in STEPS else None

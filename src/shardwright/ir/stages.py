@@ -42,7 +42,7 @@ def _is_local(graph: Graph) -> bool:
     """
     if any(graph.shardings):
         return False
-    names = {op.name for op in graph.walk()}
+    names = graph.op_names()
     if any(name.startswith("sdy.") for name in names):
         return False
     if _is_partitioned(graph) and (LOCAL_MARK.items() <= graph.attributes.items() or names & DEVICE_OPS):

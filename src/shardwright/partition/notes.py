@@ -194,7 +194,7 @@ def unread_notes(graph: Graph) -> Iterator[Note]:
 
 
 def _unread_collectives(graph: Graph) -> list[Op]:
-    ops = list(graph.walk())
+    ops = graph.walk()
     collectives = {op.results[0]: op for op in ops if op.signature.name in COLLECTIVES}
     unread = set(collectives).difference(itertools.chain.from_iterable([op.operands for op in ops]))
     return [op for value, op in collectives.items() if value in unread]

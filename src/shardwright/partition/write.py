@@ -27,7 +27,7 @@ def write(graph: Graph, decisions: Decisions) -> Graph:
     Raises:
         ShardingError: decisions about another program, or ones that name a version of a value that is not there.
     """
-    ops = list(graph.walk())
+    ops = graph.walk()
     if len(decisions.ops) != len(ops):
         raise ShardingError(
             f"{counted(len(decisions.ops), 'decision')} for a program of {counted(len(ops), 'op')}",

@@ -165,7 +165,7 @@ class Recording:
             ShardingError: the record holds another propagation already.
         """
         self.open(())
-        self.working, self.ops, self.completion = working, list(working.block.walk()), completion
+        self.working, self.ops, self.completion = working, working.block.walk(), completion
         self.result_shardings, self.is_exported = list(results), True
 
     # While propagating

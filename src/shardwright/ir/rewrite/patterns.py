@@ -51,7 +51,7 @@ def apply_patterns(rewriter: Rewriter, patterns: Sequence[Pattern], *, most: int
         for name in pattern.names:
             by_name.setdefault(name, []).append(pattern)
     rewriter.write()
-    ops = list(rewriter.block.walk())
+    ops = rewriter.block.walk()
     waiting = dict.fromkeys(op for op in ops if op.name in by_name)
     most = _MOST_CHANGES * len(ops) if most is None else most
 

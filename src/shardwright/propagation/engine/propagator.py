@@ -52,7 +52,7 @@ class Propagator:
         self.method = method
         self.record = record
         self.numbers = Numbers()
-        self.ops = list(working.block.walk())
+        self.ops = working.block.walk()
         self.positions = {op: number for number, op in enumerate(self.ops)}
         self.edges = {edge.op: edge for edge in working.edges.values()}
         self.producers = [-1] * len(working.types)

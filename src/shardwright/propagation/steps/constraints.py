@@ -127,7 +127,7 @@ class Constraining(ABC):
 def apply_constraints(working: Working) -> None:
     """Apply all constraints, and the in-shardings of manual computations, in program order."""
     if not CONSTRAINING.isdisjoint(working.special):
-        ops = [op for op in working.block.walk(regions_first=True) if op.name in CONSTRAINING]
+        ops = [op for op in working.block.walk(regions_first=True) if op.signature.name in CONSTRAINING]
         with working.rewriter() as rewriter:
             _InWorking(working, rewriter).run(ops)
 

@@ -20,6 +20,8 @@ from shardwright.ir.graph import Op
 from shardwright.ir.ops import DATA_FLOW_OPS, MANUAL
 from shardwright.ir.rewrite.rewriter import Point, Rewriter
 from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.propagation.working import EDGE, DataFlowEdge, Working
 from shardwright.sharding import TensorSharding
 
@@ -106,10 +108,16 @@ def _edge(
 ) -> Op:
     """An edge op at a point, which all that read the owner read instead."""
     reason = f"data flows across the boundary of {parent.name}"
-    signature = Signature(EDGE, (), (working.types[owner],), (working.types[owner],))
-    op = rewriter.create(signature, (owner,), point, reason, shardings=(sharding,), location=parent.location)
+    op = rewriter.create(
+        _edge_signature(working.types[owner]), (owner,), point, reason, shardings=(sharding,), location=parent.location
+    )
     rewriter.replace_uses(owner, op.results[0], reason, but=op)
     return op
+
+
+@memoize
+def _edge_signature(type: TensorType) -> Signature:
+    return Signature(EDGE, (), (type,), (type,))
 
 
 def _stated(op: Op, inward: bool) -> list[TensorSharding | None]:
