@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 
 from shardwright.errors import ShardingError
+from shardwright.ir.pairs import lines, pairs
 
 __all__ = ["without_bytes"]
 
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|//[^\n]*')
-_EMPTY_NAME = re.compile(r'sym_name\s*=\s*""')
+_BEFORE_NAME = re.compile(rb"(?:@|\bsym_name\s*=\s*|^\s*(?:=\s*)?)\Z")
+_WINDOW = 64
+"""Characters before an empty string that tell whether it may be a name."""
 _EMPTY_SYMBOL = re.compile(r'(?P<empty>(?:@|\bsym_name\s*=\s*)"")|"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 _HIGH = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
@@ -29,7 +32,7 @@ def without_bytes(text: str, name: str = "-") -> str | None:
         ShardingError: a symbol without a name, or the name of an op, a symbol, an attribute or an axis that is no text,
             at its line.
     """
-    if '""' in text and ('@""' in text or _EMPTY_NAME.search(text)):  # also in a string or a comment: a look at all
+    if _may_have_empty_name(text):
         _check_no_empty_symbol(text, name)
     if "\\" not in text or _HIGH.search(text) is None:
         return None
@@ -43,6 +46,15 @@ def without_bytes(text: str, name: str = "-") -> str | None:
         parts += [text[at : match.start(1)], _HIGH.sub(r"\\\g<0>", inside)]
         at = match.end(1)
     return "".join([*parts, text[at:]]) if parts else None
+
+
+def _may_have_empty_name(text: str) -> bool:
+    """Whether an empty string stands where a symbol has its name, which may be in a string or a comment."""
+    return any(
+        _BEFORE_NAME.search(part[max(0, at - _WINDOW) : at])
+        for part in lines(text.encode())
+        for at in pairs(part, b'""').tolist()
+    )
 
 
 def _check_no_empty_symbol(text: str, name: str) -> None:

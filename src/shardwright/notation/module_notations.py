@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from shardwright.errors import ShardingError
@@ -21,11 +23,9 @@ class _NotationEntry(NamedTuple):
     home: str
     words: tuple[str, ...]
 
-    def is_of(self, content: str | bytes) -> bool:
-        """Whether a module is written in this notation."""
-        if isinstance(content, str) and not any(word in content for word in self.words):
-            return False
-        return self.load().looks_like(content)
+    def is_of(self, content: str | bytes, has_word: Callable[[str], bool]) -> bool:
+        """Whether a module is written in this notation; `has_word` tells whether a word stands in it."""
+        return any(map(has_word, self.words)) and self.load().looks_like(content)
 
     def load(self) -> ModuleNotation:
         """The notation."""
@@ -34,7 +34,7 @@ class _NotationEntry(NamedTuple):
 
 
 _ENTRIES = {
-    "rfc": _NotationEntry("shardwright.notation.rfc.modules:NOTATION", ("mesh",)),
+    "rfc": _NotationEntry("shardwright.notation.rfc.modules:NOTATION", ("mesh.", "mesh_cluster")),
     "shard": _NotationEntry("shardwright.notation.shard.modules:NOTATION", ("shard.", "mesh.")),
     "mesh": _NotationEntry("shardwright.notation.shard.modules:OLDER_NOTATION", ("shard.", "mesh.")),
     "sdy": _NotationEntry("shardwright.notation.sdy.modules:NOTATION", ("sdy",)),
@@ -62,5 +62,10 @@ def module_notation(name: str) -> ModuleNotation:
 
 def notation_of(content: str | bytes) -> ModuleNotation:
     """The notation that a module is written in; `sdy` for one without shardings."""
+
+    @cache
+    def has_word(word: str) -> bool:
+        return isinstance(content, bytes) or word in content
+
     entries = _ENTRIES.values()
-    return next((entry for entry in entries if entry.is_of(content)), _ENTRIES["sdy"]).load()
+    return next((entry for entry in entries if entry.is_of(content, has_word)), _ENTRIES["sdy"]).load()
