@@ -111,7 +111,7 @@ class Exporter:
 
         def visit(op: Any) -> Any:
             attributes = op.attributes
-            attribute = attributes.get(_SDY)
+            attribute = attributes.get(_SDY) if attributes else None  # most ops have none
             if attribute is not None:
                 annotated.append((op, attribute))
             name = op.name
@@ -119,7 +119,7 @@ class Exporter:
                 ops.setdefault(name, []).append(op)
             elif name == "func.func":
                 functions.append(op)
-            if any(name in attributes for name in _LOOKED_AT):
+            if attributes and any(map(attributes.__contains__, _LOOKED_AT)):
                 ops.setdefault("", []).append(op)
             return ir.WalkResult.ADVANCE
 
