@@ -8,34 +8,32 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from shardwright.cost.hardware import Hardware
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
-from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.memo import memoize
-from shardwright.mesh import Mesh
-from shardwright.partition.assign import assign
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
 from shardwright.partition.carried_sums import carried_sums
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.op_notes import extra_work, gather_notes, is_unknown, op_notes
-from shardwright.partition.proposals import Source
+from shardwright.partition.op_notes import gather_notes, op_notes
+from shardwright.partition.op_split import Split, SplitOf, filled, is_reduced_behind, of_tensors, split_alike
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
 from shardwright.partition.values import Value, Values
-from shardwright.partition.ways import Choice
 from shardwright.reshard.plan import plan
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import AllReduce, ReduceScatter, Step, layouts_after
 
-__all__ = ["decide"]
+__all__ = ["Decide", "decide", "decider"]
+
+Decide = Callable[[SplitOf], Decisions]
+"""What is decided of a graph where its ops are split so."""
 
 
 def decide(graph: Graph) -> Decisions:
@@ -45,14 +43,30 @@ def decide(graph: Graph) -> Decisions:
         ShardingError: no mesh, an op that has no meaning on one device or regions of no known meaning, or contributions
             of a kind that cannot be made.
     """
-    return _Decider(graph, Targets(graph), _count_uses(graph)).run()
+    return decider(graph)(split_alike)
+
+
+def decider(graph: Graph) -> Decide:
+    """What decides a graph, as often as asked, ops being split as the function says that it is given.
+
+    Raises:
+        ShardingError: what `decide` does.
+    """
+    targets, uses = Targets(graph), _count_uses(graph)
+    return lambda split_of: _Decider(graph, targets, uses, split_of).run()
 
 
 class _Decider:
     def __init__(
-        self, graph: Graph, targets: Targets, uses: Sequence[int], decisions: dict[Op, Decision] | None = None
+        self,
+        graph: Graph,
+        targets: Targets,
+        uses: Sequence[int],
+        split_of: SplitOf,
+        decisions: dict[Op, Decision] | None = None,
     ) -> None:
         self.graph = graph
+        self.split_of = split_of
         self.targets = targets
         self.mesh = targets.mesh
         self.values = Values(self.mesh)
@@ -128,7 +142,7 @@ class _Decider:
         )
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
         asked = self.targets.contributed(op.results, layouts)
-        split = _split_alike(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
+        split = self.split_of(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
         computed = split.computed
         if not split.is_there:
             before, read = self.values.read(operands, computed.operands)
@@ -136,12 +150,12 @@ class _Decider:
         if split.is_all and not any(isinstance(version, Reshard) for version in computed.before):
             self._define(op.results, computed.results, layouts)
             return computed
-        return self._told_and_reduced(op, split, computed, operands, _filled(layouts, self.mesh))
+        return self._told_and_reduced(op, split, computed, operands, filled(layouts, self.mesh))
 
     def _told_and_reduced(
         self,
         op: Op,
-        split: _Split,
+        split: Split,
         computed: Computed,
         operands: list[Value],
         targets: tuple[TensorSharding, ...],
@@ -149,10 +163,10 @@ class _Decider:
         """The decision with what is told of an op, and with its results reduced if they are partial by another kind
         than sum.
         """
-        types, layouts, choice = op.signature.results, _of_tensors(op.signature.results, targets), split.choice
+        types, layouts, choice = op.signature.results, of_tensors(op.signature.results, targets), split.choice
         told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
         computed = replace(computed, notes=tuple(told))
-        if not _is_reduced_behind(choice):
+        if not is_reduced_behind(choice):
             self._define(op.results, computed.results, layouts)
             return computed
         steps = [
@@ -263,12 +277,12 @@ class _Decider:
         program of its own along the axes that it leaves free.
         """
         boundary, signature = even_boundary(op.signature, self.mesh.manual), op.signature
-        results = _of_tensors(signature.results, boundary.out_shardings or ())
+        results = of_tensors(signature.results, boundary.out_shardings or ())
         computed = self._taking(op, boundary.in_shardings or (), results)
         self._define(op.results, results, self.targets.of(op.results))
         if is_split_inside(self.graph, op):
             manual = boundary.manual_axes
-            inside = _Decider(self.graph, self.targets.inside(manual), self.uses, self.decisions)
+            inside = _Decider(self.graph, self.targets.inside(manual), self.uses, self.split_of, self.decisions)
             taken = body_layouts(signature.operands, boundary.in_shardings, manual)
             inside._block(op.regions[0], taken, body_layouts(signature.results, boundary.out_shardings, manual))
         return computed
@@ -280,7 +294,7 @@ class _Decider:
         if stays_within(op.signature, self.graph, self.mesh):
             return self._split(op)
         taken, given = (
-            _of_tensors(types, [replicated(self.mesh, type.rank) for type in types])
+            of_tensors(types, [replicated(self.mesh, type.rank) for type in types])
             for types in (op.signature.operands, op.signature.results)
         )
         computed = self._taking(op, taken, given)
@@ -301,56 +315,6 @@ class _Decider:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """How an op is split that reads and gives such layouts, wherever it stands.
-
-    Attributes:
-        choice: What `assign` says.
-        computed: The decision, where nothing has to be made of operands first.
-        work: Multiply-adds of each device beyond its share.
-        is_there: Whether each operand has the version that it reads; of constants that is not known.
-        is_all: Whether nothing is told of it, and none of its results is reduced behind it.
-    """
-
-    choice: Choice
-    computed: Computed
-    work: int
-    is_there: bool
-    is_all: bool
-
-
-@memoize
-def _split_alike(
-    signature: Signature,
-    sources: tuple[Source, ...],
-    layouts: tuple[Layout, ...],
-    passing: frozenset[int],
-    mesh: Mesh,
-    hardware: Hardware,
-    unread: frozenset[int],
-) -> _Split:
-    """How all ops are split that depend on the same; the arguments are those of `assign`."""
-    targets = _filled(layouts, mesh)
-    choice = assign(signature, sources, targets, passing, hardware, unread)
-    work = extra_work(signature, choice, sources, targets)
-    operands = _of_tensors(signature.operands, choice.operands)
-    computed = Computed((), operands, _of_tensors(signature.results, choice.results))
-    told = choice.gathered or choice.whole or work or is_unknown(signature)
-    is_there = all(layout in source for layout, source in zip(choice.operands, sources, strict=True))
-    return _Split(choice, computed, work, is_there, not told and not _is_reduced_behind(choice))
-
-
-def _is_reduced_behind(choice: Choice) -> bool:
-    """Whether results are partial by another kind than sum, which nothing stays."""
-    return choice.kind != "sum" and any(result.partial for result in choice.results)
-
-
-def _filled(layouts: tuple[Layout, ...], mesh: Mesh) -> tuple[TensorSharding, ...]:
-    """Layouts, what is no tensor having one of no dimensions."""
-    return tuple([layout or replicated(mesh, 0) for layout in layouts])
-
-
 def _to_last_reduction(
     type: TensorType, layout: TensorSharding, target: TensorSharding, hardware: Hardware
 ) -> tuple[Step, ...]:
@@ -362,11 +326,6 @@ def _to_last_reduction(
 
 def _layout_after(layout: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
     return layouts_after(layout, steps)[-1] if steps else layout
-
-
-def _of_tensors(types: tuple[TensorType, ...], layouts: Sequence[TensorSharding]) -> tuple[Layout, ...]:
-    """The layouts of what are tensors."""
-    return tuple([layout if type.is_tensor else None for type, layout in zip(types, layouts, strict=True)])
 
 
 def _count_uses(graph: Graph) -> list[int]:

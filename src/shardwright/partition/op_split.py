@@ -1,0 +1,87 @@
+"""How an op is split that is given what it reads and what it should give, wherever it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shardwright.cost.hardware import Hardware
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
+from shardwright.mesh import Mesh
+from shardwright.partition.assign import assign
+from shardwright.partition.decisions import Computed, Layout
+from shardwright.partition.op_notes import extra_work, is_unknown
+from shardwright.partition.proposals import Source
+from shardwright.partition.ways import Choice
+from shardwright.sharding import TensorSharding, replicated
+
+__all__ = ["Split", "SplitOf", "filled", "is_reduced_behind", "of_tensors", "split_alike", "split_as"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How an op is split that reads and gives such layouts, wherever it stands.
+
+    Attributes:
+        choice: The way that it is split.
+        computed: The decision, where nothing has to be made of operands first.
+        work: Multiply-adds of each device beyond its share.
+        is_there: Whether each operand has the version that it reads; of constants that is not known.
+        is_all: Whether nothing is told of it, and none of its results is reduced behind it.
+    """
+
+    choice: Choice
+    computed: Computed
+    work: int
+    is_there: bool
+    is_all: bool
+
+
+SplitOf = Callable[
+    [Signature, tuple[Source, ...], tuple[Layout, ...], frozenset[int], Mesh, Hardware, frozenset[int]], Split
+]
+"""How an op is split, by all that this may depend on: the arguments are those of `assign`."""
+
+
+@memoize
+def split_alike(
+    signature: Signature,
+    sources: tuple[Source, ...],
+    layouts: tuple[Layout, ...],
+    passing: frozenset[int],
+    mesh: Mesh,
+    hardware: Hardware,
+    unread: frozenset[int],
+) -> Split:
+    """How all ops are split that depend on the same: as is cheapest for the op by itself."""
+    choice = assign(signature, sources, filled(layouts, mesh), passing, hardware, unread)
+    return split_as(choice, signature, sources, layouts, mesh)
+
+
+def split_as(
+    choice: Choice, signature: Signature, sources: tuple[Source, ...], layouts: tuple[Layout, ...], mesh: Mesh
+) -> Split:
+    """How an op is split that has these sources and targets, by one of the choices that it has."""
+    work = extra_work(signature, choice, sources, filled(layouts, mesh))
+    operands = of_tensors(signature.operands, choice.operands)
+    computed = Computed((), operands, of_tensors(signature.results, choice.results))
+    told = choice.gathered or choice.whole or work or is_unknown(signature)
+    is_there = all(layout in source for layout, source in zip(choice.operands, sources, strict=True))
+    return Split(choice, computed, work, is_there, not told and not is_reduced_behind(choice))
+
+
+def is_reduced_behind(choice: Choice) -> bool:
+    """Whether results are partial by another kind than sum, which nothing stays."""
+    return choice.kind != "sum" and any(result.partial for result in choice.results)
+
+
+def filled(layouts: tuple[Layout, ...], mesh: Mesh) -> tuple[TensorSharding, ...]:
+    """Layouts, what is no tensor having one of no dimensions."""
+    return tuple([layout or replicated(mesh, 0) for layout in layouts])
+
+
+def of_tensors(types: tuple[TensorType, ...], layouts: Sequence[TensorSharding]) -> tuple[Layout, ...]:
+    """The layouts of what are tensors."""
+    return tuple([layout if type.is_tensor else None for type, layout in zip(types, layouts, strict=True)])
