@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ARGUMENTS", "STAGES", "Stage"]
+__all__ = ["ARGUMENTS", "EFFORTS", "STAGES", "Stage"]
 
 
 class Stage(Enum):
@@ -28,3 +28,9 @@ STAGES = (Stage.PROPAGATED.value, Stage.EXPLICIT.value, Stage.LOCAL.value)
 
 ARGUMENTS = {"split": "its shard of each", "whole": "each in full, of which it slices its shard out"}
 """How a device may take the arguments of a program: document 003's two results of a partition."""
+
+EFFORTS = {
+    "fast": "each op as is cheapest for it by itself",
+    "best": "hundreds of programs that split an op otherwise are tried, and the fastest is taken",
+}
+"""How hard the partitioner looks for how ops are best split."""

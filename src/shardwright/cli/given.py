@@ -25,7 +25,7 @@ from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
-from shardwright.stage import ARGUMENTS
+from shardwright.stage import ARGUMENTS, EFFORTS
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Given:
     strict: bool = False
     arguments: str = "split"
     hardware: str | None = None
+    effort: str = "fast"
 
     def session(self) -> AbstractContextManager[object]:
         """What everything is decided in: a session of the hardware asked for, or the one that there is.
@@ -116,7 +117,7 @@ class Given:
 
     def partition(self, program: Program, limit: int | None = None) -> Spmd:
         """The program of each device, after the same look."""
-        return self.shard(program, limit).partition(strict=self.strict, arguments=self.arguments)
+        return self.shard(program, limit).partition(strict=self.strict, arguments=self.arguments, effort=self.effort)
 
     def check_unsharded(self) -> None:
         """For a program that is not sharded.
@@ -131,6 +132,7 @@ class Given:
             "--conservative": self.conservative,
             "--arguments": self.arguments != "split",
             "--hardware": self.hardware is not None,
+            "--effort": self.effort != "fast",
         }
         if any(given.values()):
             raise ShardingError(
@@ -229,6 +231,13 @@ def partition_options(command: F) -> F:
             metavar="NAME|FILE",
             help="What communication is to be cheap on: h100, …, or a TOML file; see `shardwright hardware`. "
             "[default: tpu_v5p]",
+        ),
+        click.option(
+            "--effort",
+            type=click.Choice(list(EFFORTS)),
+            default="fast",
+            show_default=True,
+            help=f"How ops are split. {'; '.join(f'{name}: {words}' for name, words in EFFORTS.items())}.",
         ),
     )
     for option in reversed(options):

@@ -29,6 +29,7 @@ from shardwright.report.summary import (
     Summary,
     describe_hardware,
     describe_program,
+    describe_search,
     describe_verification,
 )
 from shardwright.stage import STAGES
@@ -167,7 +168,15 @@ def verify(
         spmd = given.partition(given.load(clock), VIRTUAL_DEVICES)
         verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
     summary = {"program": describe_program(spmd.source), "mesh": describe_mesh(spmd.mesh)}
-    answer(given, {**summary, **describe_hardware(spmd.hardware), **describe_verification(verification)})
+    answer(
+        given,
+        {
+            **summary,
+            **describe_hardware(spmd.hardware),
+            **describe_search(spmd.searched),
+            **describe_verification(verification),
+        },
+    )
     return 0 if verification.ok else 1
 
 

@@ -19,21 +19,25 @@ from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, work_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.partition.edges import NOTHING, read_costs, write_costs
 from shardwright.partition.factors import merge, project, within_bounds
 from shardwright.partition.in_place import choice_in_place
-from shardwright.partition.proposals import Proposals, Shardings, Source, from_tensors, mesh_of, without_sums
+from shardwright.partition.proposals import Proposals, Shardings, Source, from_mesh, from_tensors, mesh_of, without_sums
 from shardwright.partition.splits import Splits, splits_of
-from shardwright.partition.ways import ROUNDED, Choice, Question, is_dearer, priced, ways_of
+from shardwright.partition.ways import ROUNDED, Choice, Question, is_dearer, least_seconds, priced, ways_of
 from shardwright.rules.rule import TensorMapping, factors_in
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import replicated
 from shardwright.words import counted
 
-__all__ = ["MOST", "WORTH", "assign", "choices"]
+__all__ = ["MOST", "WORTH", "assign", "cheapest_choices", "choices"]
 
 MOST = 1 << 14
 """Ways to split an op that are listed and priced."""
+
+LISTED = 1 << 9
+"""Ways to split an op that are looked at for the cheapest few."""
 
 WORTH = 1.75
 """How many times as long as the fastest a way may take in which devices repeat less work.
@@ -127,13 +131,48 @@ def choices(
     return tuple([replace(choice, gathered=gathered, whole=whole) for choice in listed])
 
 
+@memoize
+def cheapest_choices(
+    signature: Signature,
+    sources: tuple[Source, ...],
+    targets: Shardings,
+    passing: frozenset[int],
+    hardware: Hardware,
+    unread: frozenset[int],
+    most: int,
+) -> tuple[Choice, ...]:
+    """The `most` cheapest of the ways to split an op that the mesh allows, each once, the cheapest first.
+
+    Of a great many ways those of fewest axes are looked at. The other arguments are those of `assign`.
+    """
+    splits = splits_of(signature)
+    if splits is None:
+        return ()
+    question = _question(signature, splits, sources, targets, passing, hardware, unread)
+    proposed = itertools.islice(from_mesh(splits, sources, targets), LISTED)
+    ways = {(way.operands, way.results): way for factors in proposed for way in ways_of(question, factors)}
+    listed = list(ways.values())
+    kept: list[tuple[float, int, Choice]] = []
+    for least, number in sorted([(least_seconds(question, way), number) for number, way in enumerate(listed)]):
+        if len(kept) == most and least * ROUNDED > kept[-1][0]:
+            break
+        choice = priced(question, listed[number])
+        kept = sorted([*kept, (choice.price(hardware), number, choice)])[:most]
+    return tuple([_told(question, choice) for _, _, choice in kept])
+
+
 def _cheapest(question: Question) -> Choice:
     """The fastest way; where devices repeat work in it, one in which they repeat less, if it is not much slower."""
     best = _fastest(question)
     if not question.moves and price(best.own, question.hardware) > price(_least_work(question), question.hardware):
         best = _with_less_work(question, best)
-    gathered, whole = _undivided(question, best)
-    return replace(best, gathered=gathered, whole=whole) if gathered or whole else best
+    return _told(question, best)
+
+
+def _told(question: Question, choice: Choice) -> Choice:
+    """A choice with the tensors that it leaves less split than they were, or should be."""
+    gathered, whole = _undivided(question, choice)
+    return replace(choice, gathered=gathered, whole=whole) if gathered or whole else choice
 
 
 def _fastest(question: Question) -> Choice:

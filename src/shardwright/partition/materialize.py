@@ -7,13 +7,14 @@ decided (`write`); what users should know of it is told in one list (`notes`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from shardwright.ir.graph import Graph
 from shardwright.memo import uncollected
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
 from shardwright.partition.cut_pads import with_cut_pads
-from shardwright.partition.decide import decide
+from shardwright.partition.decide import decider
 from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.late_rows import with_late_rows
@@ -26,25 +27,30 @@ from shardwright.partition.notes import (
     unread_notes,
 )
 from shardwright.partition.one_mesh import on_one_mesh
+from shardwright.partition.op_split import SplitOf, split_alike
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
 from shardwright.partition.write import write
 from shardwright.stage import Stage
 
+if TYPE_CHECKING:
+    from shardwright.partition.search.descent import Searched
+
 __all__ = ["Explicit", "materialize"]
 
 
 @dataclass(frozen=True, slots=True)
 class Explicit:
-    """An explicit program (see `partition.check`) and what is to be said of it."""
+    """An explicit program (see `partition.check`), what is to be said of it, and what a search for it came to."""
 
     graph: Graph
     notes: tuple[Note, ...]
+    searched: Searched | None = None
 
 
 @uncollected
-def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
+def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fast") -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 
     A program that is explicit already (one that was written as such, and read again) is checked and given back.
@@ -54,6 +60,7 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
             layouts; other ops may then need more of them.
         annotated: The program that it was propagated from: uneven shardings that this states of arguments and results
             are kept, of which propagation leaves only what divides.
+        effort: How hard to look for how ops are best split, one of `EFFORTS`.
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
@@ -70,10 +77,11 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
-    decisions = decide(graph)
+    split_of, searched = _how_split(graph, effort)
+    decisions = decider(graph)(split_of)
     late = with_late_rows(graph, decisions)
     if late is not graph:
-        graph, decisions = late, decide(late)
+        graph, decisions = late, decider(late)(split_of)
     explicit = recognize(write(graph, decisions))
     notes = (
         *(() if padded.is_even else cut_notes(graph)),
@@ -82,7 +90,18 @@ def materialize(graph: Graph, annotated: Graph | None = None) -> Explicit:
         *remove_unread(explicit),
     )
     without_whole_rolls(explicit)
-    return Explicit(explicit, notes)
+    return Explicit(explicit, notes, searched)
+
+
+def _how_split(graph: Graph, effort: str) -> tuple[SplitOf, Searched | None]:
+    """How the ops of a program are split, and what a search for that came to."""
+    if effort == "fast":
+        return split_alike, None
+    from shardwright.partition.search.descent import search  # and what counts how often loops run
+    from shardwright.partition.search.situations import Following
+
+    exceptions, searched = search(graph)
+    return Following(exceptions), searched
 
 
 def _with_results(graph: Graph) -> Graph:

@@ -22,7 +22,7 @@ from shardwright.partition.splits import Splits
 from shardwright.sharding import Partial, TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["ROUNDED", "Choice", "Question", "Way", "is_dearer", "priced", "ways_of"]
+__all__ = ["ROUNDED", "Choice", "Question", "Way", "exchange_cost", "is_dearer", "least_seconds", "priced", "ways_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
     operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
     results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
     own = work_cost(splits.iterations, [axes for factor, axes in enumerate(factors) if factor not in splits.idle])
-    exchange = _exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
+    exchange = exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
     yield Way(operands, results, own, exchange)
     for through in _passes(question, factors):
         held = sources[min(through)][0].partial
@@ -132,6 +132,11 @@ def is_dearer(question: Question, way: Way, seconds: float) -> bool:
     return False
 
 
+def least_seconds(question: Question, way: Way) -> float:
+    """What a way costs at least."""
+    return price(sum(_bounds(question, way), way.own + way.exchange), question.hardware)
+
+
 def _bounds(question: Question, way: Way) -> Iterator[Cost]:
     """What each edge of a way costs at least."""
     for type, source, target in zip(question.operand_types, question.sources, way.operands, strict=True):
@@ -148,7 +153,7 @@ def _read_targets(question: Question, way: Way) -> Shardings:
     return tuple([made if result in question.unread else target for result, (made, target) in enumerate(pairs)])
 
 
-def _exchange_cost(signature: Signature, operands: Shardings) -> Cost:
+def exchange_cost(signature: Signature, operands: Shardings) -> Cost:
     """What each device sends and starts inside an op whose operands lie so."""
     total = NOTHING
     for exchange in exchanges_of(signature, operands):

@@ -30,6 +30,7 @@ from shardwright.words import counted, kind_of
 if TYPE_CHECKING:
     from shardwright.cost.hardware import Hardware
     from shardwright.partition import Note
+    from shardwright.partition.search.descent import Searched
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import JaxCall
@@ -58,6 +59,7 @@ class Partitioned(LocalValue):
     strategy: str = DEFAULT_STRATEGY
     conservative: bool = False
     hardware: Hardware | None = None
+    searched: Searched | None = None
 
     def __repr__(self) -> str:
         """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
@@ -164,13 +166,15 @@ class Partitioned(LocalValue):
     def summary(self) -> Summary:
         """What `shardwright partition` tells, as JSON values by name: program, mesh, tensors, collectives and memory of
         the per-device program in bytes, notes, and the times so far in seconds; where the session had a hardware, what
-        that is called, and whether its memory is enough.
+        that is called, and whether its memory is enough; where the best way to split ops was looked for, what that came
+        to.
         """
         from shardwright.report.devices import describe_mesh
         from shardwright.report.summary import (
             describe_hardware,
             describe_memory,
             describe_program,
+            describe_search,
             describe_traffic,
             tensor_counts,
         )
@@ -179,6 +183,7 @@ class Partitioned(LocalValue):
             "program": describe_program(self.source),
             "mesh": describe_mesh(self.mesh),
             **describe_hardware(self.hardware),
+            **describe_search(self.searched),
             "tensors": tensor_counts(self.annotated, self.propagated),
             "collectives": describe_traffic(self.traffic),
             "memory": describe_memory(self.memory, self.hardware),

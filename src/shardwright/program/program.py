@@ -22,7 +22,7 @@ from shardwright.mesh import Mesh
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
-from shardwright.stage import ARGUMENTS, Stage
+from shardwright.stage import ARGUMENTS, EFFORTS, Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Plan(Planned):
         """What it was made from."""
         return Program(self.source, self.call, self.clock.before("propagate"))
 
-    def partition(self, *, strict: bool = False, arguments: str = "split") -> Spmd:
+    def partition(self, *, strict: bool = False, arguments: str = "split", effort: str = "fast") -> Spmd:
         """Make every communication explicit and write the program of one device, cheap on the session's hardware.
 
         Arguments:
@@ -198,10 +198,13 @@ class Plan(Planned):
                 for want of a local form, a sharding that is cut or dropped. Else these are in `Spmd.notes`.
             arguments: How a device takes them: `split`, its shard of each, or `whole`, each in full, of which it slices
                 its shard out. Results are split in any case.
+            effort: How hard to look for how ops are best split. `fast`: each as is cheapest for it by itself. `best`:
+                hundreds of programs are tried that split ops otherwise, and the fastest by the price is taken, which
+                takes seconds; `Spmd.searched` tells what that came to.
 
         Raises:
             ShardingError: an op that has no meaning on several devices, at its source line; where it is to be strict,
-                all fallbacks; or no such way to take arguments.
+                all fallbacks; or no such way to take arguments, or effort.
         """
         from shardwright.cost.hardware import chosen_hardware
         from shardwright.partition import (
@@ -214,9 +217,11 @@ class Plan(Planned):
 
         if arguments not in ARGUMENTS:
             raise ShardingError(f"no way to take arguments: {arguments!r}", remedy=f"one of {', '.join(ARGUMENTS)}")
+        if effort not in EFFORTS:
+            raise ShardingError(f"no such effort: {effort!r}", remedy=f"one of {', '.join(EFFORTS)}")
         clock = self.clock.branch()
         with clock.stage("materialize"):
-            explicit = materialize(self.graph, self.annotated)
+            explicit = materialize(self.graph, self.annotated, effort)
             notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
             graph = explicit.graph if arguments == "split" else with_whole_arguments(explicit.graph)
         if strict:
@@ -235,6 +240,7 @@ class Plan(Planned):
             self.strategy,
             self.conservative,
             chosen_hardware(),
+            explicit.searched,
         )
 
 
@@ -256,6 +262,7 @@ class Spmd(Partitioned):
         strategy: How it was propagated.
         conservative: Whether only whole axes flowed.
         hardware: What it was decided for, where the session said so.
+        searched: What looking for the best way to split its ops came to, where that was asked for.
     """
 
     @cached_property

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shardwright.cost.hardware import Hardware
     from shardwright.frontends.load import Source
     from shardwright.ir.graph import Graph
+    from shardwright.partition.search.descent import Searched
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.compare import OutputDifference
     from shardwright.runtime.shards import ReplicaDifference
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Summary",
     "describe_hardware",
+    "describe_search",
     "describe_memory",
     "describe_program",
     "describe_results",
@@ -81,6 +83,11 @@ def describe_traffic(traffic: TrafficSummary) -> Summary:
 def describe_hardware(hardware: Hardware | None) -> Summary:
     """What the program was decided for, if that was said."""
     return {} if hardware is None else {"hardware": {"name": hardware.name, "memory": hardware.memory_bytes}}
+
+
+def describe_search(searched: Searched | None) -> Summary:
+    """What looking for the best way to split ops came to, if it was asked for: seconds, and programs tried."""
+    return {} if searched is None else {"search": asdict(searched)}
 
 
 def describe_memory(use: MemoryUse, hardware: Hardware | None = None) -> Summary:

@@ -55,6 +55,23 @@ def _program(page: Page, summary: Summary) -> None:
         page.line(f"decided for {summary['hardware']['name']}", indent=0)
 
 
+def _search(page: Page, summary: Summary) -> None:
+    """What looking for the best way to split ops came to."""
+    searched = summary["search"]
+    page.heading("Search for the fastest way to split ops, by the price")
+    before, after = searched["seconds_before"], searched["seconds"]
+    share = f", {after / before:.2f} times that" if before else ""
+    end = "" if searched["is_whole"] else ", all that are looked at for a program of this size"
+    page.pairs(
+        [
+            ("each op by itself", f"{before * 1e6:,.2f} µs"),
+            ("best found", f"{after * 1e6:,.2f} µs{share}"),
+            ("programs tried", f"{searched['trials']:,}{end}"),
+            ("split otherwise", f"ops in {counted(searched['otherwise'], 'situation', ',')}"),
+        ]
+    )
+
+
 def _tensors(page: Page, summary: Summary) -> None:
     counts = summary["tensors"]
     page.heading("Tensors")
@@ -162,6 +179,7 @@ def _written(page: Page, summary: Summary) -> None:
 
 _PARTS: dict[str, Callable[[Page, Summary], None]] = {
     "program": _program,
+    "search": _search,
     "tensors": _tensors,
     "collectives": _collectives,
     "memory": _memory,

@@ -36,7 +36,7 @@ from shardwright.steps import (
 )
 from shardwright.words import counted
 
-__all__ = ["ReshardPlan", "plan"]
+__all__ = ["ReshardPlan", "plan", "weigh"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _planned(
     start, end = _on_one_mesh(_wide(source), _wide(target))
     middle = _cheapest(_ReshardQuestion(shape, element_bytes, start, end, hardware, memory, by_hand))
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
-    return middle if len(steps) == len(middle.steps) else _weigh(shape, element_bytes, source, _joined(steps), by_hand)
+    return middle if len(steps) == len(middle.steps) else weigh(shape, element_bytes, source, _joined(steps), by_hand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _reduction_in_place(question: _ReshardQuestion) -> ReshardPlan | None:
     if len(kinds) != 1 or kinds & question.by_hand:
         return None
     step = AllReduce(source.mesh.in_order(source.partial_axes), *kinds)
-    return _weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
+    return weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
 
 
 def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
@@ -183,7 +183,7 @@ def _searched(question: _ReshardQuestion, fine: bool = False, idle: bool = False
     plans: list[ReshardPlan] = []
     while chain is not None:
         steps = steps_along(frame, chain.nodes, question.target)
-        plans.append(_weigh(question.shape, question.element_bytes, question.source, steps, question.by_hand))
+        plans.append(weigh(question.shape, question.element_bytes, question.source, steps, question.by_hand))
         fewer = chain.starts - 1  # is worth it only if that pays for the least that more could be sent
         if price(Cost(starts=fewer), question.hardware) < price(Cost(held / units), question.hardware):
             break
@@ -231,7 +231,7 @@ def _check(shape: Sequence[int], source: TensorSharding, target: TensorSharding)
             )
 
 
-def _weigh(
+def weigh(
     shape: Sequence[int], element_bytes: int, source: TensorSharding, steps: Sequence[Step], by_hand: Kinds
 ) -> ReshardPlan:
     """The plan of `steps`, its cost added up step by step."""

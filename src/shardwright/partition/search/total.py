@@ -1,0 +1,111 @@
+"""What a program costs as decided: its ops, what their devices exchange, and all that makes versions of values.
+
+This is what is written, not what was asked for on the way there: a version that several ops read is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from shardwright.analysis.loops import trip_count
+from shardwright.analysis.scalars import Scalars
+from shardwright.cost.collectives import combined_by_hand
+from shardwright.cost.hardware import Hardware
+from shardwright.cost.price import Cost, price, work_cost
+from shardwright.ir.graph import Block, Graph
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
+from shardwright.partition.decisions import Computed, Decision, Decisions, Fresh, Layout, PassedOn, Reshard, Version
+from shardwright.partition.factors import factor_axes
+from shardwright.partition.splits import splits_of
+from shardwright.partition.ways import exchange_cost
+from shardwright.reshard.plan import weigh
+from shardwright.sharding import TensorSharding
+from shardwright.steps import Step
+
+__all__ = ["reshards", "times_run", "total_seconds"]
+
+_NOTHING = Cost()
+
+
+def times_run(graph: Graph) -> list[float]:
+    """How often each op of `Graph.walk()` runs when the program does.
+
+    A body of a loop runs as often as its text tells, once where that depends on data; each of the branches of a `case`
+    is as likely as the others.
+    """
+    scalars = Scalars(graph, devices=1)
+    times: dict[int, float] = {}
+
+    def block(block: Block, count: float) -> None:
+        for op in block.ops:
+            times[id(op)] = count
+            inside = count
+            if op.name == "stablehlo.while":
+                inside *= max(1, trip_count(op, scalars) or 1)
+            elif op.name in ("stablehlo.case", "stablehlo.if"):
+                inside /= len(op.regions)
+            for region in op.regions:
+                block_of(region, inside)
+
+    block_of = block
+    block(graph.main.block, 1.0)
+    return [times[id(op)] for op in graph.walk()]
+
+
+def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], hardware: Hardware) -> float:
+    """The seconds that a program takes as decided, nothing of it at the same time.
+
+    Arguments:
+        graph: The program.
+        decisions: What was decided of it.
+        times: How often each of its ops runs.
+        hardware: Where.
+    """
+    total = 0.0
+    for op, decision, count in zip(graph.walk(), decisions.ops, times, strict=True):
+        if isinstance(decision, Computed):
+            total += count * price(computed_cost(op.signature, decision.operands, decision.results), hardware)
+        for version in reshards(decision):
+            cost = steps_cost(graph.types[version.value], version.source, version.steps)
+            total += count * price(cost, hardware)
+    return total
+
+
+def reshards(decision: Decision | None) -> Iterator[Reshard]:
+    """All communication of a decision between layouts."""
+    if isinstance(decision, Computed | PassedOn):
+        yield from _among(decision.before)
+    if isinstance(decision, Computed):
+        yield from decision.after
+
+
+def _among(versions: tuple[Version, ...]) -> Iterator[Reshard]:
+    for version in versions:
+        if isinstance(version, Fresh):
+            yield from _among(version.before)
+        else:
+            yield version
+
+
+@memoize
+def computed_cost(signature: Signature, operands: tuple[Layout, ...], results: tuple[Layout, ...]) -> Cost:
+    """What an op whose tensors lie so costs each device, with what is exchanged inside it.
+
+    Nothing of an op of which nothing is known: it is computed whole in any case.
+    """
+    splits = splits_of(signature)
+    tensors = tuple([layout for layout in (*operands, *results) if layout is not None])
+    if splits is None or len(tensors) < len(operands) + len(results):
+        return _NOTHING
+    factors = factor_axes(splits.rule, tensors)
+    total = work_cost(splits.iterations, [axes for factor, axes in enumerate(factors) if factor not in splits.idle])
+    return total + exchange_cost(signature, tensors[: len(operands)])
+
+
+@memoize
+def steps_cost(type: TensorType, source: TensorSharding, steps: tuple[Step, ...]) -> Cost:
+    """What a chain of steps from a layout costs each device."""
+    element_bytes, by_hand = type.bytes // max(1, type.elements), combined_by_hand(type.dtype)
+    return weigh(type.dims, element_bytes, source, steps, by_hand).cost

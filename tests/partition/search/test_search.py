@@ -1,0 +1,84 @@
+"""Ops split otherwise than is cheapest for each by itself, where the program gains by it."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import shardwright as sw
+from shardwright.cost.hardware import TPU_V5P
+from shardwright.memo import Session
+from tests.models.nets.all import NETS
+
+SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
+"""Models are a thousand times smaller than those that they stand for."""
+
+GAINING = {
+    "shortest_paths": 0.3,
+    "sampled_neighbours": 0.7,
+    "selective_state_space": 0.8,
+    "muon_on_stacked_layers": 0.8,
+}
+"""Models, and what part of the time is left at most."""
+
+
+def _check(name: str, most: float = 1.0) -> None:
+    """A model is no slower by the price than `most` times what it is op by op, and computes the same."""
+    with Session(hardware=SCALED):
+        spmd = NETS[name].plan().partition(effort="best")
+    searched = spmd.searched
+    assert searched is not None
+    assert searched.seconds <= most * searched.seconds_before
+    assert (searched.otherwise > 0) == (searched.seconds < searched.seconds_before)
+    spmd.verify().require()
+
+
+def test_a_model_that_gains() -> None:
+    _check("shortest_paths", GAINING["shortest_paths"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(NETS))
+def test_every_model(name: str) -> None:
+    _check(name, GAINING.get(name, 1.0))
+
+
+def _paths(weights: jax.Array) -> Any:
+    return jax.lax.fori_loop(
+        0, 3, lambda _, d: jnp.minimum(d, jnp.min(d[:, :, None] + weights[None, :, :], axis=1)), weights
+    )
+
+
+def _plan() -> sw.Plan:
+    return sw.from_jax(_paths, jnp.ones((16, 16))).shard(sw.Mesh(x=4, y=2), {0: sw.P("x", "y")})
+
+
+def test_what_it_came_to_is_told() -> None:
+    spmd = _plan().partition(effort="best")
+    facts = spmd.summary()["search"]
+    assert facts["trials"] > 10
+    assert facts["is_whole"]
+    assert 0 < facts["seconds"] <= facts["seconds_before"]
+    assert spmd.searched == pickle.loads(pickle.dumps(spmd)).searched
+    assert "search" not in _plan().partition().summary()
+
+
+def test_the_same_program_is_found_again() -> None:
+    first, second = (_plan().partition(effort="best") for _ in range(2))
+    assert first.module() == second.module()
+    assert first.searched == second.searched
+
+
+def test_a_program_without_communication_stays_as_it_is() -> None:
+    plan = sw.from_jax(jnp.tanh, jnp.ones((8, 8))).shard(sw.Mesh(x=4), {0: sw.P("x")})
+    assert plan.partition(effort="best").module() == plan.partition().module()
+
+
+def test_no_such_effort() -> None:
+    with pytest.raises(sw.ShardingError, match="no such effort: 'harder'"):
+        _plan().partition(effort="harder")
