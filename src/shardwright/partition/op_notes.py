@@ -103,7 +103,7 @@ def op_notes(
         made = [_note(graph, op, f"it is computed whole on every device: {reason.why}", 0, reason)]
     made += _gathered_notes(graph, op, choice, operands, ways)
     if work and not made:
-        reason = _cheapest("let its tensors lie alike")
+        reason = _cheapest(choice, "let its tensors lie alike")
         made = [_note(graph, op, f"devices compute some of it several times: {reason.why}", 0, reason)]
     if made:
         first, *others = made
@@ -185,7 +185,7 @@ def _gathered_notes(
         lost = _less_split(operands[number].source[0], read) if number in choice.gathered else ()
         _, dims = _divided(way.gathered(), lost)
         if dims:
-            reason = _cheapest(f"let operand {number} lie as {read!r}, or the others so that it fits them")
+            reason = _cheapest(choice, f"let operand {number} lie as {read!r}, or the others so that it fits them")
             message = f"operand {number} is gathered along dimension {_listed(dims)}: {reason.why}"
             yield _note(graph, op, message, 0 if lost else way.sent(operands[number].type), reason)
 
@@ -242,8 +242,9 @@ def _reason(signature: Signature, number: int, sharding: TensorSharding, dims: D
     return replace(_no_form(signature), remedy=remedy)
 
 
-def _cheapest(remedy: str) -> _Reason:
-    return _Reason("as the tensors of the op lie, that is cheapest", remedy, False)
+def _cheapest(choice: Choice, remedy: str) -> _Reason:
+    why = "the program is faster so" if choice.for_program else "as the tensors of the op lie, that is cheapest"
+    return _Reason(why, remedy, False)
 
 
 def _no_form(signature: Signature) -> _Reason:

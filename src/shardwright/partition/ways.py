@@ -40,6 +40,7 @@ class Choice:
         writes: For each result, what bringing it to its target costs.
         gathered: Operands that had axes which no factor takes that can be split, or none with no exchange inside.
         whole: Results that should have such axes.
+        for_program: Whether it was chosen for what the program gains, however cheap it is for the op by itself.
     """
 
     operands: Shardings
@@ -51,6 +52,7 @@ class Choice:
     writes: tuple[Cost, ...]
     gathered: tuple[int, ...] = ()
     whole: tuple[int, ...] = ()
+    for_program: bool = False
 
     def price(self, hardware: Hardware) -> float:
         """Seconds for the op and all its edges, each operand brought from the version that is cheapest."""

@@ -82,3 +82,11 @@ def test_a_program_without_communication_stays_as_it_is() -> None:
 def test_no_such_effort() -> None:
     with pytest.raises(sw.ShardingError, match="no such effort: 'harder'"):
         _plan().partition(effort="harder")
+
+
+def test_who_gathers_for_the_program_says_so() -> None:
+    plan = NETS["shortest_paths"].plan()
+    with Session(hardware=SCALED):
+        fast, best = ([note.message for note in plan.partition(effort=effort).notes] for effort in ("fast", "best"))
+    assert not any(message.endswith("the program is faster so") for message in fast)
+    assert any(message.endswith("the program is faster so") for message in best)

@@ -6,6 +6,7 @@ Ops of blocks that repeat find themselves in the same situation: what is said of
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
@@ -49,7 +50,8 @@ class Situation(NamedTuple):
         return split_alike(*self)
 
     def split_as(self, choice: Choice) -> Split:
-        """By one of the choices that the op has."""
+        """By one of the choices that the op has, for the sake of the program."""
+        choice = replace(choice, for_program=True)
         return split_as(choice, self.signature, self.sources, self.layouts, self.mesh)
 
 
