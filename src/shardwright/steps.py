@@ -17,12 +17,13 @@ with several reduction kinds, the minor-most axis is reduced first: `max{x} sum{
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from shardwright.axes import Axes, AxisRef, axes_size, merge_axes, overlaps_any, subtract_axes
+from shardwright.axes import Axes, AxisRef, axes_size, decompose, merge_axes, overlaps_any, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
@@ -78,27 +79,78 @@ class AllGather:
 
 @dataclass(frozen=True, slots=True)
 class AllToAll:
-    """Moves axes from the end of one dimension to the end of another.
+    """Moves axes from the ends of some dimensions to the ends of others, all in one exchange.
 
     Attributes:
-        moves: `(axes, source dimension, target dimension)`, source dimensions ascending, no dimension in two of them.
+        moves: `(axes, source dimension, target dimension)`. A dimension may give axes to several others, or take them
+            from several, one after the other in the order of the moves, but not both: its shards would not be cut alike
+            for all who read them. Where no dimension is named twice, source dimensions ascend, as `sdy` has it.
     """
 
     attribute: ClassVar[str] = "params"
 
     moves: tuple[tuple[Axes, int, int], ...]
 
+    @classmethod
+    def between(cls, before: Sequence[Axes], after: Sequence[Axes]) -> AllToAll:
+        """The exchange after which dimensions split by `before` are split by `after`.
+
+        Both are cut alike, and every dimension begins with what it keeps: of all it has, or of all that it will have.
+        """
+        sources = {axis: dim for dim, axes in enumerate(before) for axis in axes[len(after[dim]) :]}
+        runs: list[tuple[list[AxisRef], int, int]] = []
+        for target, axes in enumerate(after):
+            for axis in axes[len(before[target]) :]:
+                source = sources[axis]
+                had = before[source]
+                if runs and runs[-1][1:] == (source, target) and had.index(axis) == had.index(runs[-1][0][-1]) + 1:
+                    runs[-1][0].append(axis)
+                else:
+                    runs.append(([axis], source, target))
+        step = cls(tuple([(merge_axes(tuple(axes)), source, target) for axes, source, target in runs]))
+        return cls(tuple(sorted(step.moves, key=lambda move: move[1]))) if step.names_once else step
+
+    @classmethod
+    def leading(cls, before: Sequence[Axes], after: Sequence[Axes]) -> AllToAll | None:
+        """The exchange from one split of a tensor's dimensions to another; `None` where there is none.
+
+        Raises:
+            ShardingError: sub-axes that cannot be used together.
+        """
+        parts = decompose((*before, *after))
+        early, late = (
+            [tuple(part for axis in axes for part in parts[axis]) for axes in lists] for lists in (before, after)
+        )
+        keeps = all(old == new[: len(old)] or new == old[: len(new)] for old, new in zip(early, late, strict=True))
+        moves = sorted(itertools.chain(*early)) == sorted(itertools.chain(*late)) and early != late
+        return cls.between(early, late) if keeps and moves else None
+
+    @property
+    def names_once(self) -> bool:
+        """Whether no dimension is named twice, which is all that `sdy` has an op for."""
+        named = [dim for _, source, target in self.moves for dim in (source, target)]
+        return len(set(named)) == len(named)
+
+    def leaving(self, dim: int, held: Axes) -> tuple[int, ...]:
+        """The numbers of the moves from `dim`, which is split by `held`, in the order of their axes there."""
+        numbers = [number for number, (axes, source, _) in enumerate(self.moves) if source == dim and axes]
+        return tuple(sorted(numbers, key=lambda number: _place_in(held, self.moves[number][0][0])))
+
     def apply(self, before: TensorSharding) -> TensorSharding:
-        """The layout after; ShardingError for axes that are not last, or dimensions out of order or named twice."""
+        """The layout after; ShardingError for axes that are not last, or dimensions out of order or on both sides."""
         sources = [source for _, source, _ in self.moves]
-        named = sources + [target for _, _, target in self.moves]
-        if not self.moves or sources != sorted(sources) or len(set(named)) != len(named):
-            raise _invalid(self, before, "each dimension may be named once, and source dimensions must ascend")
-        if not all(0 <= dim < before.rank for dim in named):
+        targets = [target for _, _, target in self.moves]
+        is_in_order = sources == sorted(sources) or not self.names_once
+        if not self.moves or not is_in_order or not set(sources).isdisjoint(targets):
+            cause = "each dimension may be named once, or more often on one side; sources named once must ascend"
+            raise _invalid(self, before, cause)
+        if not all(0 <= dim < before.rank for dim in (*sources, *targets)):
             raise _invalid(self, before, f"a dimension is not one of {before.rank}")
         after = list(before.axes)
-        for axes, source, target in self.moves:
-            after[source] = _without_suffix(self, after[source], axes)
+        for source in dict.fromkeys(sources):
+            gone = (axis for number in self.leaving(source, after[source]) for axis in self.moves[number][0])
+            after[source] = _without_suffix(self, after[source], tuple(gone))
+        for axes, _, target in self.moves:
             after[target] = after[target] + axes
         return _layout(self, before, after, before.partial)
 
@@ -293,6 +345,11 @@ def _without_suffix(step: Step, axes: Axes, suffix: Axes) -> Axes:
             raise ShardingError(f"{step!r} does not remove the minor-most axes of a dimension sharded by {axes!r}")
         rest.append(AxisRef(last.name, last.pre, gone.pre // last.pre))
     return tuple(rest)
+
+
+def _place_in(axes: Axes, part: AxisRef) -> tuple[int, int]:
+    """What sorts parts of `axes` from major to minor; those that are no part of them come first."""
+    return next((index for index, axis in enumerate(axes) if axis.contains(part)), -1), part.pre
 
 
 def _reduced(step: AllReduce | ReduceScatter, before: TensorSharding, axes: Axes, kind: str) -> tuple[Partial, ...]:

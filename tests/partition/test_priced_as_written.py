@@ -15,6 +15,7 @@ from shardwright.partition import localize, materialize
 from shardwright.propagation import propagate
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
+from tests.reshard.sdy_text import redistribution
 from tests.reshard.strategies import reshards
 
 PROPERTY = settings(
@@ -24,14 +25,9 @@ PROPERTY = settings(
 
 def check(shape: tuple[int, ...], source: TensorSharding, target: TensorSharding) -> None:
     """Assert that a program which only redistributes a tensor communicates what the plan for that costs."""
-    type = f"tensor<{'x'.join([*map(str, shape), 'f32'])}>"
-    axes = ", ".join(f'"{name}"={size}' for name, size in source.mesh.axes)
-    before, after = (f"{{sdy.sharding = {sharding.to('sdy')}}}" for sharding in (source, target))
-    text = f"""sdy.mesh @mesh = <[{axes}]>
-        func.func @main(%a: {type} {before}) -> ({type} {after}) {{ return %a : {type} }}"""
     with Session(hardware=BYTES):
         cost = plan(shape, 4, source, target).cost
-        local = localize(materialize(read(load_module(text))).graph)
+        local = localize(materialize(read(load_module(redistribution(shape, source, target)))).graph)
     total = summarize(collectives(local)).total
     assert total.static == cost.starts
     assert total.static_bytes == pytest.approx(cost.bytes_sent)
@@ -50,6 +46,8 @@ def test_a_plan_costs_what_is_written(reshard: tuple[tuple[int, ...], TensorShar
         ("a|b|||", "||a|b|"),  # two exchanges at once: one collective
         ("a|b,c|||", "||b,c|a|"),
         ("a,b|||c|", "|c|||"),
+        ("a|b|||", "||b,a||"),  # two dimensions give to one: one collective
+        ("a,b,c||||", "|a,c|b||"),  # one gives to two
     ],
 )
 def test_steps_along_several_dimensions_are_counted_as_written(source: str, target: str) -> None:

@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cache
 
 Layout = tuple[tuple[int, ...], ...]
 State = tuple[Layout, frozenset[int]]
@@ -18,6 +17,8 @@ class Exhaustive:
 
     def __init__(self, sizes: tuple[int, ...], shape: tuple[int, ...]) -> None:
         self.sizes, self.shape = sizes, shape
+        self.scale = math.prod(sizes) ** 2
+        self.remembered: dict[State, list[tuple[int, int, State, Fraction]]] = {}
         self.by_counts: dict[tuple[int, ...], list[Layout]] = {}
         for layout in self.layouts():
             self.by_counts.setdefault(self.counts(layout), []).append(layout)
@@ -56,15 +57,49 @@ class Exhaustive:
             _, _, sent, number, state = heapq.heappop(queue)
             if best[state] != (sent, number):
                 continue
-            for step, (more, starts, after) in enumerate(self.steps(state)):
-                if most is not None and self.held(after[0]) > most:
+            for step, (more, starts, after, held) in enumerate(self.best_steps(state)):
+                if most is not None and held > most:
                     continue
-                cost = (sent + more, number + starts)
+                cost = (sent + Fraction(more, self.scale), number + starts)
                 price = cost[0] + cost[1] * start
                 if after not in best or price < best[after][0] + best[after][1] * start:
                     best[after] = cost
                     heapq.heappush(queue, (price, serial * 100_000 + step, *cost, after))
         raise AssertionError
+
+    def frontiers(self, source: State, most: Fraction, starts: int = 6) -> list[dict[State, Fraction]]:
+        """By the number of collectives, up to `starts`: state → the least elements that each device sends to get there.
+
+        No device may hold more than `most` elements on the way.
+        """
+        layers: list[dict[State, int]] = [{} for _ in range(starts + 1)]
+        layers[0][source] = 0
+        for number, layer in enumerate(layers):
+            queue = list(layer)
+            while queue:
+                state = queue.pop()
+                for sent, more, after, held in self.best_steps(state):
+                    if number + more > starts or held > most:
+                        continue
+                    reached, known = layer[state] + sent, layers[number + more].get(after)
+                    if known is None or reached < known:
+                        layers[number + more][after] = reached
+                        if not more:
+                            queue.append(after)
+        return [{state: Fraction(sent, self.scale) for state, sent in layer.items()} for layer in layers]
+
+    def best_steps(self, state: State) -> list[tuple[int, int, State, Fraction]]:
+        """Of all `steps` those that send least: how much, in parts of `scale` of an element, and what is held then."""
+        known = self.remembered.get(state)
+        if known is None:
+            best: dict[tuple[int, State], Fraction] = {}
+            for sent, more, after in self.steps(state):
+                if after != state and sent <= best.get((more, after), sent):
+                    best[more, after] = sent
+            known = self.remembered[state] = [
+                (int(sent * self.scale), more, after, self.held(after[0])) for (more, after), sent in best.items()
+            ]
+        return known
 
     def steps(self, state: State) -> Iterator[tuple[Fraction, int, State]]:
         layout, partial = state
@@ -103,30 +138,15 @@ class Exhaustive:
 
     def exchanges(self, layout: Layout) -> Iterator[tuple[Layout, int]]:
         """All ways to move atoms from the ends of some dimensions to those of others, and the group's size."""
-        for moves in _matchings(len(layout)):
-            ranges = (range(1, len(layout[source]) + 1) for source, _ in moves)
-            for lengths in itertools.product(*ranges):
-                after, group = list(layout), 1
-                for (source, target), length in zip(moves, lengths, strict=True):
-                    group *= self.count(layout[source][-length:])
-                    after[source] = layout[source][:-length]
-                    after[target] = layout[target] + layout[source][-length:]
-                if self.fits(tuple(after)):
-                    yield tuple(after), group
+        for lengths in itertools.product(*(range(len(atoms) + 1) for atoms in layout)):
+            left = tuple(atoms[: len(atoms) - n] for atoms, n in zip(layout, lengths, strict=True))
+            moved = tuple(itertools.chain(*(atoms[len(atoms) - n :] for atoms, n in zip(layout, lengths, strict=True))))
+            for order in itertools.permutations(moved):
+                for after in self.grown(left, order):
+                    if all(now == kept for now, kept, n in zip(after, left, lengths, strict=True) if n) and moved:
+                        yield after, self.count(moved)
 
 
 def _changed(before: Layout, after: Layout) -> int:
     """The dimensions that differ: each is a collective of the per-device program."""
     return sum(old != new for old, new in zip(before, after, strict=True))
-
-
-@cache
-def _matchings(rank: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Every non-empty set of pairs of dimensions in which none is named twice."""
-    pairs = list(itertools.permutations(range(rank), 2))
-    return tuple(
-        chosen
-        for number in range(1, rank // 2 + 1)
-        for chosen in itertools.combinations(pairs, number)
-        if len(set(itertools.chain(*chosen))) == 2 * number
-    )

@@ -36,6 +36,14 @@ def module(shape: Sequence[int], source: TensorSharding, steps: Iterable[Step]) 
     return "\n".join(["module {", *symbols, head, *lines, f"    return {result} : {kind}", "  }", "}"])
 
 
+def redistribution(shape: Sequence[int], source: TensorSharding, target: TensorSharding) -> str:
+    """A program that gives its argument back in another layout of the same mesh."""
+    kind = f"tensor<{''.join(f'{size}x' for size in shape)}f32>"
+    before, after = (f"{{sdy.sharding = #sdy.sharding{sharding(layout, 'm')}}}" for layout in (source, target))
+    return f"""sdy.mesh @m = {mesh_text(source.mesh)}
+        func.func @main(%a: {kind} {before}) -> ({kind} {after}) {{ return %a : {kind} }}"""
+
+
 def op(step: Step, mesh: Mesh, operand: str) -> str:
     match step:
         case AllSlice(axes):

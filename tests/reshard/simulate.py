@@ -58,6 +58,19 @@ class Scene:
         }
 
 
+def arrives(shape: tuple[int, ...], source: TensorSharding, target: TensorSharding, steps: Iterable[Step]) -> None:
+    """Assert that after `steps` every device holds exactly its part of the target."""
+    scene = Scene(shape, source, target)
+    shards, layout = scene.shards(source), source
+    for step in steps:
+        shards = run(step, layout, shards)
+        layout = step.apply(layout)
+        assert shards[0].shape == layout.local_shape(shape)
+    assert layout == target
+    for device, expected in scene.shards(target).items():
+        np.testing.assert_array_equal(shards[device], expected)
+
+
 def run(step: Step, before: TensorSharding, shards: Shards) -> Shards:
     """What the devices hold after `step`."""
     if isinstance(step, CollectivePermute):
@@ -72,8 +85,7 @@ def run(step: Step, before: TensorSharding, shards: Shards) -> Shards:
     if isinstance(step, AllGather):
         held = {position: _gathered(mesh, step.axes, position, held) for position in held}
     if isinstance(step, AllToAll):
-        for move in step.moves:
-            held = {position: _exchanged(mesh, move, position, held) for position in held}
+        held = {position: _exchanged(before, step, position, held) for position in held}
     return {mesh.device_id(position): value for position, value in held.items()}
 
 
@@ -111,11 +123,26 @@ def _gathered(mesh: Mesh, axes: tuple[Axes, ...], position: int, held: Shards) -
     return whole
 
 
-def _exchanged(mesh: Mesh, move: tuple[Axes, int, int], position: int, held: Shards) -> Array:
-    axes, source, target = move
-    mine = mesh.index(axes, position)
-    received = [np.split(held[q], axes_size(axes), target)[mine] for q in _group(mesh, axes, position)]
-    return np.concatenate(received, source)
+def _exchanged(before: TensorSharding, step: AllToAll, position: int, held: Shards) -> Array:
+    """From every member of the group its part of what this device takes, put where it belongs."""
+    mesh = before.mesh
+    arriving = [
+        tuple(itertools.chain(*(axes for axes, _, to in step.moves if to == dim))) for dim in range(before.rank)
+    ]
+    counts = [math.prod(axes_size(axes) for axes, of, _ in step.moves if of == dim) for dim in range(before.rank)]
+    pieces: dict[tuple[int, ...], Array] = {}
+    for member in _group(mesh, tuple(itertools.chain(*(axes for axes, _, _ in step.moves))), position):
+        piece = held[member]
+        for dim, axes in enumerate(arriving):
+            piece = np.split(piece, axes_size(axes), dim)[mesh.index(axes, position)]
+        place = tuple(mesh.index(axes, member) % count for axes, count in zip(before.axes, counts, strict=True))
+        assert place not in pieces
+        pieces[place] = piece
+    whole = np.zeros([size * count for size, count in zip(piece.shape, counts, strict=True)], np.int64)
+    for place, piece in pieces.items():
+        starts = [index * size for index, size in zip(place, piece.shape, strict=True)]
+        whole[tuple(slice(low, low + size) for low, size in zip(starts, piece.shape, strict=True))] = piece
+    return whole
 
 
 def _permuted(before: TensorSharding, after: TensorSharding, shards: Shards) -> Shards:

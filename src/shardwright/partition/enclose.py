@@ -14,7 +14,8 @@ finds the ops again.
 Enclosed is what stands in one block and can be put in one place: a value that a program takes or gives so, or that is
 carried round a loop, says its kind in a carrier instead (see `ir.carriers`).
 
-And it is every op inside which devices exchange something (see `localize.exchanges`), by itself.
+And it is every op inside which devices exchange something (see `localize.exchanges`), by itself; and every all_to_all
+that takes from a dimension twice, or gives to one twice: that of sdy names each dimension once.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from shardwright.partition.localize import Local, local_type, localize_op
 from shardwright.partition.localize.exchanges import exchanges_of, may_exchange
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.sharding import TensorSharding
+from shardwright.steps import AllToAll
 
 __all__ = ["enclose", "manual_computation"]
 
@@ -42,7 +44,7 @@ __all__ = ["enclose", "manual_computation"]
 def enclose(graph: Graph) -> Graph:
     """An explicit program as sdy can say it; the graph itself where it can already. The graph given stays as it is."""
     lacking = frozenset(value for value, sharding in enumerate(graph.shardings) if _is_lacking(sharding))
-    if not lacking and not any(_exchanges(graph, op) for op in _in_programs(graph, graph.main.block)):
+    if not lacking and not any(_is_beyond_sdy(graph, op) for op in _in_programs(graph, graph.main.block)):
         return graph
     return _Encloser(graph, lacking).run()
 
@@ -53,6 +55,12 @@ def _in_programs(graph: Graph, block: Block) -> Iterator[Op]:
         yield op
         if op.name == MANUAL and is_program(graph, op):
             yield from _in_programs(graph, op.regions[0])
+
+
+def _is_beyond_sdy(graph: Graph, op: Op) -> bool:
+    """Whether an op by itself does what sdy has no op for, of whatever kinds its values are."""
+    step = op.signature.step
+    return (isinstance(step, AllToAll) and not step.names_once) or _exchanges(graph, op)
 
 
 def _exchanges(graph: Graph, op: Op) -> bool:
@@ -101,7 +109,7 @@ class _Encloser:
             if place in enclosed:
                 ops.append(self.enclosed([block.ops[n] for n in enclosed[place].places]))
             elif place not in inside:
-                ops.append(self.enclosed([op]) if _exchanges(self.graph, op) else self.with_regions(op))
+                ops.append(self.enclosed([op]) if _is_beyond_sdy(self.graph, op) else self.with_regions(op))
         return Block(block.arguments, ops)
 
     def with_regions(self, op: Op) -> Op:

@@ -1,8 +1,9 @@
 """Manual computations that `enclose` writes, found again: the op on whole tensors and the steps behind it.
 
-What a body was written from is supposed, written once more, and compared: the op whose body of scalars combines, with
-the types outside; its results partial along the axes that it reduces; and the steps from there. Only where the same
-body comes of it, attribute for attribute, is the computation taken for what it means. Any other one stays what it is.
+What a body was written from is supposed, written once more, and compared: the all_to_all that leads from the one
+layout at its boundary to the other; or the op whose body of scalars combines, with the types outside, its results
+partial along the axes that it reduces, and the steps from there. Only where the same body comes of it, attribute for
+attribute, is the computation taken for what it means. Any other one stays what it is.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from shardwright.ir.ops import DEVICE_OPS, MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.bodies import is_program
-from shardwright.partition.emit import emit_steps
+from shardwright.partition.emit import collective, emit_steps
 from shardwright.partition.enclose import manual_computation
 from shardwright.partition.factors import merge, project, tensor_sharding
 from shardwright.partition.localize import local_type
 from shardwright.partition.splits import splits_of
 from shardwright.reshard.plan import plan
 from shardwright.sharding import Partial, TensorSharding
+from shardwright.steps import AllToAll
 
 __all__ = ["recognize"]
 
@@ -65,10 +67,10 @@ def _meant(graph: Graph, op: Op, around: tuple[str, ...]) -> list[Op] | None:
     body = op.regions[0]
     if len(op.results) != 1 or op.signature.boundary.free_axes or any(inner.regions for inner in body.ops):
         return None
-    for inner in body.ops:
+    for inner in (None, *body.ops):
         before = len(graph.types)
         with suppress(ShardingError):  # it cannot be computed so, or nothing leads from there
-            ops = _supposed(graph, op, inner)
+            ops = _exchange(op) if inner is None else _supposed(graph, op, inner)
             if ops and _is_written_as(graph, ops, op, around):
                 return ops
         _forget_values(graph, before)
@@ -86,6 +88,21 @@ def _is_written_as(graph: Graph, ops: list[Op], op: Op, around: tuple[str, ...])
 def _forget_values(graph: Graph, first: int) -> None:
     """Take away the values from a number on, which nothing reads."""
     del graph.types[first:], graph.shardings[first:]
+
+
+def _exchange(op: Op) -> list[Op]:
+    """The all_to_all that has the boundary of a manual computation; nothing where none has."""
+    boundary = op.signature.boundary
+    if boundary.in_shardings is None or len(boundary.in_shardings) != 1 or boundary.out_shardings is None:
+        return []
+    (before,), (after,) = boundary.in_shardings, boundary.out_shardings
+    if op.signature.operands != op.signature.results:
+        return []
+    step = AllToAll.leading(before.axes, after.axes)
+    if step is None or step.names_once or step.apply(before.closed()) != after.closed():
+        return []
+    signature = collective(step, op.signature.results[0])
+    return [Op(signature, op.operands, op.results, (), op.location)]
 
 
 def _supposed(graph: Graph, op: Op, inner: Op) -> list[Op]:

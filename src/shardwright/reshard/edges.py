@@ -14,8 +14,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from shardwright.axes import Axes, merge_axes
+from shardwright.axes import merge_axes
 from shardwright.reshard.atoms import Atoms, Layout, Node, Problem
+from shardwright.reshard.exchanges import Exchanges
 from shardwright.reshard.problem import Frame
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
@@ -52,6 +53,7 @@ class Edges:
     def __init__(self, problem: Problem) -> None:
         """Count what does not depend on the state."""
         self.problem = problem
+        self.all_to_alls = Exchanges(problem)
         self.sizes = problem.sizes
         self.products: dict[Atoms, int] = {}
         self.locals: dict[Layout, int] = {}
@@ -169,43 +171,10 @@ class Edges:
 
     def exchanges(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Moves the last atoms of some dimensions to the ends of others, all at once."""
-        layout = state.layout
-        movable = tuple(len(atoms) - self.matched(layout, dim) for dim, atoms in enumerate(layout))
-        for after, group in self.exchanged(layout, movable):
+        movable = [len(atoms) - self.matched(state.layout, dim) for dim, atoms in enumerate(state.layout)]
+        for after, group in self.all_to_alls.of(state.layout, movable):
             sent = held // group * (group - 1)
             yield Edge(sent, 1, EXCHANGE, SearchState(after, state.partial, state.permuted, ""))
-
-    def exchanged(self, layout: Layout, movable: tuple[int, ...]) -> Iterator[tuple[Layout, int]]:
-        """What one all_to_all makes of `layout`, and among how many devices; `movable` atoms of each dimension."""
-        for moves in self.moves(layout, movable, 0, frozenset()):
-            changed: dict[int, Atoms] = {}
-            group = 1
-            for source, target, length in moves:
-                moved = layout[source][-length:]
-                group *= self.count(moved)
-                changed[source] = layout[source][:-length]
-                changed[target] = layout[target] + moved
-            if moves:
-                yield _replaced(layout, changed), group
-
-    def moves(
-        self, layout: Layout, movable: tuple[int, ...], first: int, taken: frozenset[int]
-    ) -> Iterator[tuple[tuple[int, int, int], ...]]:
-        """Every set of `(source, target, how many atoms)` from dimension `first` on, no dimension named twice."""
-        if not any(movable[first:]):
-            yield ()
-            return
-        yield from self.moves(layout, movable, first + 1, taken)
-        if first in taken:
-            return
-        for target in range(len(layout)):
-            if target == first or target in taken:
-                continue
-            for length in range(1, movable[first] + 1):
-                if not self.fits(layout, target, layout[first][-length:]):
-                    continue
-                for rest in self.moves(layout, movable, first + 1, taken | {first, target}):
-                    yield ((first, target, length), *rest)
 
     def permutes(self, state: SearchState, held: int) -> Iterator[Edge]:
         """Permutes to the target, to what becomes the target by gathering, or to what does by an all_to_all.
@@ -234,7 +203,7 @@ class Edges:
         if len(set(self.sizes)) == 1:
             return by_counts
         for wider in self.wider(self.problem.target, self.spare):
-            for layout, _ in self.exchanged(wider, tuple(map(len, wider))):
+            for layout, _ in self.all_to_alls.of(wider, tuple(map(len, wider))):
                 by_counts.setdefault(tuple(map(self.count, layout)), []).append(layout)
         return by_counts
 
@@ -325,15 +294,5 @@ def _step(frame: Frame, before: Node, after: Node, target: TensorSharding) -> St
     if after.kind == REDUCE:
         return AllReduce(target.mesh.in_order(frame.atoms[atom] for atom in reduced), kind)
     if after.kind == EXCHANGE:
-        return AllToAll(_moves(pairs))
+        return AllToAll.between(old, new)
     return CollectivePermute(target.with_axes(new, frame.partial).closed())
-
-
-def _moves(pairs: Sequence[tuple[Axes, Axes]]) -> tuple[tuple[Axes, int, int], ...]:
-    """Which axes went from the end of which dimension to the end of which other."""
-    grown = {late[len(early) :]: dim for dim, (early, late) in enumerate(pairs) if len(late) > len(early)}
-    return tuple(
-        (merge_axes(early[len(late) :]), dim, grown[early[len(late) :]])
-        for dim, (early, late) in enumerate(pairs)
-        if len(early) > len(late)
-    )

@@ -96,6 +96,7 @@ class _Search:
         self.most_starts = most_starts
         self.labels: dict[_Place, _Label] = {}
         self.best: tuple[_Cost, tuple[Node, ...]] | None = None
+        self.least: _Cost = (0, 0, 0)
 
     def run(self) -> CheapestChain | None:
         """A quick dive gives a chain to beat; the search proper then drops whatever cannot beat it."""
@@ -106,14 +107,14 @@ class _Search:
             return None
         if self.done(start):
             return CheapestChain((), 0, True)
-        least = self.bound(start, (0, 0, held))
+        self.least = self.bound(start, (0, 0, max(held, self.edges.final)))
         self.explore(_Place(start, 0), greedily=True)
         if self.best is None:
             return None
-        if self.best[0] > least:
+        if self.best[0] > self.least:
             self.explore(_Place(start, 0), greedily=False)
         cost, nodes = self.best
-        return CheapestChain(nodes, cost[1], cost[0] == least[0])
+        return CheapestChain(nodes, cost[1], cost[0] == self.least[0])
 
     def explore(self, start: _Place, greedily: bool) -> None:
         """Expand places, those with the lowest bound first or, `greedily`, by a bound that overrates what is left."""
@@ -132,6 +133,8 @@ class _Search:
                 if after in closed:
                     continue
                 bound = self.improved(place, edge, after)
+                if self.best is not None and self.best[0] == self.least:
+                    return
                 if bound is not None:
                     key = self.order(after, bound, greedily)
                     heapq.heappush(queue, (key, -len(self.labels), after))

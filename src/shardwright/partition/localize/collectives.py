@@ -32,6 +32,7 @@ from shardwright.notation.names import quoted, symbol_text
 from shardwright.partition.localize.local import Local, positions
 from shardwright.routes import Route
 from shardwright.sharding import TensorSharding
+from shardwright.steps import AllToAll
 
 __all__ = [
     "dense_groups",
@@ -125,32 +126,46 @@ def local_all_to_all(
     return ctx.emit("all_to_all", (value,), joined, attributes) if joined.elements else ctx.constant(0, joined)
 
 
-def local_exchange(ctx: Local, value: int, moves: Sequence[tuple[Axes, int, int]], mesh: Mesh | None = None) -> int:
-    """Several all_to_alls at once, each of `(axes, source dimension, target dimension)`, no dimension named twice.
+def local_exchange(ctx: Local, value: int, step: AllToAll, before: TensorSharding, mesh: Mesh | None = None) -> int:
+    """Several all_to_alls at once, of a value that lies as `before` says.
 
     One collective among the devices along all of the axes: among `n` and `m`, each sends `1 − 1/nm` of what it holds,
     where one after the other it would be `1 − 1/n` and then `1 − 1/m`. What goes to a device is brought together in
     front, and what came from one put where it belongs.
     """
-    moves = [move for move in moves if axes_size(move[0]) > 1]
-    if len(moves) < 2:
-        for axes, source_dim, target_dim in moves:
+    moves = step.moves
+    wide = [number for number, (axes, _, _) in enumerate(moves) if axes_size(axes) > 1]
+    if len(wide) < 2:
+        for axes, source_dim, target_dim in (moves[number] for number in wide):
             value = local_all_to_all(ctx, value, axes, source_dim, target_dim, mesh)
         return value
-    counts = tuple(axes_size(axes) for axes, _, _ in moves)
-    leaving = {source: number for number, (_, source, _) in enumerate(moves)}
-    joining = {target: count for count, (_, _, target) in zip(counts, moves, strict=True)}
-    shape = ctx.type(value).dims
-    pieces = [(joining.get(dim, 1), size // joining.get(dim, 1)) for dim, size in enumerate(shape)]
-    piece = tuple(size for _, size in pieces)
-    front = [2 * target for _, _, target in moves]
-    rest = [dim for dim in range(2 * len(shape)) if dim not in front]
-    value = ctx.transpose(ctx.reshape(value, tuple(itertools.chain(*pieces))), (*front, *rest))
-    value = ctx.reshape(value, (math.prod(counts), *piece))
-    value = local_all_to_all(ctx, value, tuple(axis for axes, _, _ in moves for axis in axes), 0, 0, mesh)
-    order = [((leaving[dim],) if dim in leaving else ()) + (len(counts) + dim,) for dim in range(len(shape))]
-    value = ctx.transpose(ctx.reshape(value, (*counts, *piece)), tuple(itertools.chain(*order)))
-    times = [counts[leaving[dim]] if dim in leaving else 1 for dim in range(len(shape))]
+    counts = tuple(axes_size(moves[number][0]) for number in wide)
+    leaving = [
+        [wide.index(number) for number in step.leaving(dim, axes) if number in wide]
+        for dim, axes in enumerate(before.axes)
+    ]
+    joining = [[place for place, number in enumerate(wide) if moves[number][2] == dim] for dim in range(before.rank)]
+    value, piece = _stacked(ctx, value, joining, counts)
+    value = local_all_to_all(ctx, value, tuple(axis for n in wide for axis in moves[n][0]), 0, 0, mesh)
+    return _unstacked(ctx, value, leaving, counts, piece)
+
+
+def _stacked(ctx: Local, value: int, cut: list[list[int]], counts: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """The pieces into which dimensions are cut, by the numbers in `cut` of their `counts`, in front; and their shape."""
+    cuts = [[counts[number] for number in numbers] for numbers in cut]
+    piece = tuple(size // math.prod(of_dim) for size, of_dim in zip(ctx.type(value).dims, cuts, strict=True))
+    sizes = [(*of_dim, size) for of_dim, size in zip(cuts, piece, strict=True)]
+    numbers = list(itertools.chain(*((*of_dim, len(counts) + dim) for dim, of_dim in enumerate(cut))))
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
+    value = ctx.transpose(ctx.reshape(value, tuple(itertools.chain(*sizes))), tuple(order))
+    return ctx.reshape(value, (math.prod(counts), *piece)), piece
+
+
+def _unstacked(ctx: Local, value: int, joined: list[list[int]], counts: tuple[int, ...], piece: tuple[int, ...]) -> int:
+    """The other way: dimensions joined of pieces that stand in front, by the numbers in `joined` of their `counts`."""
+    order = itertools.chain(*((*of_dim, len(counts) + dim) for dim, of_dim in enumerate(joined)))
+    value = ctx.transpose(ctx.reshape(value, (*counts, *piece)), tuple(order))
+    times = (math.prod([counts[number] for number in of_dim]) for of_dim in joined)
     return ctx.reshape(value, tuple(size * count for size, count in zip(piece, times, strict=True)))
 
 

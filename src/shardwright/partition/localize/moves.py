@@ -50,8 +50,8 @@ def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding
                 value = local_all_gather(ctx, value, axes, dim, mesh)
         case AllSlice(lists):
             value = local_all_slice(ctx, value, lists, mesh)
-        case AllToAll(moves):
-            value = local_exchange(ctx, value, moves, mesh)
+        case AllToAll():
+            value = local_exchange(ctx, value, step, before, mesh)
         case AllReduce(axes, kind):
             value = local_all_reduce(ctx, value, axes, kind, mesh)
         case ReduceScatter(lists, kind):

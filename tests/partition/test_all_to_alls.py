@@ -1,0 +1,79 @@
+"""All_to_alls that take from a dimension twice, or give to one twice: one collective, and text that sdy can read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import shardwright as sw
+from shardwright.cost.hardware import BYTES
+from shardwright.memo import Session
+from shardwright.steps import AllToAll
+from tests.frontends.devices import eight_devices
+
+eight_devices()
+
+FLAT, CUBE = '["x"=4, "y"=2]', '["x"=2, "y"=2, "z"=2]'
+SHUFFLED = FLAT + ", device_ids=[3, 1, 0, 2, 7, 6, 4, 5]"
+CASES = [
+    # mesh, source, target, what is sent of an eighth of the tensor
+    (FLAT, '{"y"}, {}, {"x"}', '{}, {"x", "y"}, {}', 7 / 8),
+    (FLAT, '{"y"}, {}, {"x"}', '{}, {"y", "x"}, {}', 7 / 8),
+    (FLAT, '{"x", "y"}, {}, {}', '{}, {"y"}, {"x"}', 7 / 8),
+    (FLAT, '{"y", "x"}, {}, {}', '{}, {"x", "y"}, {}', 7 / 8),
+    (FLAT, '{"x"}, {}, {}', '{}, {"x":(2)2, "x":(1)2}, {}', 2 * 3 / 4),
+    (FLAT, '{"x":(1)2, "y", "x":(2)2}, {}, {}', '{"x":(1)2}, {"x":(2)2}, {"y"}', 3 / 4),
+    (SHUFFLED, '{"y"}, {}, {"x"}', '{}, {"x", "y"}, {}', 7 / 8),
+    (CUBE, '{"x", "z"}, {}, {"y"}', '{}, {"x", "y", "z"}, {}', 7 / 8),
+    (CUBE, '{"x", "y", "z"}, {}, {}', '{}, {"x", "z"}, {"y"}', 7 / 8),
+    (CUBE, '{"x", "y"}, {"z"}, {}', '{}, {"z"}, {"y", "x"}', 3 / 4),
+    (CUBE, '{"x"}, {"y"}, {"z"}', '{"x", "z", "y"}, {}, {}', 3 / 4),
+]
+
+
+def partition(mesh: str, source: str, target: str) -> sw.Spmd:
+    type = "tensor<8x16x8xi32>"
+    text = f"""sdy.mesh @m = <{mesh}>
+        func.func @main(%a: {type} {{sdy.sharding = #sdy.sharding<@m, [{source}]>}})
+            -> ({type} {{sdy.sharding = #sdy.sharding<@m, [{target}]>}}) {{ return %a : {type} }}"""
+    return sw.load(text).plan().partition()
+
+
+def without_locations(text: str) -> str:
+    return re.sub(r" ?loc\(.*", "", re.sub(r"#loc.*\n", "", text))
+
+
+@pytest.mark.parametrize(("mesh", "source", "target", "sent"), CASES)
+def test_one_collective_brings_every_element_where_it_belongs(mesh: str, source: str, target: str, sent: float) -> None:
+    with Session(hardware=BYTES):
+        spmd = partition(mesh, source, target)
+    (step,) = [op.signature.step for op in spmd.explicit.walk() if op.signature.step]
+    assert isinstance(step, AllToAll)
+    assert spmd.traffic.total.static == 1
+    assert spmd.traffic.total.static_bytes == spmd.traffic.total.executed_bytes == 8 * 16 * 8 * 4 / 8 * sent
+    assert spmd.verify().ok
+
+
+@pytest.mark.parametrize(("mesh", "source", "target", "sent"), CASES)
+def test_text_has_a_manual_computation_that_is_read_as_the_step(
+    mesh: str, source: str, target: str, sent: float
+) -> None:
+    with Session(hardware=BYTES):
+        spmd = partition(mesh, source, target)
+        text = spmd.module("explicit")
+        assert text.count("stablehlo.all_to_all") == text.count("sdy.manual_computation") == 1
+        assert "shardwright." not in text
+        again = sw.load(text).plan().partition()
+    steps = [[op.signature.step for op in one.explicit.walk()] for one in (spmd, again)]
+    assert steps[0] == steps[1]
+    assert again.module("explicit") == text
+    assert without_locations(again.module("local")) == without_locations(spmd.module("local"))
+
+
+def test_a_computation_that_puts_elements_elsewhere_stays_one() -> None:
+    text = partition(*CASES[0][:3]).module("explicit")
+    x, y = '#stablehlo.axis_ref<name = "x">', '#stablehlo.axis_ref<name = "y">'
+    other = text.replace(f"axes = [{x}, {y}]", f"axes = [{y}, {x}]")
+    assert other != text
+    assert "sdy.manual_computation" in [op.name for op in sw.load(other).plan().partition().explicit.walk()]
