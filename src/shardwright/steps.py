@@ -36,13 +36,16 @@ __all__ = [
     "AllSlice",
     "AllToAll",
     "CollectivePermute",
+    "MOST_PARTS",
     "MOVING",
     "NAMED",
     "ReduceScatter",
     "Send",
     "Step",
     "ToUnreduced",
+    "is_in_sdy",
     "local_bytes",
+    "parts_between",
     "same_grid",
     "same_placement",
 ]
@@ -112,12 +115,11 @@ class AllToAll:
 
     @classmethod
     def leading(cls, before: Sequence[Axes], after: Sequence[Axes]) -> AllToAll | None:
-        """The exchange from one split of a tensor's dimensions to another; `None` where there is none.
-
-        Raises:
-            ShardingError: sub-axes that cannot be used together.
-        """
-        parts = decompose((*before, *after))
+        """The exchange from one split of a tensor's dimensions to another; `None` where there is none."""
+        try:
+            parts = decompose((*before, *after))
+        except ShardingError:  # sub-axes that cannot be used together
+            return None
         early, late = (
             [tuple(part for axis in axes for part in parts[axis]) for axes in lists] for lists in (before, after)
         )
@@ -157,23 +159,31 @@ class AllToAll:
 
 @dataclass(frozen=True, slots=True)
 class CollectivePermute:
-    """Each device hands what it holds to another; every dimension keeps its number of shards.
+    """Each device hands what it holds to another, as it is; or in equal parts to several, one after the other.
 
-    It may also go to a mesh with the same axes and another device order.
+    As it is where every dimension keeps its number of shards; it may then go to a mesh with the same axes and another
+    device order. In parts where only the product of these numbers stays, and those of a dimension divide one another.
     """
 
     attribute: ClassVar[str] = ""
 
     target: TensorSharding
 
+    def parts(self, before: TensorSharding) -> int:
+        """In how many parts devices hand over what they hold, and so how many collectives that is; 0 where in none."""
+        counts = [(axes_size(old), axes_size(new)) for old, new in zip(before.axes, self.target.axes, strict=True)]
+        if math.prod(old for old, _ in counts) != math.prod(new for _, new in counts):
+            return 0
+        return parts_between(counts) if all(max(pair) % min(pair) == 0 for pair in counts) else 0
+
     def apply(self, before: TensorSharding) -> TensorSharding:
         """The layout after, `target`; ShardingError where shard counts, partial axes or meshes do not agree."""
         target = self.target
         if target.rank != before.rank or not same_grid(before.mesh, target.mesh):
             raise _invalid(self, before, "ranks or mesh axes differ")
-        counts = [(axes_size(old), axes_size(new)) for old, new in zip(before.axes, target.axes, strict=True)]
-        if any(old != new for old, new in counts):
-            raise _invalid(self, before, "a dimension would change its number of shards")
+        parts = self.parts(before)
+        if not 1 <= parts <= MOST_PARTS or (parts > 1 and before.mesh != target.mesh):
+            raise _invalid(self, before, "a dimension would change its number of shards to one that does not fit")
         if _wide(before.closed().partial) != _wide(target.closed().partial):
             raise _invalid(self, before, "the partial axes would change")
         target.check()
@@ -277,8 +287,18 @@ MOVING: dict[str, type[Any]] = {
 NAMED: dict[str, type[Any]] = {**MOVING, "replicated_to_unreduced": ToUnreduced}
 """All steps, by the names of their ops."""
 
+MOST_PARTS = 16
+"""In how many parts a permute hands over what devices hold at most: in more, an all_to_all comes first."""
+
 Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
 """Any step between layouts."""
+
+
+def is_in_sdy(step: Step, before: TensorSharding) -> bool:
+    """Whether `sdy` has an op for a step: its all_to_all names no dimension twice, its permute has no parts."""
+    if isinstance(step, CollectivePermute):
+        return step.parts(before) == 1
+    return not isinstance(step, AllToAll) or step.names_once
 
 
 @memoize
@@ -294,6 +314,11 @@ def layouts_after(before: TensorSharding, steps: tuple[Step, ...]) -> tuple[Tens
 def local_bytes(shape: Sequence[int], element_bytes: int, sharding: TensorSharding) -> int:
     """Bytes one device holds of a tensor of `shape`."""
     return math.prod(sharding.local_shape(shape)) * element_bytes
+
+
+def parts_between(counts: Iterable[tuple[int, int]]) -> int:
+    """Of how many shards a part each makes one of the other layout; `counts` are those of each dimension in both."""
+    return math.prod([old // new for old, new in counts if old > new])
 
 
 def same_grid(left: Mesh, right: Mesh) -> bool:

@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
+from shardwright.steps import MOST_PARTS
+
 Layout = tuple[tuple[int, ...], ...]
 State = tuple[Layout, frozenset[int]]
 
@@ -67,7 +69,7 @@ class Exhaustive:
                     heapq.heappush(queue, (price, serial * 100_000 + step, *cost, after))
         raise AssertionError
 
-    def frontiers(self, source: State, most: Fraction, starts: int = 6) -> list[dict[State, Fraction]]:
+    def frontiers(self, source: State, most: Fraction, starts: int = 8) -> list[dict[State, Fraction]]:
         """By the number of collectives, up to `starts`: state → the least elements that each device sends to get there.
 
         No device may hold more than `most` elements on the way.
@@ -107,6 +109,9 @@ class Exhaustive:
         for after in self.by_counts[self.counts(layout)]:
             if partial.isdisjoint(itertools.chain(*after)):
                 yield held, int(after != layout), (after, partial)
+        for after, parts in self.in_parts(layout):
+            if partial.isdisjoint(itertools.chain(*after)):
+                yield held, parts, (after, partial)
         free = [a for a in range(len(self.sizes)) if a not in partial and a not in set(itertools.chain(*layout))]
         for atom in free:
             yield from ((Fraction(0), 0, (grown, partial)) for grown in self.grown(layout, (atom,)))
@@ -122,6 +127,17 @@ class Exhaustive:
                 yield 2 * held * (group - 1) / group, 1, (layout, rest)
                 for after in self.grown(layout, reduced):
                     yield held * (group - 1) / group, _changed(layout, after), (after, rest)
+
+    def in_parts(self, layout: Layout) -> Iterator[tuple[Layout, int]]:
+        """All layouts that a permute in parts leads to, and in how many."""
+        counts = self.counts(layout)
+        for others, layouts in self.by_counts.items():
+            if math.prod(others) == math.prod(counts) and all(
+                a % b == 0 or b % a == 0 for a, b in zip(counts, others, strict=True)
+            ):
+                parts = math.prod(max(1, a // b) for a, b in zip(counts, others, strict=True))
+                if 1 < parts <= MOST_PARTS:
+                    yield from ((after, parts) for after in layouts)
 
     def held(self, layout: Layout) -> Fraction:
         return Fraction(math.prod(self.shape), math.prod(self.counts(layout)))

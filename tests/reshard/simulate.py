@@ -74,7 +74,8 @@ def arrives(shape: tuple[int, ...], source: TensorSharding, target: TensorShardi
 def run(step: Step, before: TensorSharding, shards: Shards) -> Shards:
     """What the devices hold after `step`."""
     if isinstance(step, CollectivePermute):
-        return _permuted(before, step.target, shards)
+        permute = _permuted if step.parts(before) == 1 else _permuted_in_parts
+        return permute(before, step.target, shards)
     mesh = before.mesh
     held = {position: shards[mesh.device_id(position)] for position in range(mesh.size)}
     if isinstance(step, AllReduce | ReduceScatter):
@@ -130,16 +131,18 @@ def _exchanged(before: TensorSharding, step: AllToAll, position: int, held: Shar
         tuple(itertools.chain(*(axes for axes, _, to in step.moves if to == dim))) for dim in range(before.rank)
     ]
     counts = [math.prod(axes_size(axes) for axes, of, _ in step.moves if of == dim) for dim in range(before.rank)]
-    pieces: dict[tuple[int, ...], Array] = {}
+    local = [
+        size * count // axes_size(axes)
+        for size, count, axes in zip(held[position].shape, counts, arriving, strict=True)
+    ]
+    whole, places = np.zeros(local, np.int64), set[tuple[int, ...]]()
     for member in _group(mesh, tuple(itertools.chain(*(axes for axes, _, _ in step.moves))), position):
         piece = held[member]
         for dim, axes in enumerate(arriving):
             piece = np.split(piece, axes_size(axes), dim)[mesh.index(axes, position)]
         place = tuple(mesh.index(axes, member) % count for axes, count in zip(before.axes, counts, strict=True))
-        assert place not in pieces
-        pieces[place] = piece
-    whole = np.zeros([size * count for size, count in zip(piece.shape, counts, strict=True)], np.int64)
-    for place, piece in pieces.items():
+        assert place not in places
+        places.add(place)
         starts = [index * size for index, size in zip(place, piece.shape, strict=True)]
         whole[tuple(slice(low, low + size) for low, size in zip(starts, piece.shape, strict=True))] = piece
     return whole
@@ -152,6 +155,20 @@ def _permuted(before: TensorSharding, after: TensorSharding, shards: Shards) -> 
     pairs = [pair for key in senders for pair in zip(senders[key], receivers[key], strict=True)]
     assert len(pairs) == math.prod(size for _, size in before.mesh.axes)
     return {receiver: shards[sender] for sender, receiver in pairs}
+
+
+def _permuted_in_parts(before: TensorSharding, after: TensorSharding, shards: Shards) -> Shards:
+    """Every element that a device shall hold it gets from one that holds it, of the same contribution."""
+    mesh, some = before.mesh, next(iter(shards.values()))
+    shape = tuple(size * axes_size(axes) for size, axes in zip(some.shape, before.axes, strict=True))
+    wholes: dict[int, Array] = {}
+    for position in range(mesh.size):
+        whole = wholes.setdefault(mesh.index(before.partial_axes, position), np.zeros(shape, np.int64))
+        whole[before.device_slice(shape, position)] = shards[mesh.device_id(position)]
+    return {
+        mesh.device_id(position): wholes[mesh.index(after.partial_axes, position)][after.device_slice(shape, position)]
+        for position in range(mesh.size)
+    }
 
 
 def _holders(sharding: TensorSharding) -> dict[tuple[int, ...], list[int]]:

@@ -46,6 +46,24 @@ def test_no_chain_takes_less_time_between_any_two(mesh: Mesh, rank: int, lengths
     check(mesh, shape_of(mesh, rank, lengths))
 
 
+@pytest.mark.parametrize("mesh", MESHES, ids=repr)
+def test_no_layout_on_the_way_makes_it_cheaper(mesh: Mesh) -> None:
+    """The triangle inequality, for layouts between the two that hold no more than these."""
+    shape = shape_of(mesh, 3, "long")
+    every, rng = Exhaustive(tuple(axis.size for axis in primes(mesh)), shape), random.Random(mesh.size)
+    layouts = list(every.layouts())
+    for number in range(150):
+        first, between, last = rng.sample(layouts, 3)
+        if every.held(between) > max(every.held(first), every.held(last)):
+            continue
+        machine, element = HARDWARES[number % len(HARDWARES)], max(1, rng.choice(BYTES_OF_TENSORS) // math.prod(shape))
+        ends = [sharding(mesh, (layout, frozenset())) for layout in (first, between, last)]
+        with Session():
+            ways = [plan(shape, element, ends[a], ends[b], machine).cost for a, b in ((0, 2), (0, 1), (1, 2))]
+        direct, there, on = (price(cost, machine) for cost in ways)
+        assert direct <= (there + on) * (1 + 1e-9), (ends, machine.name)
+
+
 def shape_of(mesh: Mesh, rank: int, lengths: str) -> tuple[int, ...]:
     """One of which every dimension takes every axis, or one of which some do not."""
     return (2 * mesh.size,) * rank if lengths == "long" else (mesh.size, 2, 4)[:rank]

@@ -119,8 +119,10 @@ def _(step: AllToAll, before: TensorSharding, local_bytes: float, by_hand: Kinds
 
 @step_cost.register
 def _(step: CollectivePermute, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
-    """All it holds, or nothing where every device already holds what it shall."""
-    return Cost() if same_placement(before, step.target) else Cost(collective_permute_bytes(local_bytes), 1)
+    """All it holds, in as many collectives as parts; or nothing where every device already holds what it shall."""
+    if same_placement(before, step.target):
+        return Cost()
+    return Cost(collective_permute_bytes(local_bytes), step.parts(before))
 
 
 @step_cost.register

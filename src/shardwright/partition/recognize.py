@@ -1,13 +1,14 @@
 """Manual computations that `enclose` writes, found again: the op on whole tensors and the steps behind it.
 
-What a body was written from is supposed, written once more, and compared: the all_to_all that leads from the one
-layout at its boundary to the other; or the op whose body of scalars combines, with the types outside, its results
+What a body was written from is supposed, written once more, and compared: the all_to_all or permute that leads from the
+one layout at its boundary to the other; or the op whose body of scalars combines, with the types outside, its results
 partial along the axes that it reduces, and the steps from there. Only where the same body comes of it, attribute for
 attribute, is the computation taken for what it means. Any other one stays what it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -29,7 +30,7 @@ from shardwright.partition.localize import local_type
 from shardwright.partition.splits import splits_of
 from shardwright.reshard.plan import plan
 from shardwright.sharding import Partial, TensorSharding
-from shardwright.steps import AllToAll
+from shardwright.steps import AllToAll, CollectivePermute, is_in_sdy
 
 __all__ = ["recognize"]
 
@@ -67,10 +68,13 @@ def _meant(graph: Graph, op: Op, around: tuple[str, ...]) -> list[Op] | None:
     body = op.regions[0]
     if len(op.results) != 1 or op.signature.boundary.free_axes or any(inner.regions for inner in body.ops):
         return None
-    for inner in (None, *body.ops):
+    for step in _steps(op):
+        if _is_written_as(graph, [step], op, around):
+            return [step]
+    for inner in body.ops:
         before = len(graph.types)
         with suppress(ShardingError):  # it cannot be computed so, or nothing leads from there
-            ops = _exchange(op) if inner is None else _supposed(graph, op, inner)
+            ops = _supposed(graph, op, inner)
             if ops and _is_written_as(graph, ops, op, around):
                 return ops
         _forget_values(graph, before)
@@ -90,19 +94,16 @@ def _forget_values(graph: Graph, first: int) -> None:
     del graph.types[first:], graph.shardings[first:]
 
 
-def _exchange(op: Op) -> list[Op]:
-    """The all_to_all that has the boundary of a manual computation; nothing where none has."""
-    boundary = op.signature.boundary
-    if boundary.in_shardings is None or len(boundary.in_shardings) != 1 or boundary.out_shardings is None:
-        return []
+def _steps(op: Op) -> Iterator[Op]:
+    """The all_to_all and the permute that have the boundary of a manual computation, where there are such."""
+    boundary, types = op.signature.boundary, op.signature.results
+    if op.signature.operands != types or boundary.in_shardings is None or boundary.out_shardings is None:
+        return
     (before,), (after,) = boundary.in_shardings, boundary.out_shardings
-    if op.signature.operands != op.signature.results:
-        return []
-    step = AllToAll.leading(before.axes, after.axes)
-    if step is None or step.names_once or step.apply(before.closed()) != after.closed():
-        return []
-    signature = collective(step, op.signature.results[0])
-    return [Op(signature, op.operands, op.results, (), op.location)]
+    for step in (AllToAll.leading(before.axes, after.axes), CollectivePermute(after)):
+        with suppress(ShardingError):  # it does not lead there
+            if step is not None and not is_in_sdy(step, before) and step.apply(before.closed()) == after.closed():
+                yield Op(collective(step, types[0]), op.operands, op.results, (), op.location)
 
 
 def _supposed(graph: Graph, op: Op, inner: Op) -> list[Op]:

@@ -8,6 +8,7 @@ told in this file alone.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -19,14 +20,24 @@ from shardwright.reshard.atoms import Atoms, Layout, Node, Problem
 from shardwright.reshard.exchanges import Exchanges
 from shardwright.reshard.problem import Frame
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllGather, AllReduce, AllSlice, AllToAll, CollectivePermute, ReduceScatter, Step
+from shardwright.steps import (
+    MOST_PARTS,
+    AllGather,
+    AllReduce,
+    AllSlice,
+    AllToAll,
+    CollectivePermute,
+    ReduceScatter,
+    Step,
+    parts_between,
+)
 
 __all__ = ["Edge", "Edges", "SearchState", "steps_along"]
 
 SLICE, GATHER, EXCHANGE, PERMUTE, REDUCE, SCATTER = "slice", "gather", "exchange", "permute", "reduce", "scatter"
 
 _FEW = 4
-"""Up to this many atoms, every layout that all_gather makes the target is tried as the way there."""
+"""Up to this many atoms, or two to gather, every layout that all_gather makes the target is tried as the way there."""
 
 
 class SearchState(NamedTuple):
@@ -186,6 +197,27 @@ class Edges:
         for after in self.permuted(tuple(map(self.count, state.layout))):
             if after != state.layout or not state.permuted:
                 yield Edge(held, 1, PERMUTE, SearchState(after, (), True, ""))
+        if state.permuted:
+            yield from self.permutes_in_parts(state, held)
+
+    def permutes_in_parts(self, state: SearchState, held: int) -> Iterator[Edge]:
+        """Permutes where a dimension changes its number of shards: as many collectives as parts are handed over."""
+        counts = tuple(map(self.count, state.layout))
+        for goal, layouts in self.by_held.get(held, {}).items():
+            pairs = tuple(zip(counts, goal, strict=True))
+            if 1 < parts_between(pairs) <= MOST_PARTS and not any(max(pair) % min(pair) for pair in pairs):
+                for after in layouts:
+                    yield Edge(held, parts_between(pairs), PERMUTE, SearchState(after, (), True, ""))
+
+    @cached_property
+    def by_held(self) -> dict[int, dict[tuple[int, ...], list[Layout]]]:
+        """What a device holds → shard counts → layouts of these that may lead to the target without a permute."""
+        found: dict[int, dict[tuple[int, ...], list[Layout]]] = {}
+        ways = [*self.wider(self.problem.target, self.spare), *itertools.chain(*self.before_target.values())]
+        for layout in dict.fromkeys(ways):
+            of_size = found.setdefault(self.local(layout), {})
+            of_size.setdefault(tuple(map(self.count, layout)), []).append(layout)
+        return found
 
     def permuted(self, counts: tuple[int, ...]) -> Iterator[Layout]:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
@@ -211,7 +243,7 @@ class Edges:
         """`layout`, and `layout` with some of `spare` appended."""
         yield layout
         for atom in spare:
-            if len(self.sizes) > _FEW or self.problem.clashes[atom]:
+            if (len(self.sizes) > _FEW and len(self.spare) > 2) or self.problem.clashes[atom]:
                 continue
             for dim in range(len(layout)):
                 if self.fits(layout, dim, (atom,)):

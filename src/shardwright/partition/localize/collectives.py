@@ -44,6 +44,7 @@ __all__ = [
     "local_exchange",
     "local_reduce_scatter",
     "local_send",
+    "paired",
     "permute_pairs",
     "replica_groups",
 ]
@@ -151,7 +152,7 @@ def local_exchange(ctx: Local, value: int, step: AllToAll, before: TensorShardin
 
 
 def _stacked(ctx: Local, value: int, cut: list[list[int]], counts: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """The pieces into which dimensions are cut, by the numbers in `cut` of their `counts`, in front; and their shape."""
+    """In front the pieces into which dimensions are cut, by the numbers in `cut` of their `counts`; their shape."""
     cuts = [[counts[number] for number in numbers] for numbers in cut]
     piece = tuple(size // math.prod(of_dim) for size, of_dim in zip(ctx.type(value).dims, cuts, strict=True))
     sizes = [(*of_dim, size) for of_dim, size in zip(cuts, piece, strict=True)]
@@ -235,7 +236,11 @@ def permute_pairs(source: TensorSharding, target: TensorSharding, partitions: Me
         source.partial_axes
     ) != axes_size(target.partial_axes):
         raise ShardingError(f"no permutation of devices turns {source!r} into {target!r}")
-    held, needed = _shards(source, partitions), _shards(target, partitions)
+    return paired(_shards(source, partitions), _shards(target, partitions))
+
+
+def paired(held: Any, needed: Any) -> Any:
+    """`(sender, receiver)` of every partition, of which each holds a shard and needs one, by these shards' numbers."""
     sender = np.arange(len(held))
     moved = np.flatnonzero(held != needed)
     senders = moved[np.argsort(held[moved], kind="stable")]

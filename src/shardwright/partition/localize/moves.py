@@ -20,6 +20,7 @@ from shardwright.partition.localize.collectives import (
     local_send,
 )
 from shardwright.partition.localize.local import Local
+from shardwright.partition.localize.permutes import local_permute_in_parts
 from shardwright.partition.localize.registry import Shardings, localizer
 from shardwright.sharding import TensorSharding
 from shardwright.steps import (
@@ -57,6 +58,8 @@ def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding
         case ReduceScatter(lists, kind):
             for dim, axes in enumerate(lists):
                 value = local_reduce_scatter(ctx, value, axes, dim, kind, mesh)
+        case CollectivePermute(target) if step.parts(before) > 1:
+            value = local_permute_in_parts(ctx, value, before, target)
         case CollectivePermute(target):
             value = local_collective_permute(ctx, value, before, target)
         case Send(axes=axes, routes=routes):

@@ -14,7 +14,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
 from shardwright.propagation.working import COLLECTIVES, SHARDED_TO_UNREDUCED, Working
 from shardwright.sharding import TensorSharding
-from shardwright.steps import CollectivePermute
+from shardwright.steps import CollectivePermute, is_in_sdy
 
 __all__ = ["reshard_where_unfit"]
 
@@ -36,7 +36,7 @@ def _leads(op: Op, before: TensorSharding, after: TensorSharding) -> bool:
         return _unshards(before.closed(), after.closed())
     step = op.signature.step or CollectivePermute(after)
     try:
-        return step.apply(before) == after.closed()
+        return step.apply(before) == after.closed() and is_in_sdy(step, before)
     except ShardingError:
         return False
 
