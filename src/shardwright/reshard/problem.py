@@ -214,11 +214,17 @@ def _by_ratio(axis: AxisRef, ratios: Iterable[int]) -> Axes:
 
 
 def idle_axes(source: TensorSharding, target: TensorSharding) -> Axes:
-    """The axes of more than one device, or parts of axes, that neither side uses."""
-    mesh, taken = source.mesh, (*source.used_axes, *source.partial_axes, *target.used_axes)
+    """The axes of more than one device, or parts of axes, that neither side uses.
+
+    Of axes that the two cut in ways that cannot be used together, what is left of either one's.
+    """
+    mesh, held = source.mesh, (*source.used_axes, *source.partial_axes)
+    taken = (*held, *target.used_axes)
     clashing = {one.name for one in taken for other in taken if not can_coexist(one, other)}
-    whole = tuple(mesh.axis(name) for name, size in mesh.axes if size > 1 and name not in (*clashing, *mesh.manual))
-    return subtract_axes(whole, taken)
+    wide = [mesh.axis(name) for name, size in mesh.axes if size > 1 and name not in mesh.manual]
+    idle = subtract_axes([axis for axis in wide if axis.name not in clashing], taken)
+    torn = [axis for axis in wide if axis.name in clashing]
+    return tuple(dict.fromkeys((*idle, *subtract_axes(torn, held), *subtract_axes(torn, target.used_axes))))
 
 
 def _unused(shape: Sequence[int], source: TensorSharding, target: TensorSharding, atoms: int) -> Axes:
