@@ -45,13 +45,13 @@ class _Replacer:
 
     def block(self, block: Block, layouts: Sequence[Layout]) -> None:
         self.define(block.arguments, layouts)
-        with self.values.scope.region():
+        with self.values.region():
             self.ops(block.ops)
 
     def define(self, values: Sequence[int], layouts: Sequence[Layout]) -> None:
         for value, layout in zip(values, layouts, strict=True):
-            versions = {layout: layout} if layout else {}
-            self.env[value] = Value(value, self.graph.types[value], layout, 1, versions)
+            self.env[value] = Value(value, self.graph.types[value], layout, 1, self.values.states)
+            self.values.define(value, layout, 1)
 
     def ops(self, ops: Sequence[Op]) -> None:
         for op in ops:
@@ -72,18 +72,19 @@ class _Replacer:
 
     def know(self, versions: tuple[Version, ...]) -> None:
         for version in versions:
-            known = self.env[version.value].versions
+            known = self.env[version.value].number
             made = [version.layout] if isinstance(version, Fresh) else layouts_after(version.source, version.steps)
             if isinstance(version, Fresh):
                 self.know(version.before)
             for layout in made:
-                self.values.scope.add(known, layout, layout)
+                self.values.add(known, layout)
 
     def at_uses(self, op: Op) -> None:
         (result,) = op.results
         operands = tuple([self.env[value] for value in op.operands])
         layout = TensorSharding.of(self.graph.mesh, [()] * self.graph.types[result].rank)
-        self.env[result] = Value(result, self.graph.types[result], layout, 1, {}, operands)
+        self.env[result] = Value(result, self.graph.types[result], layout, 1, self.values.states, operands)
+        self.values.define(result, None, 1, is_fresh=True)
 
     def passed_on(self, op: Op, decision: PassedOn) -> None:
         self.decisions[op] = decision

@@ -7,9 +7,9 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from shardwright.cost.hardware import Hardware
 from shardwright.ir.graph import Block, Graph, Op
@@ -20,11 +20,11 @@ from shardwright.partition.carried_sums import carried_sums
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.op_notes import gather_notes, op_notes
+from shardwright.partition.op_notes import gather_notes, gathers, op_notes
 from shardwright.partition.op_split import Split, SplitOf, filled, is_reduced_behind, of_tensors, split_alike
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
-from shardwright.partition.values import Value, Values
+from shardwright.partition.values import State, Value, Values
 from shardwright.reshard.plan import plan
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
@@ -52,26 +52,22 @@ def decider(graph: Graph) -> Decide:
     Raises:
         ShardingError: what `decide` does.
     """
-    targets, uses = Targets(graph), _count_uses(graph)
-    return lambda split_of: _Decider(graph, targets, uses, split_of).run()
+    targets = Targets(graph)
+    return lambda split_of: _Decider(graph, targets, split_of).run()
 
 
 class _Decider:
     def __init__(
-        self,
-        graph: Graph,
-        targets: Targets,
-        uses: Sequence[int],
-        split_of: SplitOf,
-        decisions: dict[Op, Decision] | None = None,
+        self, graph: Graph, targets: Targets, split_of: SplitOf, decisions: dict[Op, Decision] | None = None
     ) -> None:
         self.graph = graph
         self.split_of = split_of
         self.targets = targets
         self.mesh = targets.mesh
         self.values = Values(self.mesh)
-        self.uses = uses
+        self.uses = targets.uses
         self.env: dict[int, Value] = {}
+        self.known: dict[Hashable, _Alike] = {}
         self.decisions = {} if decisions is None else decisions
         self.carried: dict[Op, tuple[Layout, ...]] = {}  # by loops
 
@@ -82,46 +78,80 @@ class _Decider:
 
     # --- values
 
-    def _define(self, values: tuple[int, ...], layouts: Sequence[Layout], targets: Sequence[Layout]) -> None:
-        """Say in which layouts values are there first, and which ones propagation gave them."""
+    def _define(self, values: tuple[int, ...], layouts: Sequence[Layout]) -> None:
+        """Say in which layouts values are there first."""
         types, uses = self.graph.types, self.uses
-        for value, layout, target in zip(values, layouts, targets, strict=True):
-            type = types[value]
-            versions = {layout: layout} if layout else {}
-            fresh_from = () if layout and 0 in type.dims else None
-            self.env[value] = Value(value, type, target, uses[value], versions, fresh_from)
+        for value, layout in zip(values, layouts, strict=True):
+            self.values.define(value, layout, uses[value], is_fresh=layout is not None and 0 in types[value].dims)
+
+    def _value(self, number: int, made_of: tuple[Value, ...] = ()) -> Value:
+        """A value as ops read it that is no other one; any device can make it of those given, if it is so."""
+        type, target, uses, states = (
+            self.graph.types[number],
+            self.targets.layout(number),
+            self.uses,
+            self.values.states,
+        )
+        return Value(number, type, target, uses[number], states, made_of if states[number].is_fresh else None)
 
     def _operands(self, op: Op) -> list[Value]:
-        return list(map(self.env.__getitem__, op.operands))
+        env = self.env
+        for value in op.operands:
+            if value not in env:
+                env[value] = self._value(value)
+        return [env[value] for value in op.operands]
 
     # --- blocks
 
     def _block(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
         """A block with these layouts of its arguments and of what it yields."""
-        self._define(block.arguments, layouts, self.targets.of(block.arguments))
+        self._define(block.arguments, layouts)
         self._ops(block.ops[:-1])
         self.decisions[block.terminator] = self._taking(block.terminator, yields)
 
     def _region(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
-        with self.values.scope.region():
+        with self.values.region():
             self._block(block, layouts, yields)
 
     def _ops(self, ops: list[Op]) -> None:
+        """Decide on ops in order; on those of which all is as it was of one before them, as on that."""
+        states, numbers, decisions = self.values.states, self.targets.alike, self.decisions
         for op in ops:
-            name = op.signature.name
-            handler = self._HANDLERS.get(name)
-            if handler is not None:
-                self.decisions[op] = handler(self, op)
+            try:
+                key = op.signature, *[states[value] for value in op.operands], *[numbers[value] for value in op.results]
+            except KeyError:  # a value that is another one
+                key = None
+            known = self.known.get(key)
+            if known is not None:
+                decisions[op] = known.decision
+                states.update(zip(op.results, known.states, strict=True))
                 continue
-            facts = facts_of(name)
-            if facts.constant:
-                self.decisions[op] = self._at_uses(op)
-            elif op.regions:
-                raise unknown_regions(self.graph, op)
-            elif facts.refused:
-                self.decisions[op] = self._of_devices(op)
-            elif name != "sdy.sharding_group":
-                self.decisions[op] = self._split(op)
+            decision = self._decided(op)
+            if decision is not None:
+                decisions[op] = decision
+            if key and isinstance(decision, Computed) and self._is_of_any(op, decision):
+                self.known[key] = _Alike(decision, [states[value] for value in op.results])
+
+    def _is_of_any(self, op: Op, decision: Computed) -> bool:
+        """Whether a decision names no value and no place, and would be the same of any op on the same."""
+        if decision.before or decision.after or decision.notes or op.regions:
+            return False
+        return self.targets.is_even or op.signature.name not in ("stablehlo.pad", "stablehlo.slice")
+
+    def _decided(self, op: Op) -> Decision | None:
+        """What becomes of an op; nothing is to be decided of sharding groups."""
+        name = op.signature.name
+        handler = self._HANDLERS.get(name)
+        if handler is not None:
+            return handler(self, op)
+        facts = facts_of(name)
+        if facts.constant:
+            return self._at_uses(op)
+        if op.regions:
+            raise unknown_regions(self.graph, op)
+        if facts.refused:
+            return self._of_devices(op)
+        return self._split(op) if name != "sdy.sharding_group" else None
 
     # --- ops
 
@@ -147,8 +177,8 @@ class _Decider:
         if not split.is_there:
             before, read = self.values.read(operands, computed.operands)
             computed = Computed(before, read, computed.results) if before else computed
-        if split.is_all and not any(isinstance(version, Reshard) for version in computed.before):
-            self._define(op.results, computed.results, layouts)
+        if split.is_all and not any(map(gathers, computed.before)):
+            self._define(op.results, computed.results)
             return computed
         return self._told_and_reduced(op, split, computed, operands, filled(layouts, self.mesh))
 
@@ -163,17 +193,17 @@ class _Decider:
         """The decision with what is told of an op, and with its results reduced if they are partial by another kind
         than sum.
         """
-        types, layouts, choice = op.signature.results, of_tensors(op.signature.results, targets), split.choice
+        types, choice = op.signature.results, split.choice
         told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
         computed = replace(computed, notes=tuple(told))
         if not is_reduced_behind(choice):
-            self._define(op.results, computed.results, layouts)
+            self._define(op.results, computed.results)
             return computed
         steps = [
             () if self._stays_partial(value, layout) else _to_last_reduction(type, layout, target, self.values.hardware)
             for value, type, layout, target in zip(op.results, types, choice.results, targets, strict=True)
         ]
-        self._define(op.results, list(map(_layout_after, choice.results, steps)), layouts)
+        self._define(op.results, list(map(_layout_after, choice.results, steps)))
         made = zip(op.results, choice.results, steps, strict=True)
         return replace(computed, after=tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken]))
 
@@ -183,7 +213,7 @@ class _Decider:
         if not is_at_boundary(op.signature, into, out):
             return self._split(op)
         computed = self._taking(op, into, out)
-        self._define(op.results, out, out)
+        self._define(op.results, out)
         return computed
 
     def _stays_partial(self, value: int, layout: TensorSharding) -> bool:
@@ -194,30 +224,29 @@ class _Decider:
     def _at_uses(self, op: Op, operands: tuple[Value, ...] = ()) -> AtUses:
         """A constant or iota: any device can make any shard of it."""
         (result,) = op.results
-        type, target = self.graph.types[result], self.targets.of(op.results)[0]
-        self.env[result] = Value(result, type, target, self.uses[result], {}, operands)
+        self.values.define(result, None, self.uses[result], is_fresh=True)
+        self.env[result] = self._value(result, operands)
         return AtUses()
 
     def _broadcast(self, op: Op) -> Decision:
         """A broadcast scalar is made where it is needed, in the layout needed."""
-        operand = self.env[op.operands[0]]
-        return self._split(op) if operand.type.rank else self._at_uses(op, (operand,))
+        return self._split(op) if op.signature.operands[0].rank else self._at_uses(op, tuple(self._operands(op)))
 
     def _layout(self, op: Op) -> PassedOn:
         """A request for a layout: reshard now; other layouts of the value stay known."""
         (result,) = op.results
-        value = self.env[op.operands[0]]
+        (value,) = self._operands(op)
         target = self.targets.of(op.results)[0]
         if value.fresh_from is None:
             self.values.bring(value, target)
         uses = self.uses[result] + value.uses - 1
-        self.env[result] = Value(value.number, value.type, target, uses, value.versions, value.fresh_from)
+        self.env[result] = Value(value.number, value.type, target, uses, self.values.states, value.fresh_from)
         return PassedOn(self.values.new_versions())
 
     def _barrier(self, op: Op) -> Computed:
         layouts = self.targets.of(op.results)
         computed = self._taking(op, layouts, layouts)
-        self._define(op.results, layouts, layouts)
+        self._define(op.results, layouts)
         return computed
 
     def _while(self, op: Op) -> Computed:
@@ -230,7 +259,7 @@ class _Decider:
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))
         self._region(body, layouts, layouts)
-        self._define(op.results, layouts, targets)
+        self._define(op.results, layouts)
         return computed
 
     def _carried(self, op: Op, targets: tuple[Layout, ...]) -> tuple[Layout, ...]:
@@ -261,15 +290,15 @@ class _Decider:
         before, read = self.values.read(self._operands(op), (replicated(self.mesh, 0),))
         for region in op.regions:
             self._region(region, (), layouts)
-        self._define(op.results, layouts, layouts)
+        self._define(op.results, layouts)
         return Computed(before, read, layouts)
 
     def _inline(self, op: Op) -> PassedOn:
         """A named computation is its body."""
         (block,) = op.regions
-        self.env.update(zip(block.arguments, map(self.env.__getitem__, op.operands), strict=True))
+        self.env.update(zip(block.arguments, self._operands(op), strict=True))
         self._ops(block.ops[:-1])
-        self.env.update(zip(op.results, map(self.env.__getitem__, block.terminator.operands), strict=True))
+        self.env.update(zip(op.results, self._operands(block.terminator), strict=True))
         return PassedOn()
 
     def _manual(self, op: Op) -> Computed:
@@ -279,10 +308,10 @@ class _Decider:
         boundary, signature = even_boundary(op.signature, self.mesh.manual), op.signature
         results = of_tensors(signature.results, boundary.out_shardings or ())
         computed = self._taking(op, boundary.in_shardings or (), results)
-        self._define(op.results, results, self.targets.of(op.results))
+        self._define(op.results, results)
         if is_split_inside(self.graph, op):
             manual = boundary.manual_axes
-            inside = _Decider(self.graph, self.targets.inside(manual), self.uses, self.split_of, self.decisions)
+            inside = _Decider(self.graph, self.targets.inside(manual), self.split_of, self.decisions)
             taken = body_layouts(signature.operands, boundary.in_shardings, manual)
             inside._block(op.regions[0], taken, body_layouts(signature.results, boundary.out_shardings, manual))
         return computed
@@ -298,7 +327,7 @@ class _Decider:
             for types in (op.signature.operands, op.signature.results)
         )
         computed = self._taking(op, taken, given)
-        self._define(op.results, computed.results, self.targets.of(op.results))
+        self._define(op.results, computed.results)
         return computed
 
     _HANDLERS: ClassVar[dict[str, Callable[[_Decider, Op], Decision]]] = {
@@ -315,6 +344,18 @@ class _Decider:
     }
 
 
+class _Alike(NamedTuple):
+    """What becomes of all ops of one signature that read values in the same states, and whose results are asked alike.
+
+    Attributes:
+        decision: Of each of them.
+        states: The states of its results.
+    """
+
+    decision: Computed
+    states: list[State]
+
+
 def _to_last_reduction(
     type: TensorType, layout: TensorSharding, target: TensorSharding, hardware: Hardware
 ) -> tuple[Step, ...]:
@@ -326,13 +367,3 @@ def _to_last_reduction(
 
 def _layout_after(layout: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
     return layouts_after(layout, steps)[-1] if steps else layout
-
-
-def _count_uses(graph: Graph) -> list[int]:
-    """How many operands read each value."""
-    uses = [0] * len(graph.types)
-    for op in graph.walk():
-        if op.signature.name != "sdy.sharding_group":
-            for value in op.operands:
-                uses[value] += 1
-    return uses

@@ -30,7 +30,7 @@ from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, Step, layouts_after, local_bytes
 
-__all__ = ["extra_work", "gather_notes", "is_unknown", "op_notes", "returned_notes"]
+__all__ = ["extra_work", "gather_notes", "gathers", "is_unknown", "op_notes", "returned_notes"]
 
 Dims = tuple[int, ...]
 
@@ -109,6 +109,11 @@ def op_notes(
         first, *others = made
         yield replace(first, work=work)
         yield from others
+
+
+def gathers(version: Version) -> bool:
+    """Whether shards are gathered to make a version: else nothing is to be told of it."""
+    return isinstance(version, Reshard) and any(isinstance(step, AllGather) for step in version.steps)
 
 
 def gather_notes(

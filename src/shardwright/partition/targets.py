@@ -28,6 +28,9 @@ class Targets:
         arguments: The layout in which each argument comes: it may be partial.
         results: The layout in which each result is returned.
         contributions: Values that are returned as contributions and in no other way, and how they lie then.
+        uses: How many operands read each value.
+        alike: For each value a number: of those of one type that have the same number the same is asked, and none,
+            one or several operands read each of them.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -46,6 +49,8 @@ class Targets:
             for value, layout in zip(returned, self.results, strict=True)
             if layout is not None and layout.partial and returned.count(value) == 1
         }
+        self.uses = _count_uses(graph)
+        self.alike = self._numbers()
 
     def inside(self, manual: tuple[str, ...]) -> Targets:
         """What the body of a computation that is manual along these axes asks for."""
@@ -60,13 +65,31 @@ class Targets:
         layouts = tuple([asked[shardings[value], types[value]] for value in values])
         return tuple(map(self._uneven.get, values, layouts)) if self._uneven else layouts
 
+    def layout(self, value: int) -> Layout:
+        """The layout that propagation gave a value."""
+        layout = self._asked[self._graph.shardings[value], self._graph.types[value]]
+        return self._uneven.get(value, layout)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all layouts divide their tensors."""
+        return not self._uneven
+
+    def _numbers(self) -> list[int]:
+        """What tells what is asked of a value: which sharding it has, as most values have one of few."""
+        stated = zip(self._graph.shardings, self.uses, strict=True)
+        numbers = [id(sharding) << 2 | (count if count < 2 else 2) for sharding, count in stated]
+        for value in (*self._uneven, *self.contributions):
+            numbers[value] = ~value
+        return numbers
+
     def contributed(self, values: tuple[int, ...], layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
         """`layouts` of values, but where these are returned as contributions as they lie then."""
         return tuple(map(self.contributions.get, values, layouts)) if self.contributions else layouts
 
     def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
         if stated is None or value in self._uneven:
-            return self.of((value,))[0]
+            return self.layout(value)
         return _with_contributions(self._asked[stated, self._graph.types[value]], stated)
 
 
@@ -137,3 +160,13 @@ def _with_contributions(layout: Layout, stated: TensorSharding | None) -> Layout
     if layout is None or stated is None or not stated.partial:
         return layout
     return layout.with_axes(layout.axes, stated.partial).closed()
+
+
+def _count_uses(graph: Graph) -> list[int]:
+    """How many operands read each value."""
+    uses = [0] * len(graph.types)
+    for op in graph.walk():
+        if op.signature.name != "sdy.sharding_group":
+            for value in op.operands:
+                uses[value] += 1
+    return uses

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.cost.price import price
@@ -13,28 +14,53 @@ from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
 from shardwright.partition.edges import usable
 from shardwright.partition.proposals import Source
-from shardwright.partition.scope import Scope
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import Step, ToUnreduced, layouts_after
 
-__all__ = ["Value", "Values"]
+__all__ = ["State", "Value", "Values"]
+
+
+class State:
+    """In which layouts a value exists: one object for all values of which that is the same, so that `is` tells it.
+
+    Attributes:
+        versions: The layouts, as first computed first, each under itself: equal ones are one object from here on.
+        source: Those from which others can be made; none for what any device makes for itself.
+    """
+
+    __slots__ = ("_more", "is_fresh", "source", "versions")
+
+    def __init__(self, is_fresh: bool, layouts: Source = ()) -> None:
+        """The state of values with these versions, or, with none, before the first."""
+        self.is_fresh = is_fresh
+        self.versions = dict(zip(layouts, layouts, strict=True))
+        self.source: Source = () if is_fresh else layouts
+        self._more: dict[TensorSharding, State] = {}
+
+    def plus(self, layout: TensorSharding) -> State:
+        """The state with one more version; this one where there is that version."""
+        if layout in self.versions:
+            return self
+        more = self._more.get(layout)
+        if more is None:
+            more = self._more[layout] = State(self.is_fresh, (*self.versions, layout))
+        return more
 
 
 class Value:
-    """Versions of one value: the same data in several layouts.
+    """A value as ops read it: the same data in several layouts.
 
     Attributes:
         number: The value that decisions name: that of the operand for what a request for a layout gives.
         type: Global type.
         target: The sharding propagation gave it (`None` for what is not a tensor).
         uses: How many operands read it.
-        versions: Its layouts, as first computed first, each under itself: equal ones are one object from here on.
         fresh_from: For constants and the like, which are computed in any layout with no communication: what they are
             computed from, a scalar or nothing. Else `None`.
     """
 
-    __slots__ = ("fresh_from", "number", "target", "type", "uses", "versions")
+    __slots__ = ("_states", "fresh_from", "number", "target", "type", "uses")
 
     def __init__(
         self,
@@ -42,23 +68,26 @@ class Value:
         type: TensorType,
         target: Layout,
         uses: int,
-        versions: dict[TensorSharding, TensorSharding],
+        states: Mapping[int, State],
         fresh_from: tuple[Value, ...] | None = None,
     ) -> None:
-        """A value with the versions computed so far."""
+        """The value called `number` in `states`."""
         self.number = number
         self.type = type
         self.target = target
         self.uses = uses
-        self.versions = versions
         self.fresh_from = fresh_from
+        self._states = states
+
+    @property
+    def versions(self) -> Mapping[TensorSharding, TensorSharding]:
+        """Its layouts so far: see `State`."""
+        return self._states[self.number].versions
 
     @property
     def source(self) -> Source:
         """The layouts it exists in; none for what can be made in any."""
-        if self.fresh_from is not None or self.target is None:
-            return ()
-        return tuple(self.versions)
+        return self._states[self.number].source
 
     @property
     def element_bytes(self) -> int:
@@ -70,14 +99,46 @@ class Values:
     """Decides how values come into the layouts that ops need, each layout once for all that need it.
 
     Inside a region new layouts are known only until its end: they are computed there.
+
+    Attributes:
+        states: The state of each value so far.
     """
 
     def __init__(self, mesh: Mesh) -> None:
         """Nothing made yet; scalars are wanted whole on `mesh`."""
         self.mesh = mesh
         self.hardware = current_hardware()
-        self.scope = Scope()
+        self.states: dict[int, State] = {}
+        self._computed = State(is_fresh=False), State(is_fresh=False)
+        self._fresh = State(is_fresh=True)
+        self._replaced: list[tuple[int, State]] = []
         self._new: list[Version] = []
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        """A region, at whose end the versions made in it are forgotten."""
+        outer, self._replaced = self._replaced, []
+        yield
+        for number, state in reversed(self._replaced):
+            self.states[number] = state
+        self._replaced = outer
+
+    def define(self, number: int, layout: Layout, uses: int, is_fresh: bool = False) -> None:
+        """Say how a value lies first, if it is a tensor that exists, and how many operands read it.
+
+        A partial one that is read once has a state of its own: it may pass through its reader.
+        """
+        once = layout is not None and bool(layout.partial) and uses == 1
+        state = self._fresh if is_fresh else self._computed[once]
+        self.states[number] = state if layout is None else state.plus(layout)
+
+    def add(self, number: int, layout: TensorSharding) -> None:
+        """Say that a value has one more version; of two that lie alike the first one stays."""
+        state = self.states[number]
+        more = state.plus(layout)
+        if more is not state:
+            self.states[number] = more
+            self._replaced.append((number, state))
 
     def read(
         self, values: Sequence[Value], layouts: Sequence[Layout]
@@ -137,7 +198,7 @@ class Values:
         read = tuple([self.bring(operand, replicated(self.mesh, operand.type.rank)) for operand in operands])
         before, self._new = tuple(self._new), outer
         self._new.append(Fresh(value.number, needed, before, read))
-        self.scope.add(value.versions, needed, needed)
+        self.add(value.number, needed)
         return needed
 
     def _contribute(self, value: Value, needed: TensorSharding) -> TensorSharding:
@@ -158,13 +219,15 @@ class Values:
         return self._take(value, before, (ToUnreduced(needed.partial_axes, kind),))
 
     def _reshard(self, value: Value, needed: TensorSharding) -> TensorSharding:
-        sharding = min(usable(value.source, needed), key=lambda version: self._price(value, version, needed))
-        return self._take(value, sharding, self._plan(value, sharding, needed).steps)
+        first, *others = usable(value.source, needed)
+        if others:
+            first = min((first, *others), key=lambda version: self._price(value, version, needed))
+        return self._take(value, first, self._plan(value, first, needed).steps)
 
     def _take(self, value: Value, source: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
         """Take steps from a version; the last layout that is passed through."""
         self._new.append(Reshard(value.number, source, steps))
         for layout in layouts_after(source, steps):
-            self.scope.add(value.versions, layout, layout)
+            self.add(value.number, layout)
             source = layout
         return source
