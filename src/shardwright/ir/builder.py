@@ -56,7 +56,8 @@ class Builder:
         regions: tuple[Block, ...] = (),
     ) -> tuple[int, ...]:
         """Append an op of this signature; its result values, with shardings where given."""
-        results = self.graph.new_values(signature.results, shardings or (None,) * len(signature.results))
+        types = signature.results
+        results = self.graph.new_values(types, shardings or (None,) * len(types))
         self.ops.append(Op(signature, tuple(operands), results, regions, self.location))
         return results
 

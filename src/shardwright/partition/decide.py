@@ -115,22 +115,23 @@ class _Decider:
 
     def _ops(self, ops: list[Op]) -> None:
         """Decide on ops in order; on those of which all is as it was of one before them, as on that."""
-        states, numbers, decisions = self.values.states, self.targets.alike, self.decisions
+        states, decisions, known = self.values.states, self.decisions, self.known
+        state_of, number_of = states.__getitem__, self.targets.alike.__getitem__
         for op in ops:
             try:
-                key = op.signature, *[states[value] for value in op.operands], *[numbers[value] for value in op.results]
+                key = id(op.signature), *map(state_of, op.operands), *map(number_of, op.results)
             except KeyError:  # a value that is another one
                 key = None
-            known = self.known.get(key)
-            if known is not None:
-                decisions[op] = known.decision
-                states.update(zip(op.results, known.states, strict=True))
+            alike = known.get(key)
+            if alike is not None:
+                decisions[op] = alike.decision
+                states.update(zip(op.results, alike.states, strict=True))
                 continue
             decision = self._decided(op)
             if decision is not None:
                 decisions[op] = decision
             if key and isinstance(decision, Computed) and self._is_of_any(op, decision):
-                self.known[key] = _Alike(decision, [states[value] for value in op.results])
+                known[key] = _Alike(decision, list(map(state_of, op.results)))
 
     def _is_of_any(self, op: Op, decision: Computed) -> bool:
         """Whether a decision names no value and no place, and would be the same of any op on the same."""

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.checks import require_axes, require_partial
 from shardwright.partition.localize.layout import wide
-from shardwright.partition.localize.local import Local
-from shardwright.partition.localize.registry import Shardings, localizer, rebuild
+from shardwright.partition.localize.registry import Shardings, local_form, local_signature
 
 __all__: list[str] = []
 
 
-@localizer("stablehlo.dot_general")
-def _dot_general(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
-    _require_fitting(signature, source, target)
-    return rebuild(ctx, signature, operands, source, target)
-
-
+@local_form("stablehlo.dot_general")
 @memoize
+def _dot_general(signature: Signature, source: Shardings, target: Shardings) -> Signature:
+    _require_fitting(signature, source, target)
+    return local_signature(signature, source, target)
+
+
 def _require_fitting(signature: Signature, source: Shardings, target: Shardings) -> None:
     left, right = source[0].axes, source[1].axes
     numbers = signature.get("dot_dimension_numbers", {})

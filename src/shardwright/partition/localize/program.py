@@ -16,7 +16,7 @@ from shardwright.mesh import Mesh
 from shardwright.partition.bodies import SHARDING_NAMES, is_program, plain_bodies
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.manual import agree_at_boundary, inline, of_devices
-from shardwright.partition.localize.registry import Shardings, localize_op
+from shardwright.partition.localize.registry import Shardings, form_of, localize_op
 from shardwright.partition.localize.uneven import shard_type
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
@@ -25,6 +25,8 @@ __all__ = ["localize"]
 
 _UNRESOLVED = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
 _DROPPED = frozenset({"sdy.sharding_group"})
+_UNKNOWN = Signature("", (), (), ())
+_BY_THEMSELVES = _UNRESOLVED | _DROPPED | RETURNS | DEVICE_OPS
 
 
 @uncollected
@@ -53,6 +55,7 @@ class _Localizer:
         self.mesh = graph.mesh
         self.target = graph.skeleton(Stage.LOCAL)
         self.values: dict[int, int] = {}
+        self.forms: dict[tuple[int, ...], Signature | None] = {}  # by signature and shardings, which are few objects
         self.depth = 0  # of manual computations whose bodies are programs
 
     def run(self) -> Graph:
@@ -143,15 +146,30 @@ class _Localizer:
         self.ops(block.ops, ctx)
 
     def ops(self, ops: Sequence[Op], ctx: Local) -> None:
-        """Write ops one after the other."""
+        """Write ops one after the other; those of which all is as it was of one before them, as that."""
+        value_of, sharding_of, forms = self.values.__getitem__, self.source.shardings.__getitem__, self.forms
         for op in ops:
             ctx.location = op.location
+            key = id(op.signature), *map(id, map(sharding_of, op.operands)), *map(id, map(sharding_of, op.results))
+            form = forms.get(key, _UNKNOWN)
             try:
-                self.op(op, ctx)
+                if form is _UNKNOWN:
+                    form = forms[key] = self.form(op)
+                if form is None:
+                    self.op(op, ctx)
+                    continue
             except ShardingError as error:
                 if error.diagnostic.op:
                     raise
                 raise error.at(op.signature.label, str(self.source.locations[op.location])) from None
+            made = ctx.append(form, tuple(map(value_of, op.operands)))
+            self.values.update(zip(op.results, made, strict=True))
+
+    def form(self, op: Op) -> Signature | None:
+        """The one op that an op is on a device, on the same operands; `None` where that is not all that tells."""
+        if op.regions or op.signature.name in _BY_THEMSELVES:
+            return None
+        return form_of(_plain(op), self.shardings(op.operands), self.shardings(op.results))
 
     def op(self, op: Op, ctx: Local) -> None:
         """Write one op."""
@@ -170,11 +188,7 @@ class _Localizer:
         elif name == "stablehlo.partition_id" and self.depth:
             results = (ctx.position(Mesh(ctx.mesh.axes)),)
         else:
-            signature = op.signature
-            if not op.results:  # it may state a sharding of its own
-                signature = replace(signature, boundary=NOTHING_STATED)
-            if signature.bodies:
-                signature = plain_bodies(signature)
+            signature = _plain(op)
             if name in DEVICE_OPS and self.depth:
                 signature = of_devices(ctx, self.source, signature)
             results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
@@ -231,6 +245,12 @@ class _Localizer:
         for number, (one, other) in enumerate(zip(flowing, carried, strict=True)):
             if not one.equivalent(other):
                 raise ShardingError(f"{what} {number} lies as {one!r}, the result it flows into as {other!r}")
+
+
+def _plain(op: Op) -> Signature:
+    """What an op without regions is, apart from the layouts that it states itself or in its bodies."""
+    signature = op.signature if op.results else replace(op.signature, boundary=NOTHING_STATED)
+    return plain_bodies(signature) if signature.bodies else signature
 
 
 def _local_attributes(attributes: dict[str, str]) -> dict[str, str]:

@@ -3,8 +3,12 @@
     @localizer("stablehlo.iota")
     def iota(ctx, signature, operands, operand_shardings, result_shardings): ...
 
-An op without a function of its own is rebuilt with the types of its shards, which is right for all ops whose
-attributes say nothing about sizes and which compute each shard from the shards of their operands.
+    @local_form("stablehlo.dot_general")
+    def dot_general(signature, operand_shardings, result_shardings): ...
+
+Of many ops the per-device form is one op on the same operands: of these a `local_form` says which. An op without a
+function of its own is rebuilt with the types of its shards, which is right for all ops whose attributes say nothing
+about sizes and which compute each shard from the shards of their operands.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ __all__ = [
     "Localizer",
     "Shardings",
     "covered_factors",
+    "form_of",
+    "local_form",
     "local_signature",
     "localize_op",
     "localizer",
@@ -43,7 +49,11 @@ Covered: TypeAlias = Callable[[Signature, ShardingRule, frozenset[int]], frozens
 InParts: TypeAlias = Callable[[Signature, ShardingRule], ShardingRule]
 """`(global signature, its rule) -> the rule by which its local form computes parts`."""
 
+LocalForm: TypeAlias = Callable[[Signature, Shardings, Shardings], Signature]
+"""`(global signature, operand shardings, result shardings) -> local signature`."""
+
 _LOCALIZERS: dict[str, Localizer] = {}
+_FORMS: dict[str, LocalForm] = {}
 _COVERED: dict[str, Covered] = {}
 _IN_PARTS: dict[str, InParts] = {}
 
@@ -67,6 +77,16 @@ def localizer(
                 _COVERED[name] = covered
             if in_parts is not None:
                 _IN_PARTS[name] = in_parts
+        return function
+
+    return register
+
+
+def local_form(*names: str) -> Callable[[LocalForm], LocalForm]:
+    """Register a function that gives the per-device form of the ops called `names`, one op on the same operands."""
+
+    def register(function: LocalForm) -> LocalForm:
+        _FORMS.update(dict.fromkeys(names, function))
         return function
 
     return register
@@ -100,8 +120,25 @@ def rebuild(
     operand_shardings: Shardings,
     result_shardings: Shardings,
 ) -> tuple[int, ...]:
-    """The default localizer: the same op on local types."""
+    """The same op on local types, for a localizer that has looked at how its tensors lie."""
     return ctx.append(local_signature(signature, operand_shardings, result_shardings), operands)
+
+
+def form_of(signature: Signature, operand_shardings: Shardings, result_shardings: Shardings) -> Signature | None:
+    """The one op that an op without regions is on a device, on the same operands; `None` where it may be others.
+
+    Raises:
+        ShardingError: the op cannot be computed in these parts.
+    """
+    if signature.name in _LOCALIZERS:
+        return None
+    form = _FORMS.get(signature.name, local_signature)
+    return form(_without_rule(signature), operand_shardings, result_shardings)
+
+
+def _without_rule(signature: Signature) -> Signature:
+    """An op without the rule that the program gives for it, which has the sizes of the whole."""
+    return signature if signature.text(ATTRIBUTE) is None else signature.replace(**{ATTRIBUTE: None})
 
 
 def localize_op(
@@ -127,7 +164,8 @@ def localize_op(
         return (local_entering(ctx, signature, operands, operand_shardings[0]),)
     if leaves(signature, operand_shardings, result_shardings):
         return tuple(operands)
-    write = _LOCALIZERS.get(signature.name, rebuild)
-    if signature.text(ATTRIBUTE) is not None:
-        signature = signature.replace(**{ATTRIBUTE: None})  # it has the sizes of the whole
-    return write(ctx, signature, operands, operand_shardings, result_shardings)
+    form = form_of(signature, operand_shardings, result_shardings)
+    if form is not None:
+        return ctx.append(form, operands)
+    write = _LOCALIZERS[signature.name]
+    return write(ctx, _without_rule(signature), operands, operand_shardings, result_shardings)

@@ -11,7 +11,7 @@ from shardwright.memo import memoize
 from shardwright.partition.localize.checks import require_alike, require_whole
 from shardwright.partition.localize.layout import same_elements, wide
 from shardwright.partition.localize.local import Local, local_type
-from shardwright.partition.localize.registry import Shardings, localizer, rebuild
+from shardwright.partition.localize.registry import Shardings, local_form, localizer, rebuild
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
@@ -30,11 +30,16 @@ def _reshape(
     return (ctx.reshape(operands[0], local_type(signature.results[0], target[0]).dims),)
 
 
-@localizer("stablehlo.broadcast", "stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
-def _broadcast_in_dim(
+@local_form("stablehlo.broadcast", "stablehlo.broadcast_in_dim")
+def _broadcast_in_dim(signature: Signature, source: Shardings, target: Shardings) -> Signature:
+    """`broadcast`, which puts new dimensions first, is written as the `broadcast_in_dim` that it is."""
+    return _local_broadcast(signature, source[0], target[0])
+
+
+@localizer("stablehlo.dynamic_broadcast_in_dim")
+def _dynamic_broadcast_in_dim(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
-    """`broadcast`, which puts new dimensions first, is written as the `broadcast_in_dim` that it is."""
     return ctx.append(_local_broadcast(signature, source[0], target[0]), operands[:1])
 
 
