@@ -32,7 +32,9 @@ def is_uneven(sharding: TensorSharding | None, type: TensorType) -> bool:
 
 def has_uneven(graph: Graph) -> bool:
     """Whether some sharding of a program does not divide its tensor."""
-    return any(is_uneven(*pair) for pair in set(zip(graph.shardings, graph.types, strict=True)))
+    pairs = list(zip(graph.shardings, graph.types, strict=True))
+    different = dict(zip(zip(map(id, graph.shardings), map(id, graph.types), strict=True), pairs, strict=True))
+    return any(is_uneven(*pair) for pair in different.values())
 
 
 def exact_shape(sharding: TensorSharding, dims: tuple[int, ...]) -> tuple[int, ...]:
