@@ -45,13 +45,9 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
     of_operands, of_results = _at_hand(splits, sources, targets)
     disagree = _disagree([*of_operands, *of_results])
     seen: set[FactorAxes] = set()
+    orders = _different_orders(of_results, of_operands)
     for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction - splits.exchanged)):
-        tried: set[tuple[FactorAxes, ...]] = set()
-        for tensors in _orders(of_results, of_operands):
-            order = tuple(dict.fromkeys(filter(any, tensors)))
-            if order in tried:
-                continue
-            tried.add(order)
+        for order in orders:
             for behind in (False, True) if disagree else (False,):
                 proposed = merge(len(rule.sizes), order, allowed, behind=behind)
                 if behind:  # each divided by itself
@@ -100,8 +96,20 @@ def _disagree(tensors: Sequence[FactorAxes]) -> bool:
     return False
 
 
-def _orders(of_results: list[FactorAxes], of_operands: list[FactorAxes]) -> Iterator[list[FactorAxes]]:
-    """Orders in which to merge what results and operands propose."""
+def _different_orders(of_results: list[FactorAxes], of_operands: list[FactorAxes]) -> list[list[FactorAxes]]:
+    """Orders in which to merge what results and operands propose, each once and each proposal once in it."""
+    number: dict[FactorAxes, int] = {}
+    results, operands = (
+        [number.setdefault(proposed, len(number)) for proposed in filter(any, tensors)]
+        for tensors in (of_results, of_operands)
+    )
+    orders = dict.fromkeys([tuple(dict.fromkeys(order)) for order in _orders(results, operands)])
+    proposals = list(number)
+    return [[proposals[one] for one in order] for order in orders]
+
+
+def _orders(of_results: list[int], of_operands: list[int]) -> Iterator[list[int]]:
+    """Orders of what results and operands propose, by number."""
     yield of_results + of_operands
     yield of_operands + of_results
     yield of_results
