@@ -12,7 +12,7 @@ import shardwright as sw
 from shardwright.ir.signature import Signature
 from shardwright.memo import Session
 from shardwright.partition import assign as assigning
-from shardwright.partition import decide as deciding
+from shardwright.partition import op_split as splitting
 from shardwright.partition.in_place import choice_in_place
 from shardwright.partition.proposals import Shardings, Source
 from shardwright.partition.splits import splits_of
@@ -35,7 +35,7 @@ def test_the_choice_in_place_is_the_cheapest(program: Any, monkeypatch: pytest.M
         assert choice in (None, cheapest)
         return cheapest
 
-    monkeypatch.setattr(deciding, "assign", assign)
+    monkeypatch.setattr(splitting, "assign", assign)
     for seed in range(12):
         with Session(), suppress(sw.ShardingError):
             sw.load(program(seed)).plan().partition()
