@@ -207,13 +207,7 @@ class Plan(Planned):
                 all fallbacks; or no such way to take arguments, or effort.
         """
         from shardwright.cost.hardware import chosen_hardware
-        from shardwright.partition import (
-            boundary_notes,
-            check_strict,
-            localize,
-            materialize,
-            with_whole_arguments,
-        )
+        from shardwright.partition import boundary_notes, check_strict, localize, materialize, with_whole_arguments
 
         if arguments not in ARGUMENTS:
             raise ShardingError(f"no way to take arguments: {arguments!r}", remedy=f"one of {', '.join(ARGUMENTS)}")

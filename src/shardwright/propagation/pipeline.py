@@ -12,7 +12,7 @@ from shardwright.mesh import Mesh
 from shardwright.propagation.debug.attributes import Debug, write_debug
 from shardwright.propagation.effects import remove_dead
 from shardwright.propagation.engine.propagator import Propagator
-from shardwright.propagation.method import method
+from shardwright.propagation.method import Method, method
 from shardwright.propagation.order import Places, order_by_use, restore
 from shardwright.propagation.recording import Recording
 from shardwright.propagation.rfc.completion import complete
@@ -72,6 +72,10 @@ def propagate(
     how = method(strategy, factors, conservative)
     if record is None and debug.any:
         record = Recording()
+    return _completed(graph, how, in_order_of_use, record, debug)
+
+
+def _completed(graph: Graph, how: Method, in_order_of_use: bool, record: Recording | None, debug: Debug) -> Graph:
     working = Working.of(graph)
     places: Places = {}
     if in_order_of_use:

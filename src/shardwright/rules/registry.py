@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from shardwright.errors import ShardingError
@@ -151,25 +152,24 @@ def rule(
 ) -> Callable[[Given], Given] | None:
     """Give the sharding rule of an op of your own, or another rule for one that has one.
 
-    What shardings propagate along and what is computed in parts are two things. Shardings propagate along every
-    factor that is not blocked. An op of your own is computed in parts along factors that are summed, and along those
-    that stand in an operand and in every result; never along those that need replication or neighbours. Factors of
-    results alone are computed whole, and so is all of a call that calls functions, or in whose `backend_config` the
-    factor's size stands, unless `local` names them. An op of StableHLO is computed in parts where its own rule allows.
+    Shardings propagate along every factor that is not blocked. An op of your own is computed in parts along those that
+    are summed, and that stand in an operand and in every result; never along those that need replication or neighbours.
+    Factors of results alone are computed whole, and so is all of a call that calls functions, or in whose
+    `backend_config` the factor's size stands, unless `local` names them. One of StableHLO is as its own rule allows.
 
     Arguments:
         name: The op's name, or `@target` for a custom call.
-        text: The dimensions of its operands and results by name; left out, `rule` decorates a function that gives
-            this text, or a `ShardingRule`, or `None` where there is no rule, for the op's signature.
-        reduction: Whether factors that no result has are summed over; they need to be whole otherwise.
+        text: The dimensions of its operands and results by name; left out, `rule` decorates a function that gives this
+            text, a `ShardingRule`, or `None` where there is no rule, for the op's signature.
+        reduction: Whether factors that no result has are summed over; they are to be whole otherwise.
         need_replication: Names of factors that the op cannot be computed in parts of, also as text: `"k d"`.
         permutation: Names of factors that need data of neighbouring shards.
         blocked: Names of factors along which propagation must not flow.
         local: Names of factors that your op can be computed in parts along although nothing shows it.
 
     Raises:
-        ShardingError: malformed text, at its column; a name that is no factor; kinds of factors without a text. Where
-            the op is used: other operands, results, ranks or sizes than the rule says, or a function that fails.
+        ShardingError: malformed text, at its column; no such factor; kinds of factors without a text. Where the op is
+            used: other operands, results, ranks or sizes than the rule says, or a function that fails.
 
     Example:
         >>> rule("my.matmul", "b i k, b k j -> b i j")
@@ -177,32 +177,25 @@ def rule(
         >>> @rule("my.norm")
         ... def norm(signature):
         ...     return "i j, j -> i j" if signature.operands[0].rank == 2 else None
-        >>> for name in ("my.matmul", "@my_attention", "my.norm"):
-        ...     forget_rule(name)
+        >>> forget_rule("my.matmul"), forget_rule("@my_attention"), forget_rule("my.norm")
+        (None, None, None)
     """
-    label = _label(name)
     if text is not None:
-        einsum = parse_einsum(
-            text,
-            reduction=reduction,
-            need_replication=need_replication,
-            permutation=permutation,
-            blocked=blocked,
-            local=local,
-        )
-        _give(label, einsum.rule)
+        parse = partial(parse_einsum, text, reduction=reduction, need_replication=need_replication)
+        _give(_label(name), parse(permutation=permutation, blocked=blocked, local=local).rule)
         return None
     if not reduction or need_replication or permutation or blocked or local:
         raise ShardingError(
             f"kinds of factors for {name!r} without a rule that has factors",
             remedy="give the rule in one line with them, or let the decorated function return a ShardingRule",
         )
+    return partial(_give_answers, _label(name))
 
-    def decorate(function: Given) -> Given:
-        _give(label, lambda signature: _checked(_answer_of(function, signature), signature))
-        return function
 
-    return decorate
+def _give_answers(label: str, function: Given) -> Given:
+    """The rules of an op are what a function answers."""
+    _give(label, lambda signature: _checked(_answer_of(function, signature), signature))
+    return function
 
 
 def forget_rule(name: str) -> None:

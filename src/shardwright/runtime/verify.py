@@ -139,8 +139,19 @@ def verify(
     if isinstance(result, ShardingError):
         raise result
     verification = judged(reference, result, names, tolerance)
-    if verification.ok:
-        return verification
+    return verification if verification.ok else _judged_again(job, result, reference, names, tolerance, timeout, watch)
+
+
+def _judged_again(
+    job: Job,
+    result: Execution,
+    reference: Reference,
+    names: Sequence[str],
+    tolerance: Tolerance | None,
+    timeout: float,
+    watch: Callable[[str], None] | None,
+) -> Verification:
+    """What differs is looked at more closely: with NaN kept, and with more runs that tell what rounding does."""
     job, result = _with_nan_kept(job, result, reference, timeout)
     verification = judged(reference, result, names, tolerance)
     if verification.ok or not reference.perturbed:
