@@ -15,7 +15,7 @@ from shardwright.mesh import Mesh
 from shardwright.notation.modules import located_text, read
 from shardwright.partition import enclose, materialize
 from shardwright.reshard.plan import plan
-from shardwright.sharding import Partial, TensorSharding, replicated
+from shardwright.sharding import Partial, TensorSharding, replicated, same_placement
 from shardwright.steps import (
     AllGather,
     AllReduce,
@@ -26,7 +26,6 @@ from shardwright.steps import (
     Step,
     is_in_sdy,
     layouts_after,
-    same_placement,
 )
 from tests.reshard.sdy_text import module, redistribution
 from tests.reshard.strategies import reshards

@@ -27,7 +27,16 @@ from shardwright.memo import Hashed
 from shardwright.mesh import Mesh
 from shardwright.words import counted
 
-__all__ = ["REDUCTION_KINDS", "DimSharding", "Partial", "TensorSharding", "replicated"]
+__all__ = [
+    "REDUCTION_KINDS",
+    "DimSharding",
+    "Partial",
+    "TensorSharding",
+    "replicated",
+    "same_grid",
+    "same_placement",
+    "without_idle",
+]
 
 REDUCTION_KINDS = ("sum", "max", "min", "product", "and", "or", "xor", "average", "generic")
 """How contributions of a partial tensor combine."""
@@ -325,3 +334,36 @@ class TensorSharding(Hashed):
 def replicated(mesh: Mesh, rank: int, open: bool = False) -> TensorSharding:
     """The fully replicated sharding of a tensor of `rank` dimensions."""
     return TensorSharding(mesh, (DimSharding((), open),) * rank)
+
+
+def same_grid(left: Mesh, right: Mesh) -> bool:
+    """Whether two meshes have the same axes, and so differ at most by device order and name."""
+    return left.axes == right.axes and left.is_maximal == right.is_maximal
+
+
+def same_placement(left: TensorSharding, right: TensorSharding) -> bool:
+    """Whether every device holds the same part, of the same contribution, under both (meshes of the same axes)."""
+    if _wide_axes(left) == _wide_axes(right) and left.mesh.device_ids == right.mesh.device_ids:
+        return True
+    if left.mesh.device_ids == right.mesh.device_ids or left.mesh.is_maximal:
+        return False
+    return _holdings(left) == _holdings(right)
+
+
+def _holdings(sharding: TensorSharding) -> dict[int, tuple[int, ...]]:
+    """Device → the index of its part in each dimension, and of its contribution."""
+    mesh, lists = sharding.mesh, (*sharding.axes, sharding.partial_axes)
+    return {
+        mesh.device_id(position): tuple(mesh.index(axes, position) for axes in lists) for position in range(mesh.listed)
+    }
+
+
+def _wide_axes(sharding: TensorSharding) -> tuple[object, ...]:
+    """The layout without axes of one device, which split nothing."""
+    lists = (merge_axes(tuple(axis for axis in axes if axis.size > 1)) for axes in sharding.axes)
+    return (*lists, without_idle(sharding.closed().partial))
+
+
+def without_idle(partial: Iterable[Partial]) -> tuple[Partial, ...]:
+    """What is partial, without axes of one device."""
+    return tuple(p for p in partial if p.axis.size > 1)

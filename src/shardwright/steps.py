@@ -26,9 +26,8 @@ from typing import Any, ClassVar
 from shardwright.axes import Axes, AxisRef, axes_size, decompose, merge_axes, overlaps_any, subtract_axes
 from shardwright.errors import ShardingError
 from shardwright.memo import memoize
-from shardwright.mesh import Mesh
 from shardwright.routes import Route
-from shardwright.sharding import Partial, TensorSharding
+from shardwright.sharding import Partial, TensorSharding, same_grid, without_idle
 
 __all__ = [
     "AllGather",
@@ -44,10 +43,9 @@ __all__ = [
     "Step",
     "ToUnreduced",
     "is_in_sdy",
+    "layouts_after",
     "local_bytes",
     "parts_between",
-    "same_grid",
-    "same_placement",
 ]
 
 
@@ -184,7 +182,7 @@ class CollectivePermute:
         parts = self.parts(before)
         if not 1 <= parts <= MOST_PARTS or (parts > 1 and before.mesh != target.mesh):
             raise _invalid(self, before, "a dimension would change its number of shards to one that does not fit")
-        if _wide(before.closed().partial) != _wide(target.closed().partial):
+        if without_idle(before.closed().partial) != without_idle(target.closed().partial):
             raise _invalid(self, before, "the partial axes would change")
         target.check()
         return target.closed()
@@ -319,38 +317,6 @@ def local_bytes(shape: Sequence[int], element_bytes: int, sharding: TensorShardi
 def parts_between(counts: Iterable[tuple[int, int]]) -> int:
     """Of how many shards a part each makes one of the other layout; `counts` are those of each dimension in both."""
     return math.prod([old // new for old, new in counts if old > new])
-
-
-def same_grid(left: Mesh, right: Mesh) -> bool:
-    """Whether two meshes have the same axes, and so differ at most by device order and name."""
-    return left.axes == right.axes and left.is_maximal == right.is_maximal
-
-
-def same_placement(left: TensorSharding, right: TensorSharding) -> bool:
-    """Whether every device holds the same part, of the same contribution, under both (meshes of the same axes)."""
-    if _wide_axes(left) == _wide_axes(right) and left.mesh.device_ids == right.mesh.device_ids:
-        return True
-    if left.mesh.device_ids == right.mesh.device_ids or left.mesh.is_maximal:
-        return False
-    return _holdings(left) == _holdings(right)
-
-
-def _holdings(sharding: TensorSharding) -> dict[int, tuple[int, ...]]:
-    """Device → the index of its part in each dimension, and of its contribution."""
-    mesh, lists = sharding.mesh, (*sharding.axes, sharding.partial_axes)
-    return {
-        mesh.device_id(position): tuple(mesh.index(axes, position) for axes in lists) for position in range(mesh.listed)
-    }
-
-
-def _wide_axes(sharding: TensorSharding) -> tuple[object, ...]:
-    """The layout without axes of one device, which split nothing."""
-    lists = (merge_axes(tuple(axis for axis in axes if axis.size > 1)) for axes in sharding.axes)
-    return (*lists, _wide(sharding.closed().partial))
-
-
-def _wide(partial: Iterable[Partial]) -> tuple[Partial, ...]:
-    return tuple(p for p in partial if p.axis.size > 1)
 
 
 def _per_dim(step: AllSlice | AllGather | ReduceScatter, before: TensorSharding) -> tuple[Axes, ...]:

@@ -30,7 +30,7 @@ from shardwright.cost.collectives import (
     reduce_scatter_bytes,
 )
 from shardwright.cost.hardware import Hardware
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import (
     AllGather,
     AllReduce,
@@ -41,7 +41,6 @@ from shardwright.steps import (
     Send,
     Step,
     ToUnreduced,
-    same_placement,
 )
 
 __all__ = ["Cost", "price", "step_cost", "work_cost"]

@@ -23,7 +23,7 @@ from shardwright.memo import memoize
 from shardwright.reshard.edges import Edges, steps_along
 from shardwright.reshard.problem import idle_axes, pose
 from shardwright.reshard.search import least_peak, search
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import TensorSharding, same_grid, same_placement
 from shardwright.steps import (
     AllGather,
     AllReduce,
@@ -31,8 +31,6 @@ from shardwright.steps import (
     CollectivePermute,
     Step,
     local_bytes,
-    same_grid,
-    same_placement,
 )
 from shardwright.words import counted
 

@@ -22,7 +22,7 @@ from shardwright.partition.localize.collectives import (
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.permutes import local_permute_in_parts
 from shardwright.partition.localize.registry import Shardings, localizer
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import (
     AllGather,
     AllReduce,
@@ -33,7 +33,6 @@ from shardwright.steps import (
     Send,
     Step,
     ToUnreduced,
-    same_placement,
 )
 
 __all__ = ["local_step"]
