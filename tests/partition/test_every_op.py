@@ -115,7 +115,6 @@ def test_sharded_is_unsharded(name: str, cases: dict[str, Case | Exception], res
 
 
 _WRONG_IN_XLA = {
-    ("stablehlo.fft", 11): "its CPU runtime refuses an operand whose layout it has chosen itself",
     (
         "stablehlo.scatter",
         15,

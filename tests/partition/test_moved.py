@@ -52,6 +52,24 @@ def test_axes_of_two_dimensions_go_to_the_one_that_can_be_split() -> None:
     assert spmd.verify().ok
 
 
+@pytest.mark.parametrize("length", [2, 4, 8], ids="{} rows".format)
+def test_what_an_fft_gives_is_gathered_along_a_dimension_that_is_not_the_first(length: int) -> None:
+    """XLA lets an FFT give it in the layout that suits the gather, and its runtime for CPUs refuses that."""
+    type = f"tensor<{length}x4x8xcomplex<f32>>"
+    spmd = (
+        sw.load(f"""sdy.mesh @m = <["x"=2, "y"=4]>
+        func.func @main(%a: {type} {{sdy.sharding = #sdy.sharding<@m, [{{"x"}}, {{"y"}}, {{}}]>}})
+            -> ({type} {{sdy.sharding = #sdy.sharding<@m, [{{"x"}}, {{}}, {{}}]>}}) {{
+          %0 = stablehlo.fft %a, type = FFT, length = [8] : ({type}) -> {type}
+          return %0 : {type}
+        }}""")
+        .plan()
+        .partition()
+    )
+    assert [op.name for op in spmd.explicit.walk()] == ["stablehlo.fft", "sdy.all_gather", "func.return"]
+    assert spmd.verify().ok
+
+
 def test_operands_that_contract_what_cannot_be_split_contract_something_else() -> None:
     def gradient(x: Any, w: Any, cotangent: Any) -> Any:
         def conv(w: Any) -> Any:

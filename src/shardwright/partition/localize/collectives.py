@@ -158,16 +158,26 @@ def _stacked(ctx: Local, value: int, cut: list[list[int]], counts: tuple[int, ..
     sizes = [(*of_dim, size) for of_dim, size in zip(cuts, piece, strict=True)]
     numbers = list(itertools.chain(*((*of_dim, len(counts) + dim) for dim, of_dim in enumerate(cut))))
     order = sorted(range(len(numbers)), key=numbers.__getitem__)
-    value = ctx.transpose(ctx.reshape(value, tuple(itertools.chain(*sizes))), tuple(order))
-    return ctx.reshape(value, (math.prod(counts), *piece)), piece
+    return _rearranged(ctx, value, tuple(itertools.chain(*sizes)), order, (math.prod(counts), *piece)), piece
 
 
 def _unstacked(ctx: Local, value: int, joined: list[list[int]], counts: tuple[int, ...], piece: tuple[int, ...]) -> int:
     """The other way: dimensions joined of pieces that stand in front, by the numbers in `joined` of their `counts`."""
     order = itertools.chain(*((*of_dim, len(counts) + dim) for dim, of_dim in enumerate(joined)))
-    value = ctx.transpose(ctx.reshape(value, (*counts, *piece)), tuple(order))
     times = (math.prod([counts[number] for number in of_dim]) for of_dim in joined)
-    return ctx.reshape(value, tuple(size * count for size, count in zip(piece, times, strict=True)))
+    shape = tuple(size * count for size, count in zip(piece, times, strict=True))
+    return _rearranged(ctx, value, (*counts, *piece), tuple(order), shape)
+
+
+def _rearranged(ctx: Local, value: int, cut: Sequence[int], order: Sequence[int], shape: tuple[int, ...]) -> int:
+    """`value` cut into dimensions, these in another order, and joined to `shape`.
+
+    A reshape does it where elements stay in line, and only dimensions of one change places.
+    """
+    longer = [dim for dim in order if cut[dim] > 1]
+    if longer == sorted(longer):
+        return ctx.reshape(value, shape)
+    return ctx.reshape(ctx.transpose(ctx.reshape(value, tuple(cut)), tuple(order)), shape)
 
 
 def local_all_reduce(ctx: Local, value: int, axes: Axes, kind: str = "sum", mesh: Mesh | None = None) -> int:

@@ -102,7 +102,20 @@ def _fft(
     rank, taken = source[0].rank, len(signature.get("fft_length", ()))
     require_whole("an FFT", range(rank - taken, rank), source[0], target[0])
     require_alike("an FFT", range(rank - taken), source[0], target[0])
-    return rebuild(ctx, signature, operands, source, target)
+    (result,) = rebuild(ctx, signature, [_in_line(ctx, operands[0])], source, target)
+    return (_in_line(ctx, result),)
+
+
+def _in_line(ctx: Local, value: int) -> int:
+    """The same tensor, its elements in line.
+
+    XLA's FFT on CPUs refuses an operand to which XLA itself has given another layout, as for an all_gather of any
+    dimension but the first before it or behind it.
+    """
+    dims = ctx.type(value).dims
+    flat = ctx.reshape(value, (ctx.type(value).elements,))
+    barrier = Signature("stablehlo.optimization_barrier", (), (ctx.type(flat),), (ctx.type(flat),))
+    return ctx.reshape(ctx.append(barrier, (flat,))[0], dims)
 
 
 @localizer("stablehlo.cholesky")
