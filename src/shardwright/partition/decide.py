@@ -21,7 +21,7 @@ from shardwright.partition.decisions import AtUses, Computed, Decision, Decision
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.op_notes import gather_notes, gathers, op_notes
-from shardwright.partition.op_split import Split, SplitOf, filled, is_reduced_behind, of_tensors, split_alike
+from shardwright.partition.op_split import Situation, Split, SplitOf, filled, is_reduced_behind, of_tensors, split_alike
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
 from shardwright.partition.values import State, Value, Values
@@ -173,7 +173,8 @@ class _Decider:
         )
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
         asked = self.targets.contributed(op.results, layouts)
-        split = self.split_of(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
+        situation = Situation(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
+        split = self.split_of(situation)
         computed = split.computed
         if not split.is_there:
             before, read = self.values.read(operands, computed.operands)

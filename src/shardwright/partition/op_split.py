@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
 from shardwright.ir.signature import Signature
@@ -17,7 +18,7 @@ from shardwright.partition.proposals import Source
 from shardwright.partition.ways import Choice
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["Split", "SplitOf", "filled", "is_reduced_behind", "of_tensors", "split_alike", "split_as"]
+__all__ = ["Situation", "Split", "SplitOf", "filled", "is_reduced_behind", "of_tensors", "split_alike", "split_as"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +40,38 @@ class Split:
     is_all: bool
 
 
-SplitOf = Callable[
-    [Signature, tuple[Source, ...], tuple[Layout, ...], frozenset[int], Mesh, Hardware, frozenset[int]], Split
-]
-"""How an op is split, by all that this may depend on: the arguments are those of `assign`."""
+class Situation(NamedTuple):
+    """All that the split of an op may depend on, wherever it stands; the fields are the arguments of `assign`."""
+
+    signature: Signature
+    sources: tuple[Source, ...]
+    layouts: tuple[Layout, ...]
+    passing: frozenset[int]
+    mesh: Mesh
+    hardware: Hardware
+    unread: frozenset[int]
+
+    @property
+    def targets(self) -> tuple[TensorSharding, ...]:
+        """The sharding each result should have; of what is no tensor, one of no dimensions."""
+        return filled(self.layouts, self.mesh)
+
+
+SplitOf = Callable[[Situation], Split]
+"""How an op is split, by its situation."""
 
 
 @memoize
-def split_alike(
-    signature: Signature,
-    sources: tuple[Source, ...],
-    layouts: tuple[Layout, ...],
-    passing: frozenset[int],
-    mesh: Mesh,
-    hardware: Hardware,
-    unread: frozenset[int],
-) -> Split:
-    """How all ops are split that depend on the same: as is cheapest for the op by itself."""
-    choice = assign(signature, sources, filled(layouts, mesh), passing, hardware, unread)
-    return split_as(choice, signature, sources, layouts, mesh)
+def split_alike(situation: Situation) -> Split:
+    """How all ops in a situation are split: as is cheapest for the op by itself."""
+    signature, sources, _, passing, _, hardware, unread = situation
+    return split_as(assign(signature, sources, situation.targets, passing, hardware, unread), situation)
 
 
-def split_as(
-    choice: Choice, signature: Signature, sources: tuple[Source, ...], layouts: tuple[Layout, ...], mesh: Mesh
-) -> Split:
-    """How an op is split that has these sources and targets, by one of the choices that it has."""
-    work = extra_work(signature, choice, sources, filled(layouts, mesh))
+def split_as(choice: Choice, situation: Situation) -> Split:
+    """How an op in a situation is split by one of the choices that it has there."""
+    signature, sources, *_ = situation
+    work = extra_work(signature, choice, sources, situation.targets)
     operands = of_tensors(signature.operands, choice.operands)
     computed = Computed((), operands, of_tensors(signature.results, choice.results))
     told = choice.gathered or choice.whole or work or is_unknown(signature)

@@ -16,9 +16,9 @@ from shardwright.ir.graph import Graph
 from shardwright.memo import Session
 from shardwright.partition.assign import LISTED
 from shardwright.partition.decide import decider
-from shardwright.partition.op_split import Split
+from shardwright.partition.op_split import Situation, Split, split_as
 from shardwright.partition.search.descent import search
-from shardwright.partition.search.situations import Situation
+from shardwright.partition.search.situations import cheapest
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.partition.ways import Choice
 from tests.partition.search.programs import ready
@@ -88,18 +88,19 @@ def _least(graph: Graph) -> float | None:
         said = ahead.pop()
         missing: list[Situation] = []
 
-        def split_of(*of: Any, said: Mapping[Situation, Choice] = said, missing: list[Situation] = missing) -> Split:
-            situation = Situation(*of)
+        def split_of(
+            situation: Situation, said: Mapping[Situation, Choice] = said, missing: list[Situation] = missing
+        ) -> Split:
             if situation not in said:
                 missing.append(situation)
                 raise _NotSaid
-            return situation.split_as(said[situation])
+            return split_as(said[situation], situation)
 
         try:
             decisions = decide(split_of)
         except _NotSaid:
             (situation,) = missing
-            ahead += [{**said, situation: choice} for choice in situation.cheapest(LISTED)]
+            ahead += [{**said, situation: choice} for choice in cheapest(situation, LISTED)]
             continue
         count += 1
         if count > MOST:

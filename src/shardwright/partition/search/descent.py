@@ -20,10 +20,9 @@ from shardwright.cost.price import price
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
-from shardwright.partition.op_split import Split
-from shardwright.partition.search.situations import Exceptions, Following, Situation
+from shardwright.partition.op_split import Situation, Split
+from shardwright.partition.search.situations import Exceptions, Following, as_it_lies, cheapest, is_alike
 from shardwright.partition.search.total import times_run, total_seconds
-from shardwright.partition.ways import Choice
 
 __all__ = ["Searched", "search"]
 
@@ -112,7 +111,7 @@ class _Search:
         while phase < len(_PHASES) and not self.is_over:
             better = self.swept(best, _PHASES[phase])
             phase, best = (phase + 1, best) if better is best else (0, better)
-        otherwise = sum(not _is_alike(split.choice, one.split().choice) for one, split in best.met.items())
+        otherwise = sum(split.choice.for_program for split in best.met.values())
         return best.exceptions, Searched(otherwise, best.seconds, first.seconds, self.trials, not self.is_over)
 
     @property
@@ -142,10 +141,10 @@ class _Search:
 
     def improved(self, best: _Trial, base: _Trial, situation: Situation, phase: _Phase) -> _Trial:
         """The best of the programs that are `base` but for what is in a situation, and of the best one so far."""
-        for choice in situation.cheapest(_WAYS) if situation in base.met else ():
+        for choice in cheapest(situation, _WAYS) if situation in base.met else ():
             if self.is_over:
                 break
-            if _is_alike(choice, base.met[situation].choice):
+            if is_alike(choice, base.met[situation].choice):
                 continue
             exceptions = {**base.exceptions, situation: choice}
             trial = self.tried(Following(exceptions))
@@ -176,10 +175,5 @@ class _Search:
 
 def _is_split_as_it_lies(situation: Situation, trial: _Trial) -> bool:
     """Whether an op is split as its operands lie, or cannot be."""
-    choice = situation.as_it_lies(_WAYS)
-    return choice is None or _is_alike(choice, trial.met[situation].choice)
-
-
-def _is_alike(one: Choice, other: Choice) -> bool:
-    """Whether an op is split in the same way."""
-    return (one.operands, one.results) == (other.operands, other.results)
+    choice = as_it_lies(situation, _WAYS)
+    return choice is None or is_alike(choice, trial.met[situation].choice)

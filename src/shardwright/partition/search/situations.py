@@ -1,4 +1,4 @@
-"""Where an op finds itself when it is split, and programs whose ops are split as is said for theirs.
+"""Programs whose ops are split as is said for the situations that they are in.
 
 Ops of blocks that repeat find themselves in the same situation: what is said of one is said of all.
 """
@@ -7,56 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
-from shardwright.cost.hardware import Hardware
-from shardwright.ir.signature import Signature
-from shardwright.mesh import Mesh
 from shardwright.partition.assign import cheapest_choices
-from shardwright.partition.decisions import Layout
-from shardwright.partition.op_split import Split, filled, split_alike, split_as
-from shardwright.partition.proposals import Source
+from shardwright.partition.op_split import Situation, Split, split_alike, split_as
 from shardwright.partition.ways import Choice
 
-__all__ = ["Exceptions", "Following", "Situation"]
-
-
-class Situation(NamedTuple):
-    """All that the split of an op may depend on; the fields are the arguments of `assign`."""
-
-    signature: Signature
-    sources: tuple[Source, ...]
-    layouts: tuple[Layout, ...]
-    passing: frozenset[int]
-    mesh: Mesh
-    hardware: Hardware
-    unread: frozenset[int]
-
-    def cheapest(self, most: int) -> tuple[Choice, ...]:
-        """The cheapest ways to split the op by itself, the cheapest first."""
-        targets = filled(self.layouts, self.mesh)
-        return cheapest_choices(self.signature, self.sources, targets, self.passing, self.hardware, self.unread, most)
-
-    def as_it_lies(self, most: int) -> Choice | None:
-        """The cheapest of so many ways in which each operand is read as it lies, if there is one."""
-        for choice in self.cheapest(most):
-            pairs = zip(choice.operands, self.sources, strict=True)
-            if all(not source or layout in source for layout, source in pairs):
-                return choice
-        return None
-
-    def split(self) -> Split:
-        """As is cheapest for the op by itself."""
-        return split_alike(*self)
-
-    def split_as(self, choice: Choice) -> Split:
-        """By one of the choices that the op has, for the sake of the program."""
-        choice = replace(choice, for_program=True)
-        return split_as(choice, self.signature, self.sources, self.layouts, self.mesh)
-
+__all__ = ["Exceptions", "Following", "as_it_lies", "cheapest", "is_alike"]
 
 Exceptions = Mapping[Situation, Choice]
 """How ops are split that are not split as is cheapest for each by itself."""
+
+
+def cheapest(situation: Situation, most: int) -> tuple[Choice, ...]:
+    """The cheapest ways to split an op by itself, the cheapest first."""
+    signature, sources, _, passing, _, hardware, unread = situation
+    return cheapest_choices(signature, sources, situation.targets, passing, hardware, unread, most)
+
+
+def as_it_lies(situation: Situation, most: int) -> Choice | None:
+    """The cheapest of so many ways in which each operand is read as it lies, if there is one."""
+    for choice in cheapest(situation, most):
+        pairs = zip(choice.operands, situation.sources, strict=True)
+        if all(not source or layout in source for layout, source in pairs):
+            return choice
+    return None
+
+
+def is_alike(one: Choice, other: Choice) -> bool:
+    """Whether an op is split in the same way."""
+    return (one.operands, one.results) == (other.operands, other.results)
 
 
 class Following:
@@ -80,27 +59,20 @@ class Following:
         self._ways = ways
         self.met: dict[Situation, Split] = {}
 
-    def __call__(
-        self,
-        signature: Signature,
-        sources: tuple[Source, ...],
-        layouts: tuple[Layout, ...],
-        passing: frozenset[int],
-        mesh: Mesh,
-        hardware: Hardware,
-        unread: frozenset[int],
-    ) -> Split:
-        """The split of an op; the arguments are those of `assign`."""
-        situation = Situation(signature, sources, layouts, passing, mesh, hardware, unread)
+    def __call__(self, situation: Situation) -> Split:
+        """The split of an op in a situation."""
         split = self.met.get(situation)
         if split is None:
             split = self.met[situation] = self._split(situation)
         return split
 
     def _split(self, situation: Situation) -> Split:
+        by_itself = split_alike(situation)
         choice = self.exceptions.get(situation)
         if choice is None and self._known is not None and situation not in self._known:
-            choice = situation.as_it_lies(self._ways)
-            if choice is not None:
+            choice = as_it_lies(situation, self._ways)
+            if choice is not None and not is_alike(choice, by_itself.choice):
                 self.exceptions[situation] = choice
-        return situation.split() if choice is None else situation.split_as(choice)
+        if choice is None or is_alike(choice, by_itself.choice):
+            return by_itself
+        return split_as(replace(choice, for_program=True), situation)
