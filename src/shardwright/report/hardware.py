@@ -26,7 +26,7 @@ def sheets_page(sheets: Mapping[str, Sheet], default: str, width: int | None = N
     """A table of data sheets by name, and which is taken unasked."""
     page = Page(width)
     rows = [(name, *_cells(sheet)) for name, sheet in sheets.items()]
-    page.table(("", "is", "sends one way", "starts in", "computes bf16", "holds"), rows)
+    page.table(("", "is", "sends one way", "starts in", "computes bf16", "holds", "and moves"), rows)
     page.heading(
         f"{default} unless --hardware names another, or a file as `shardwright hardware {default}` prints it",
         style="dim",
@@ -35,7 +35,7 @@ def sheets_page(sheets: Mapping[str, Sheet], default: str, width: int | None = N
 
 
 def _cells(sheet: Sheet) -> tuple[str, ...]:
-    number = {table: figure.value for table, figure in sheet.figures.items()}
+    number = {name: figure.value for name, figure in sheet.figures.items()}
     work = number["compute"]
     return (
         sheet.name,
@@ -43,6 +43,7 @@ def _cells(sheet: Sheet) -> tuple[str, ...]:
         decimal_text(number["start"], "s"),
         decimal_text(work, "flop/s") if math.isfinite(work) else "at no cost",
         decimal_text(number["memory"], "B") if "memory" in number else "",
+        decimal_text(number["memory_traffic"], "B/s") if "memory_traffic" in number else "",
     )
 
 

@@ -46,7 +46,27 @@ def test_a_good_one() -> None:
 
 
 def test_the_memory_need_not_be_known() -> None:
-    assert parse_sheet(GOOD[: GOOD.index("[memory]")], "box.toml").hardware.memory_bytes is None
+    without = parse_sheet(GOOD[: GOOD.index("[memory]")], "box.toml").hardware
+    assert (without.memory_bytes, without.memory_bytes_per_second) == (None, None)
+
+
+def test_of_the_memory_its_size_or_its_speed_may_be_known_or_both() -> None:
+    speed = parse_sheet(GOOD.replace("bytes = 16_000_000_000", "bytes_per_second = 2e12"), "box.toml")
+    assert (speed.hardware.memory_bytes, speed.hardware.memory_bytes_per_second) == (None, 2e12)
+    assert parse_sheet(speed.text(), "again") == speed
+    both = parse_sheet(GOOD.replace("16_000_000_000", "16_000_000_000\nbytes_per_second = 2e12"), "box.toml")
+    assert (both.hardware.memory_bytes, both.hardware.memory_bytes_per_second) == (1.6e10, 2e12)
+    assert parse_sheet(both.text(), "again") == both
+
+
+def test_peaks_of_other_types_stand_beside_that_of_bf16_with_a_source_of_their_own_or_its() -> None:
+    more = 'bf16_operations_per_second = 2e12\nf32_operations_per_second = 5e11\nf32_source = "measured"\n'
+    text = GOOD.replace("bf16_operations_per_second = 2000000000000\n", "i8_operations_per_second = 4e12\n" + more)
+    sheet = parse_sheet(text, "box.toml")
+    assert sheet.hardware.peaks == (("f32", 5e11), ("i8", 4e12))
+    assert (sheet.figures["f32"].source, sheet.figures["i8"].source) == ("measured", "its maker")
+    assert parse_sheet(sheet.text(), "again") == sheet
+    assert sheet.summary()["compute"]["f32_source"] == "measured"
 
 
 def test_text_of_any_kind_comes_back() -> None:
@@ -78,6 +98,10 @@ BAD = {
     "negative": ("1e10", "-1e10", "box.toml:4: error: link.bytes_per_second is -10000000000.0"),
     "minus infinity": ("2000000000000", "-inf", "box.toml:12: error: compute.bf16_operations_per_second is -inf"),
     "infinite": ("1e10", "inf", "box.toml:4: error: link.bytes_per_second is inf"),
+    "a memory without figures": ("bytes = 16_000_000_000\n", "", "box.toml:15: error: memory.bytes is missing"),
+    "a source of nothing": ("[memory]", '[memory]\nbytes_per_second_source = "a"', "box.toml:15: error: memory.bytes_per_second is missing"),
+    "no peak of bf16": ("bf16_op", "f32_op", "box.toml:11: error: compute.bf16_operations_per_second is missing"),
+    "a peak that is none": ('source = "its maker"\n\n[m', 'f8_operations_per_second = 0\nsource = "its maker"\n\n[m', "box.toml:13: error: compute.f8_operations_per_second is 0"),
     "no number": ("1e10", "nan", "box.toml:4: error: link.bytes_per_second is nan"),
     "beyond floats": ("2000000000000", "9" * 400, "box.toml:12: error: compute.bf16_operations_per_second is beyond"),
     "in hexadecimal": ("2000000000000", "0x" + "f" * 9000, "box.toml:12: error: compute.bf16_operations_per_second is"),

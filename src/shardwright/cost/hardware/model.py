@@ -24,6 +24,9 @@ class Hardware(Hashed):
         start_seconds: What starting a collective takes before anything is sent.
         multiply_adds_per_second: Iterations of the loops of an op, each a multiplication and an addition.
         memory_bytes: What a device holds, where that is known. Nothing is decided by it.
+        memory_bytes_per_second: What a device reads from its memory and writes to it, where that is known.
+        peaks: Operations per second by type of element, of the types whose peak is known beside bf16. By these two,
+            `cost.roofline` tells what a program takes that is there; nothing is decided by them.
     """
 
     name: str
@@ -31,6 +34,8 @@ class Hardware(Hashed):
     start_seconds: float
     multiply_adds_per_second: float
     memory_bytes: float | None = None
+    memory_bytes_per_second: float | None = None
+    peaks: tuple[tuple[str, float], ...] = ()
 
     def seconds(self, bytes_sent: float = 0.0, starts: int = 0, multiply_adds: float = 0.0) -> float:
         """The time, in seconds, of sending so many bytes, of so many starts, and of so many multiply-adds."""

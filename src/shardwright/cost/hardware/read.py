@@ -1,6 +1,7 @@
 """Data sheets from TOML, and what to say of what is none: the line, the key, why, and what to write.
 
-Each figure is a table: the number, under a key that names its unit, and `source`, where it comes from.
+Figures stand in tables: a number, under a key that names its unit, and where it comes from, `source`. Of a number that
+comes from elsewhere than the first of its table a key of its own says so.
 """
 
 from __future__ import annotations
@@ -8,8 +9,11 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from shardwright.cost.hardware.sheet import FIGURES, Figure, Sheet, Sourced, number_text
@@ -18,7 +22,7 @@ from shardwright.words import kind_of
 
 __all__ = ["parse_sheet"]
 
-_TABLES = {figure.table: figure for figure in FIGURES}
+_TABLES = {table: tuple(group) for table, group in groupby(FIGURES, attrgetter("table"))}
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
@@ -43,9 +47,9 @@ def parse_sheet(text: str, location: str) -> Sheet:
             raise reader.unknown("", key, ["name", *_TABLES])
     figures: dict[str, Sourced] = {}
     name = reader.words(content, "", "name", "h100 in our box")
-    for table, figure in _TABLES.items():
-        if figure.is_needed or table in content:
-            figures[table] = reader.figure(content, figure)
+    for table, some in _TABLES.items():
+        if some[0].is_needed or table in content:
+            figures |= reader.table(content, some)
     return Sheet(name, figures)
 
 
@@ -69,27 +73,36 @@ class _Reader:
     text: str
     location: str
 
-    def figure(self, content: dict[str, Any], figure: Figure) -> Sourced:
-        """A number and its source."""
-        table, example = figure.table, f"{figure.key} = {number_text(figure.example)}"
+    def table(self, content: dict[str, Any], figures: Sequence[Figure]) -> dict[str, Sourced]:
+        """The figures of a table that it has: all that are needed, and one in any case."""
+        first = figures[0]
+        table, example = first.table, _example(first)
         values = content.get(table)
         if not isinstance(values, dict):
             has_none = table not in content
             raise self._error(
                 f"there is no table [{table}]" if has_none else f"{table} is {_shown(values)}, and not a table",
                 "" if has_none else table,
-                cause=f"it says {figure.meaning}",
+                cause=f"it says {first.meaning}",
                 remedy=f'write [{table}], and below it {example} and source = "where that is from"',
             )
+        known = [key for figure in figures for key in (figure.key, figure.source_key)]
         for key in values:
-            if key not in (figure.key, "source"):
-                raise self.unknown(table, key, [figure.key, "source"])
-        number = self._number(values, figure, example)
-        return Sourced(number, self.words(values, table, "source", "where the number is from"))
+            if key not in known and key != "source":
+                raise self.unknown(table, key, known)
+        said = values.keys() - {"source"}
+        some = [one for one in figures if one.is_needed or not said.isdisjoint((one.key, one.source_key))]
+        return {one.name: self._figure(values, one) for one in some or [first]}
 
-    def _number(self, values: dict[str, Any], figure: Figure, example: str) -> float:
+    def _figure(self, values: dict[str, Any], figure: Figure) -> Sourced:
+        """A number and its source."""
+        number = self._number(values, figure)
+        key = figure.source_key if figure.source_key in values else "source"
+        return Sourced(number, self.words(values, figure.table, key, "where the number is from"))
+
+    def _number(self, values: dict[str, Any], figure: Figure) -> float:
         """A positive number, finite where it has to be."""
-        table, key = figure.table, figure.key
+        table, key, example = figure.table, figure.key, _example(figure)
         if key not in values:
             raise self._error(f"{table}.{key} is missing", table, cause=figure.meaning, remedy=f"write {example}")
         value = values[key]
@@ -133,6 +146,10 @@ class _Reader:
         line = _line_of(self.text, table, key)
         where = f"{self.location}:{line}" if line else self.location
         return ShardingError(message, location=where, cause=cause, remedy=remedy)
+
+
+def _example(figure: Figure) -> str:
+    return f"{figure.key} = {number_text(figure.example)}"
 
 
 def _line_of(text: str, table: str, key: str) -> int:

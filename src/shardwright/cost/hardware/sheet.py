@@ -34,41 +34,79 @@ from typing import Any
 
 from shardwright.cost.hardware.model import Hardware
 
-__all__ = ["FIGURES", "Figure", "Sheet", "Sourced", "number_text"]
+__all__ = ["FIGURES", "PEAKS", "Figure", "Sheet", "Sourced", "number_text"]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a data sheet says in one of its tables.
+    """A number that a data sheet says.
 
     Attributes:
-        table: The table.
-        key: The key of the number there, which names its unit; the table's other key is `source`.
+        name: What it is called here.
+        table: The table that it stands in.
+        key: The key of the number there, which names its unit.
+        source_key: The key there that tells where it is from; if there is none, `source` does.
         meaning: What the number is.
         example: One.
         is_needed: Whether a hardware is none without it.
         may_be_infinite: Whether `inf` is allowed, where what it measures is to cost nothing.
     """
 
+    name: str
     table: str
     key: str
+    source_key: str
     meaning: str
     example: float
     is_needed: bool = True
     may_be_infinite: bool = False
 
 
+PEAKS = ("f64", "f32", "tf32", "f8", "i8")
+"""Types of elements beside bf16 whose peaks a data sheet may say: what each stands for is told in `cost.roofline`."""
+
 FIGURES = (
-    Figure("link", "bytes_per_second", "what a device sends, one way, while it takes part in a collective", 4.5e11),
-    Figure("start", "seconds", "what starting a collective takes before anything is sent", 1e-6),
+    Figure(
+        "link",
+        "link",
+        "bytes_per_second",
+        "source",
+        "what a device sends, one way, while it takes part in a collective",
+        4.5e11,
+    ),
+    Figure("start", "start", "seconds", "source", "what starting a collective takes before anything is sent", 1e-6),
     Figure(
         "compute",
+        "compute",
         "bf16_operations_per_second",
+        "source",
         "the peak, two operations to each multiply-add; inf where work is to cost nothing",
         9.9e14,
         may_be_infinite=True,
     ),
-    Figure("memory", "bytes", "what a device holds", 8e10, is_needed=False),
+    *(
+        Figure(
+            name,
+            "compute",
+            f"{name}_operations_per_second",
+            f"{name}_source",
+            f"the peak of {name}, two operations to each multiply-add",
+            9.9e14,
+            is_needed=False,
+            may_be_infinite=True,
+        )
+        for name in PEAKS
+    ),
+    Figure("memory", "memory", "bytes", "source", "what a device holds", 8e10, is_needed=False),
+    Figure(
+        "memory_traffic",
+        "memory",
+        "bytes_per_second",
+        "bytes_per_second_source",
+        "what a device reads from its memory and writes to it",
+        3.3e12,
+        is_needed=False,
+    ),
 )
 """All that a data sheet says beside the name."""
 
@@ -87,7 +125,7 @@ class Sheet:
 
     Attributes:
         name: What messages call the hardware.
-        figures: The number of each table of `FIGURES` that it has.
+        figures: Those of `FIGURES` that it has, by name.
     """
 
     name: str
@@ -96,26 +134,45 @@ class Sheet:
     @property
     def hardware(self) -> Hardware:
         """What decisions are made by."""
-        number = {table: figure.value for table, figure in self.figures.items()}
-        return Hardware(self.name, number["link"], number["start"], number["compute"] / 2, number.get("memory"))
+        number = {name: figure.value for name, figure in self.figures.items()}
+        return Hardware(
+            self.name,
+            number["link"],
+            number["start"],
+            number["compute"] / 2,
+            number.get("memory"),
+            number.get("memory_traffic"),
+            tuple([(name, number[name]) for name in PEAKS if name in number]),
+        )
 
     def text(self) -> str:
         """As TOML, which the reader takes back."""
         parts = [f"name = {_quoted(self.name)}\n"]
-        for figure in FIGURES:
-            if (known := self.figures.get(figure.table)) is not None:
-                number = f"{figure.key} = {number_text(known.value)}"
-                parts.append(f"[{figure.table}]\n{number}\nsource = {_quoted(known.source)}\n")
+        for table, figures in self._tables().items():
+            lines = [f"[{table}]\n"]
+            for figure, known in figures:
+                lines.append(f"{figure.key} = {number_text(known.value)}\n")
+                lines.append(f"{figure.source_key} = {_quoted(known.source)}\n")
+            parts.append("".join(lines))
         return "\n".join(parts)
 
     def summary(self) -> dict[str, Any]:
         """As JSON values by name; a number that is infinite has none in JSON: `None`."""
-        tables = {
-            figure.table: {figure.key: known.value if math.isfinite(known.value) else None, "source": known.source}
-            for figure in FIGURES
-            if (known := self.figures.get(figure.table)) is not None
-        }
-        return {"name": self.name, **tables}
+        summary: dict[str, Any] = {"name": self.name}
+        for table, figures in self._tables().items():
+            values = summary[table] = {}
+            for figure, known in figures:
+                values[figure.key] = known.value if math.isfinite(known.value) else None
+                values[figure.source_key] = known.source
+        return summary
+
+    def _tables(self) -> dict[str, list[tuple[Figure, Sourced]]]:
+        """The figures by table."""
+        tables: dict[str, list[tuple[Figure, Sourced]]] = {}
+        for figure in FIGURES:
+            if (known := self.figures.get(figure.name)) is not None:
+                tables.setdefault(figure.table, []).append((figure, known))
+        return tables
 
 
 def number_text(value: float) -> str:
