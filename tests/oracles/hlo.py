@@ -374,9 +374,8 @@ class _Reader:
             elif op.opcode == "call":
                 yield from self.computation(self.computations[op.attribute("to_apply").lstrip("%")], times, known)
             elif op.opcode == "conditional":
-                names = _branches(op)
-                branches = [list(self.computation(self.computations[name], times, known)) for name in names]
-                yield from max(branches, key=lambda uses: sum(use.total for use in uses), default=[])
+                every = [list(self.computation(self.computations[name], times, known)) for name in branches(op)]
+                yield from max(every, key=lambda uses: sum(use.total for use in uses), default=[])
 
     def _collective(self, computation: Computation, op: Instruction, kind: str) -> list[HloCollective]:
         operand = sum(computation.instructions[name].bytes for name in op.operands)
@@ -430,7 +429,7 @@ class _Reader:
         return len(different) if fits and len(group) % max(1, len(different)) == 0 else 1
 
 
-def _branches(op: Instruction) -> list[str]:
+def branches(op: Instruction) -> list[str]:
     """The computations of a conditional."""
     listed = re.search(r"branch_computations=\{([^}]*)\}", op.rest)
     if listed:

@@ -1,4 +1,4 @@
-"""Many small modules through XLA in one subprocess: what each device sends and computes.
+"""Many small modules through XLA in one subprocess: what it makes of them, and what each device sends and computes.
 
 A module that ends the process takes the others along, so the rest goes on in a process of its own.
 """
@@ -18,10 +18,27 @@ from tests.oracles.hlo import collectives
 from tests.oracles.xla import AFTER, ROOT, compiled, compiling
 from tests.oracles.xla_work import miscounted
 
-__all__ = ["Costs", "costs_of"]
+__all__ = ["Compiled", "Costs", "compiled_of", "costs_of"]
 
 SECONDS = 120.0
 """How long one module may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What XLA makes of a module.
+
+    Attributes:
+        entered: The per-device module that it begins with, in HLO: what its partitioner makes, if it is not one already.
+        final: What it makes of that.
+        work: As of `Costs`.
+        temporary: Bytes of the buffers on each device that are neither arguments nor results.
+    """
+
+    entered: str
+    final: str
+    work: float
+    temporary: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +63,22 @@ def costs_of(texts: Sequence[str], devices: int, *, local: bool) -> list[Costs |
         devices: How many virtual CPU devices they are for.
         local: Whether they are per-device already.
     """
+    every = compiled_of(texts, devices, local=local)
+    return [one if isinstance(one, str) else _costs(one, devices) for one in every]
+
+
+def _costs(compiled: Compiled, devices: int) -> Costs:
+    return Costs(sum(use.total for use in collectives(compiled.entered, devices)), compiled.work)
+
+
+def compiled_of(texts: Sequence[str], devices: int, *, local: bool) -> list[Compiled | str]:
+    """What XLA makes of each module; or, in words, how it refused it. Arguments as of `costs_of`."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number, text in enumerate(texts):
             (folder / f"{number}.mlir").write_text(text)
         _run_all(folder, len(texts), devices, local)
-        return [_costs(folder, number, devices, local) for number in range(len(texts))]
+        return [_compiled(folder, number, local) for number in range(len(texts))]
 
 
 def _run_all(folder: Path, count: int, devices: int, local: bool) -> None:
@@ -78,12 +105,11 @@ def _run_all(folder: Path, count: int, devices: int, local: bool) -> None:
         begin = done + 1
 
 
-def _costs(folder: Path, number: int, devices: int, local: bool) -> Costs | str:
+def _compiled(folder: Path, number: int, local: bool) -> Compiled | str:
     report = json.loads((folder / f"{number}.json").read_text())
     if "error" in report:
         return str(report["error"])
-    hlo = _entered(folder / str(number), local)
-    return Costs(sum(use.total for use in collectives(hlo, devices)), report["work"])
+    return Compiled(_entered(folder / str(number), local), report["final"], report["work"], report["temporary"])
 
 
 def _entered(dump: Path, local: bool) -> str:
@@ -101,7 +127,8 @@ def _measure(folder: Path, number: int, devices: int, local: bool) -> None:
         costs = program.cost_analysis()
         counted = costs.get("flops", 0.0) + costs.get("transcendentals", 0.0)
         hlo = "\n".join(one.to_string() for one in program.hlo_modules())
-        report = {"work": counted - miscounted(hlo, _entered(dump, local))}
+        temporary = program.get_compiled_memory_stats().temp_size_in_bytes
+        report = {"work": counted - miscounted(hlo, _entered(dump, local)), "final": hlo, "temporary": temporary}
     except Exception as error:  # XLA's own, of several classes; it is told to whoever asked
         report = {"error": str(error)[:400]}
     (folder / f"{number}.json").write_text(json.dumps(report))
