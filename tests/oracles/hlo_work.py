@@ -242,13 +242,12 @@ def _convolution(op: Instruction, left: Instruction, right: Instruction) -> floa
     window = dict(re.findall(r"(\w+)=([\w.\-]+)", op.attribute("window")))
     count = float(right_dims[kernel.index("i")] * right_dims[kernel.index("o")] * dims[outputs.index("b")])
     for number, label in enumerate(sorted(set(inputs) - {"b", "f"})):
-        count *= _meetings(
-            left_dims[inputs.index(label)],
-            right_dims[kernel.index(label)],
-            dims[outputs.index(label)],
-            *(int(_along(window, key, number, "1")) for key in ("stride", "lhs_dilate", "rhs_dilate")),
-            int(_along(window, "pad", number, "0_0").split("_")[0]),
+        stride, holes, spread = (
+            int(_along(window, key, number, "1")) for key in ("stride", "lhs_dilate", "rhs_dilate")
         )
+        before = int(_along(window, "pad", number, "0_0").split("_")[0])
+        sizes = left_dims[inputs.index(label)], right_dims[kernel.index(label)], dims[outputs.index(label)]
+        count *= _meetings(*sizes, stride, holes, spread, before)
     return count
 
 
