@@ -57,7 +57,7 @@ ORDERS = {
     "notation/shard/dialect": ("checks", "collectives", "earlier", "tables"),
     "rules": ("rule", "builder", "registry", "families", "traits"),
     "cost": ("hardware", "price"),
-    "cost/hardware": ("model", "sheet", "read", "presets", "current"),
+    "cost/hardware": ("model", "sheet", "textproto", "fit", "xla_files", "read", "presets", "current"),
     "reshard": ("atoms", "problem", "edges", "search", "plan"),
     "propagation": ("working", "recording", "pipeline", "explain"),
     "propagation/engine": ("projection", "step", "worklist", "propagator"),
