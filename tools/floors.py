@@ -77,6 +77,7 @@ ORDERS = {
         "search",
         "materialize",
     ),
+    "optimize": ("improvement", "explicit", "draft", "versions", "carrying", "registry", "passes", "__init__"),
     "partition/localize": ("local", "registry", "indices", "program"),
     "partition/processes": ("call", "registry", "program"),
     "analysis": ("groups", "scalars", "loops", "traffic"),

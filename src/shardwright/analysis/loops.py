@@ -10,11 +10,37 @@ constant to it:
 from __future__ import annotations
 
 from shardwright.analysis.scalars import Scalars
-from shardwright.ir.graph import Op
+from shardwright.ir.graph import Block, Graph, Op
 
-__all__ = ["trip_count", "trips"]
+__all__ = ["block_times", "trip_count", "trips"]
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE"}
+
+
+def block_times(graph: Graph) -> dict[Block, float]:
+    """How often each block of a program runs when the program does, its own once.
+
+    A body of a loop runs as often as its text tells, once where that depends on data; each of the branches of a `case`
+    is as likely as the others.
+    """
+    scalars = Scalars(graph, devices=1)
+    times: dict[Block, float] = {}
+
+    def enter(block: Block, count: float) -> None:
+        times[block] = count
+        for op in block.ops:
+            if not op.regions:  # nearly all
+                continue
+            inside = count
+            if op.name == "stablehlo.while":
+                inside *= max(1, trip_count(op, scalars) or 1)
+            elif op.name in ("stablehlo.case", "stablehlo.if"):
+                inside /= len(op.regions)
+            for region in op.regions:
+                enter(region, inside)
+
+    enter(graph.main.block, 1.0)
+    return times
 
 
 def trip_count(loop: Op, scalars: Scalars) -> int | None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from shardwright.analysis.loops import trip_count
-from shardwright.analysis.scalars import Scalars
+from shardwright.analysis.loops import block_times
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price, work_cost
-from shardwright.ir.graph import Block, Graph
+from shardwright.ir.graph import Graph
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
@@ -30,28 +29,9 @@ _NOTHING = Cost()
 
 
 def times_run(graph: Graph) -> list[float]:
-    """How often each op of `Graph.walk()` runs when the program does.
-
-    A body of a loop runs as often as its text tells, once where that depends on data; each of the branches of a `case`
-    is as likely as the others.
-    """
-    scalars = Scalars(graph, devices=1)
-    times: dict[int, float] = {}
-
-    def block(block: Block, count: float) -> None:
-        for op in block.ops:
-            times[id(op)] = count
-            inside = count
-            if op.name == "stablehlo.while":
-                inside *= max(1, trip_count(op, scalars) or 1)
-            elif op.name in ("stablehlo.case", "stablehlo.if"):
-                inside /= len(op.regions)
-            for region in op.regions:
-                block_of(region, inside)
-
-    block_of = block
-    block(graph.main.block, 1.0)
-    return [times[id(op)] for op in graph.walk()]
+    """How often each op of `Graph.walk()` runs when the program does: as often as its block (`block_times`)."""
+    times = {op: count for block, count in block_times(graph).items() for op in block.ops}
+    return [times[op] for op in graph.walk()]
 
 
 def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], hardware: Hardware) -> float:

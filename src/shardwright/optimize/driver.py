@@ -1,0 +1,61 @@
+"""Passes over an explicit program, applied until none of them finds anything to make better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from shardwright.ir.copying import Copier
+from shardwright.ir.graph import Graph, Op
+from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
+from shardwright.ir.rewrite.rewriter import Rewriter
+from shardwright.memo import uncollected
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.improvement import Improvement
+from shardwright.optimize.registry import Optimization, optimization_named, optimizations
+from shardwright.partition.check import check
+
+__all__ = ["Optimized", "optimize"]
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """An explicit program that was made better, and how."""
+
+    graph: Graph
+    improvements: tuple[Improvement, ...]
+
+
+@uncollected
+def optimize(
+    graph: Graph, names: Iterable[str] | None = None, *, exact: bool = False, memory: int | None = None
+) -> Optimized:
+    """Make the collectives of an explicit program fewer, smaller and later. The graph given is left as it is.
+
+    Arguments:
+        graph: An explicit program, of our partitioner or of anybody's.
+        names: Passes by name, those preferred first; all where none are named.
+        exact: Whether sums of floating-point numbers keep their order.
+        memory: The bytes that a device may hold at most for what is brought out of loops; those of the session's
+            hardware where it is not said.
+
+    Raises:
+        ShardingError: no such pass, or a program that is not explicit.
+    """
+    passes = optimizations() if names is None else tuple(map(optimization_named, names))
+    check(graph)
+    made = Copier(graph).run()
+    program = ExplicitProgram(made, exact, memory)
+    with program.rewriter as rewriter:
+        apply_patterns(rewriter, [Pattern(one.on, _rewriting(one, program)) for one in passes])
+    check(made)
+    return Optimized(made, tuple(program.improvements))
+
+
+def _rewriting(one: Optimization, program: ExplicitProgram) -> Callable[[Op, Rewriter], bool]:
+    """A pass as a pattern, which leaves alone what stands in bodies of manual computations."""
+
+    def rewrite(op: Op, rewriter: Rewriter) -> bool:
+        return program.block_of(op) is not None and one.improve(op, program)
+
+    return rewrite

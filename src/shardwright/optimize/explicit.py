@@ -1,0 +1,195 @@
+"""An explicit program that is being made better: its values, what its ops cost, and where they stand.
+
+Who changes it drafts ops first (`Draft`), which are priced as they would be, and takes those that save time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from shardwright.analysis.loops import block_times
+from shardwright.analysis.memory import memory
+from shardwright.cost.hardware import current_hardware
+from shardwright.cost.price import Cost, price
+from shardwright.errors import ShardingError
+from shardwright.ir.copying import Copier
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import COLLECTIVES, MANUAL
+from shardwright.ir.rewrite.rewriter import Rewriter
+from shardwright.ir.types import TensorType
+from shardwright.optimize.improvement import Improvement
+from shardwright.partition.emit import step_of
+from shardwright.partition.localize import localize
+from shardwright.partition.search.total import computed_cost, steps_cost
+from shardwright.reshard.plan import plan
+from shardwright.rules.traits import facts_of
+from shardwright.sharding import TensorSharding, same_grid
+from shardwright.steps import Step
+
+__all__ = ["ExplicitProgram", "is_pure", "plan_between"]
+
+_HOLDS_MORE = frozenset({"stablehlo.custom_call", "stablehlo.optimization_barrier"})
+"""Ops of which nobody knows what else they do, or that are there to stay in the way."""
+
+
+class ExplicitProgram:
+    """An explicit program on its way to a better one. Bodies of manual computations stay as they are.
+
+    Attributes:
+        graph: The program; what its blocks hold is up to date once the rewriter has written.
+        rewriter: Changes it.
+        exact: Whether sums of floating-point numbers keep their order: see `README.md`.
+        memory: The bytes that a device may hold at most, where that is not what the hardware has.
+        hardware: What time is saved on.
+        improvements: What has been made better, in order.
+    """
+
+    def __init__(self, graph: Graph, exact: bool = False, memory: int | None = None) -> None:
+        """Change a graph in place."""
+        self.graph = graph
+        self.exact = exact
+        self.memory = memory
+        self.hardware = current_hardware()
+        self.rewriter = Rewriter(graph, graph.main.block)
+        self.improvements: list[Improvement] = []
+        self._times = {block: times for block, times in block_times(graph).items() if block in _open(graph)}
+        self._blocks = {op: block for block in self._times for op in block.ops}
+        self._holders = {region: op for op in self._blocks for region in op.regions}
+        self._places: dict[Block, dict[Op, int]] = {}
+
+    def type(self, value: int) -> TensorType:
+        """The global type of a value."""
+        return self.graph.types[value]
+
+    def layout(self, value: int) -> TensorSharding | None:
+        """How a value lies; `None` of what is not a tensor."""
+        layout = self.graph.shardings[value]
+        return layout.closed() if layout is not None and self.type(value).is_tensor else None
+
+    def layouts(self, values: Sequence[int]) -> tuple[TensorSharding, ...] | None:
+        """How values lie, where all of them are tensors."""
+        layouts = tuple([layout for value in values if (layout := self.layout(value)) is not None])
+        return layouts if len(layouts) == len(values) else None
+
+    def step(self, op: Op) -> Step | None:
+        """What a collective between ops does; `None` of other ops."""
+        if op.name not in COLLECTIVES:
+            return None
+        layouts = self.layouts((*op.operands, *op.results))
+        return None if layouts is None else step_of(op.signature, *layouts)
+
+    def maker(self, value: int) -> Op | None:
+        """The op of which a value is a result."""
+        return self.rewriter.maker(value)
+
+    def readers(self, value: int) -> list[Op]:
+        """The ops that read a value."""
+        return list(self.rewriter.uses[value])
+
+    # Where and how often
+
+    def block_of(self, op: Op) -> Block | None:
+        """The block of an op that may be changed; `None` of others."""
+        return self._blocks.get(op)
+
+    def times(self, op: Op) -> float:
+        """How often an op runs that may be changed."""
+        return self._times[self._blocks[op]]
+
+    def place(self, op: Op) -> int:
+        """A number that is greater than those of the ops before this one in its block."""
+        block = self._blocks[op]
+        places = self._places.get(block)
+        if places is None:
+            self.rewriter.write()
+            places = self._places[block] = {inner: number for number, inner in enumerate(block.ops)}
+        return places[op]
+
+    def is_before(self, op: Op, other: Op) -> bool:
+        """Whether what an op makes is there for another: it stands before it in its block, or in one around that."""
+        mine = self._blocks.get(op)
+        holder: Op | None = other
+        while holder in self._blocks and self._blocks[holder] is not mine:
+            holder = self._holders.get(self._blocks[holder])
+        return mine is not None and holder in self._blocks and self.place(op) < self.place(holder)
+
+    def came(self, op: Op, block: Block) -> None:
+        """Know of an op that was put into a block or moved there."""
+        before = self._blocks.get(op)
+        self._blocks[op] = block
+        self._places.pop(block, None)
+        if before is not None:
+            self._places.pop(before, None)
+
+    def gone(self, op: Op) -> None:
+        """Forget an op that was taken out."""
+        self._places.pop(self._blocks.pop(op), None)
+
+    def loop_around(self, op: Op) -> Op | None:
+        """The loop in whose body an op stands, not in a block of that."""
+        block = self._blocks.get(op)
+        holder = self._holders.get(block) if block is not None else None
+        return (
+            holder if holder is not None and holder.name == "stablehlo.while" and holder.regions[1] is block else None
+        )
+
+    # What it costs
+
+    @cached_property
+    def spare_bytes(self) -> float:
+        """Bytes that each device may hold beside what the program holds at its peak: up to `memory`, or what the
+        hardware has; where neither is known, as much as its arguments. Who takes of it takes it off.
+        """
+        self.rewriter.write()
+        use = memory(localize(Copier(self.graph).run()))
+        most = self.hardware.memory_bytes if self.memory is None else self.memory
+        return use.arguments if most is None else most - use.peak
+
+    def cost(self, op: Op) -> Cost:
+        """What an op costs each device each time it runs; nothing where that is not known."""
+        layouts = self.layouts((*op.operands, *op.results))
+        step = self.step(op)
+        if layouts is None or op.regions:
+            return Cost()
+        if step is not None:
+            return steps_cost(self.type(op.operands[0]), layouts[0], (step,))
+        if op.name.startswith("sdy.") or any(layout.partial and not layout.mesh.axes for layout in layouts):
+            return Cost()
+        count = len(op.operands)
+        return computed_cost(op.signature, layouts[:count], layouts[count:])
+
+    def seconds(self, cost: Cost) -> float:
+        """The price of a cost."""
+        return price(cost, self.hardware)
+
+    def note(self, by: str, op: Op, reason: str, bytes_saved: float, seconds_saved: float) -> None:
+        """Add to the log."""
+        location = str(self.graph.locations[op.location])
+        self.improvements.append(Improvement(by, op.signature.label, location, reason, bytes_saved, seconds_saved))
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op does nothing but compute its results, of its operands alone."""
+    return not (op.regions or facts_of(op.name).effects or op.name in _HOLDS_MORE) or op.name in COLLECTIVES
+
+
+def plan_between(type: TensorType, before: TensorSharding, after: TensorSharding) -> tuple[Step, ...] | None:
+    """The cheapest chain of steps between two layouts; `None` where there is none."""
+    if not type.elements or not same_grid(before.mesh, after.mesh):
+        return None
+    if not set(after.partial) <= set(before.partial):
+        return None
+    try:
+        return plan(type.dims, type.bytes // type.elements, before, after, dtype=type.dtype).steps
+    except ShardingError:
+        return None
+
+
+def _open(graph: Graph) -> set[Block]:
+    """The blocks that do not stand in the body of a manual computation."""
+    blocks = {graph.main.block}
+    for op in graph.main.block.walk(opaque=(MANUAL,)):
+        if op.name != MANUAL:
+            blocks.update(op.regions)
+    return blocks

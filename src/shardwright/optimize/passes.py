@@ -1,0 +1,12 @@
+"""All passes of this room, in the order in which they are tried: importing this registers them.
+
+What leaves collectives out comes first, and what brings them out of loops before what moves them within.
+"""
+
+# ruff: noqa: F401, I001
+from shardwright.optimize import dead
+from shardwright.optimize import common
+from shardwright.optimize import folding
+from shardwright.optimize import hoisting
+from shardwright.optimize import reassociation
+from shardwright.optimize import gathers

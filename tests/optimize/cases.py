@@ -1,0 +1,489 @@
+"""Explicit programs that a pass makes better, by name: the pass, the program, and the ops that are left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.optimize.explicit import function
+
+__all__ = ["CASES", "CHANGING", "Case"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program that one pass makes better.
+
+    Attributes:
+        name: The pass.
+        text: The program.
+        left: The names of its ops afterwards.
+        is_exact: Whether the pass does the same where floating-point sums keep their order.
+        needs_bytes: Whether it only pays where starting a collective costs nothing: tensors here are small.
+    """
+
+    name: str
+    text: str
+    left: str
+    is_exact: bool = True
+    needs_bytes: bool = False
+
+
+_ROWS = ['a: tensor<8x16xf32> [{"x", "y"}, {}]']
+_BOTH = ['a: tensor<8x16xf32> [{}, {"x"}]', 'b: tensor<16x8xf32> [{"x"}, {}]', 'c: tensor<8x16xf32> [{}, {"x"}]']
+_GRID = ['a: tensor<8x16xf32> [{}, {"x", "y"}]', 'b: tensor<16x8xf32> [{"x", "y"}, {}]']
+_DOT = "(tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>"
+_PARTIAL = f"""
+%p = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+%q = stablehlo.dot %c, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+"""
+_REDUCED = f"""{_PARTIAL}
+%r = sdy.all_reduce {{"x"}} %p «[{{}}, {{}}]» : tensor<8x8xf32>
+%s = sdy.all_reduce {{"x"}} %q «[{{}}, {{}}]» : tensor<8x8xf32>
+"""
+_SCATTERED = f"""{_PARTIAL}
+%r = sdy.reduce_scatter [{{"x"}}, {{}}] %p «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+%s = sdy.reduce_scatter [{{"x"}}, {{}}] %q «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+"""
+_WHOLE = "tensor<8x8xf32> [{}, {}]"
+
+DEAD = {
+    "nobody reads it": Case(
+        "dead-collectives",
+        function(
+            _ROWS,
+            'tensor<8x16xf32> [{"x", "y"}, {}]',
+            """
+            %0 = stablehlo.negate %a «[{"x", "y"}, {}]» : tensor<8x16xf32>
+            %1 = sdy.all_gather [{"y"}, {}] %0 «[{"x"}, {}]» : tensor<8x16xf32>
+            %2 = stablehlo.exponential %1 «[{"x"}, {}]» : tensor<8x16xf32>
+            %3 = sdy.all_gather [{"x"}, {}] %2 «[{}, {}]» : tensor<8x16xf32>
+            %4 = stablehlo.tanh %a «[{"x", "y"}, {}]» : tensor<8x16xf32>
+            return %4 : tensor<8x16xf32>
+            """,
+        ),
+        "tanh",
+    ),
+    "it moves nothing": Case(
+        "dead-collectives",
+        function(
+            _ROWS,
+            'tensor<8x16xf32> [{"x", "y"}, {}]',
+            """
+            %0 = sdy.collective_permute %a «[{"x", "y"}, {}]» : tensor<8x16xf32>
+            %1 = stablehlo.tanh %0 «[{"x", "y"}, {}]» : tensor<8x16xf32>
+            return %1 : tensor<8x16xf32>
+            """,
+        ),
+        "tanh",
+    ),
+}
+
+COMMON = {
+    "the same twice": Case(
+        "common-collectives",
+        function(
+            _ROWS,
+            "tensor<8x16xf32> [{}, {}]",
+            """
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1 = stablehlo.tanh %0 «[{}, {}]» : tensor<8x16xf32>
+            %2 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %3 = stablehlo.multiply %1, %2 «[{}, {}]» : tensor<8x16xf32>
+            return %3 : tensor<8x16xf32>
+            """,
+        ),
+        "all_gather tanh multiply",
+    ),
+    "of the same computed twice": Case(
+        "common-collectives",
+        function(
+            _BOTH,
+            _WHOLE,
+            f"""
+            %p = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %r = sdy.all_reduce {{"x"}} %p «[{{}}, {{}}]» : tensor<8x8xf32>
+            %q = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %s = sdy.all_reduce {{"x"}} %q «[{{}}, {{}}]» : tensor<8x8xf32>
+            %0 = stablehlo.multiply %r, %s «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %0 : tensor<8x8xf32>
+            """,
+        ),
+        "dot all_reduce multiply",
+    ),
+    "another that is nearer": Case(
+        "common-collectives",
+        function(
+            _ROWS,
+            "tensor<8x16xf32> [{}, {}]",
+            """
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1 = sdy.all_to_all [{"y"}: 0->1] %a «[{"x"}, {"y"}]» : tensor<8x16xf32>
+            %2 = stablehlo.tanh %1 «[{"x"}, {"y"}]» : tensor<8x16xf32>
+            %3 = sdy.all_gather [{"x"}, {"y"}] %2 «[{}, {}]» : tensor<8x16xf32>
+            %4 = stablehlo.multiply %0, %3 «[{}, {}]» : tensor<8x16xf32>
+            return %4 : tensor<8x16xf32>
+            """,
+        ),
+        "all_gather all_slice tanh all_gather multiply",
+    ),
+    "in a loop what is there before it": Case(
+        "common-collectives",
+        function(
+            _ROWS,
+            "tensor<8x16xf32> [{}, {}]",
+            """
+            %zero = stablehlo.constant «[]» dense<0> : tensor<i32>
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1:2 = stablehlo.while(%i = %zero, %x = %0) : tensor<i32>, tensor<8x16xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{}, {}]>]>}
+            cond {
+              %n = stablehlo.constant «[]» dense<3> : tensor<i32>
+              %c = stablehlo.compare LT, %i, %n «[]» : (tensor<i32>, tensor<i32>) -> tensor<i1>
+              stablehlo.return %c : tensor<i1>
+            } do {
+              %one = stablehlo.constant «[]» dense<1> : tensor<i32>
+              %j = stablehlo.add %i, %one «[]» : tensor<i32>
+              %2 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+              %3 = stablehlo.multiply %x, %2 «[{}, {}]» : tensor<8x16xf32>
+              stablehlo.return %j, %3 : tensor<i32>, tensor<8x16xf32>
+            }
+            return %1#1 : tensor<8x16xf32>
+            """,
+        ),
+        "all_gather while compare add multiply",
+    ),
+}
+
+FOLDED = {
+    "two all_reduces are one": Case(
+        "all-reduce-fold",
+        function(
+            _GRID,
+            _WHOLE,
+            f"""
+            %0 = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x", "y"}}» : {_DOT}
+            %1 = sdy.all_reduce {{"y"}} %0 «[{{}}, {{}}], unreduced={{"x"}}» : tensor<8x8xf32>
+            %2 = sdy.all_reduce {{"x"}} %1 «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %2 : tensor<8x8xf32>
+            """,
+        ),
+        "dot all_reduce",
+        is_exact=False,
+    ),
+}
+
+SLICED = {
+    "of what is reduced": Case(
+        "collective-slice",
+        function(
+            _BOTH[:2],
+            'tensor<8x8xf32> [{}, {"x"}]',
+            f"""
+            %0 = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %1 = sdy.all_reduce {{"x"}} %0 «[{{}}, {{}}]» : tensor<8x8xf32>
+            %2 = sdy.all_slice [{{}}, {{"x"}}] %1 «[{{}}, {{"x"}}]» : tensor<8x8xf32>
+            return %2 : tensor<8x8xf32>
+            """,
+        ),
+        "dot reduce_scatter",
+    ),
+    "of what is gathered, the same": Case(
+        "collective-slice",
+        function(
+            _ROWS,
+            'tensor<8x16xf32> [{"x", "y"}, {}]',
+            """
+            %0 = sdy.all_gather [{"y"}, {}] %a «[{"x"}, {}]» : tensor<8x16xf32>
+            %1 = sdy.all_slice [{"y"}, {}] %0 «[{"x", "y"}, {}]» : tensor<8x16xf32>
+            %2 = stablehlo.tanh %1 «[{"x", "y"}, {}]» : tensor<8x16xf32>
+            return %2 : tensor<8x16xf32>
+            """,
+        ),
+        "tanh",
+    ),
+    "of what is gathered, less": Case(
+        "collective-slice",
+        function(
+            _ROWS,
+            'tensor<8x16xf32> [{"x"}, {}]',
+            """
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1 = sdy.all_slice [{"x"}, {}] %0 «[{"x"}, {}]» : tensor<8x16xf32>
+            return %1 : tensor<8x16xf32>
+            """,
+        ),
+        "all_gather",
+    ),
+    "of what is gathered, along another dimension": Case(
+        "collective-slice",
+        function(
+            _ROWS,
+            'tensor<8x16xf32> [{"x"}, {"y"}]',
+            """
+            %0 = sdy.all_gather [{"y"}, {}] %a «[{"x"}, {}]» : tensor<8x16xf32>
+            %1 = sdy.all_slice [{}, {"y"}] %0 «[{"x"}, {"y"}]» : tensor<8x16xf32>
+            return %1 : tensor<8x16xf32>
+            """,
+        ),
+        "all_to_all",
+    ),
+}
+
+FLATTENED = {
+    "gathered along one axis after the other": Case(
+        "flatten-collectives",
+        function(
+            _ROWS,
+            "tensor<8x16xf32> [{}, {}]",
+            """
+            %0 = sdy.all_gather [{"y"}, {}] %a «[{"x"}, {}]» : tensor<8x16xf32>
+            %1 = sdy.all_gather [{"x"}, {}] %0 «[{}, {}]» : tensor<8x16xf32>
+            return %1 : tensor<8x16xf32>
+            """,
+        ),
+        "all_gather",
+    ),
+    "moved there and on": Case(
+        "flatten-collectives",
+        function(
+            _ROWS,
+            'tensor<8x16xf32> [{}, {"x", "y"}]',
+            """
+            %0 = sdy.all_to_all [{"y"}: 0->1] %a «[{"x"}, {"y"}]» : tensor<8x16xf32>
+            %1 = sdy.collective_permute %0 «[{"y"}, {"x"}]» : tensor<8x16xf32>
+            %2 = sdy.all_to_all [{"y"}: 0->1] %1 «[{}, {"x", "y"}]» : tensor<8x16xf32>
+            return %2 : tensor<8x16xf32>
+            """.replace('"y"}, {"x"}', '"x"}, {"y"}')
+            .replace('[{"y"}: 0->1] %1', '[{"x"}: 0->1] %1')
+            .replace('%1 «[{}, {"x", "y"}]»', '%1 «[{}, {"y", "x"}]»')
+            .replace("return %2", '%3 = sdy.collective_permute %2 «[{}, {"x", "y"}]» : tensor<8x16xf32>\n return %3'),
+        ),
+        "all_to_all",
+    ),
+}
+
+REASSOCIATED = {
+    "a sum of sums": Case(
+        "all-reduce-reassociate",
+        function(
+            _BOTH,
+            _WHOLE,
+            f"""{_REDUCED}
+            %0 = stablehlo.add %r, %s «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %0 : tensor<8x8xf32>
+            """,
+        ),
+        "dot dot add all_reduce",
+        is_exact=False,
+    ),
+    "through what is linear": Case(
+        "all-reduce-reassociate",
+        function(
+            [*_BOTH, "k: tensor<f32> []"],
+            _WHOLE,
+            f"""{_REDUCED}
+            %0 = stablehlo.negate %r «[{{}}, {{}}]» : tensor<8x8xf32>
+            %1 = stablehlo.transpose %0, dims = [1, 0] «[{{}}, {{}}]» : (tensor<8x8xf32>) -> tensor<8x8xf32>
+            %2 = stablehlo.broadcast_in_dim %k, dims = [] «[{{}}, {{}}]» : (tensor<f32>) -> tensor<8x8xf32>
+            %3 = stablehlo.multiply %2, %s «[{{}}, {{}}]» : tensor<8x8xf32>
+            %4 = stablehlo.subtract %1, %3 «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %4 : tensor<8x8xf32>
+            """,
+        ),
+        "dot dot broadcast_in_dim multiply negate transpose subtract all_reduce",
+        is_exact=False,
+    ),
+    "of less, behind a slice of it": Case(
+        "all-reduce-reassociate",
+        function(
+            _BOTH[:2],
+            "tensor<2x8xf32> [{}, {}]",
+            f"""
+            %0 = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %1 = sdy.all_reduce {{"x"}} %0 «[{{}}, {{}}]» : tensor<8x8xf32>
+            %2 = stablehlo.slice %1 [2:4, 0:8] «[{{}}, {{}}]» : (tensor<8x8xf32>) -> tensor<2x8xf32>
+            %3 = stablehlo.reshape %2 «[{{}}, {{}}]» : (tensor<2x8xf32>) -> tensor<2x8xf32>
+            return %3 : tensor<2x8xf32>
+            """,
+        ),
+        "dot slice all_reduce reshape",
+    ),
+    "a sum of what is scattered": Case(
+        "reduce-scatter-reassociate",
+        function(
+            _BOTH,
+            'tensor<8x8xf32> [{"x"}, {}]',
+            f"""{_SCATTERED}
+            %0 = stablehlo.add %r, %s «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+            return %0 : tensor<8x8xf32>
+            """,
+        ),
+        "dot dot add reduce_scatter",
+        is_exact=False,
+    ),
+}
+
+GATHERED = {
+    "behind a conversion to less": Case(
+        "all-gather-move-down",
+        function(
+            _ROWS,
+            "tensor<8x16xbf16> [{}, {}]",
+            """
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1 = stablehlo.convert %0 «[{}, {}]» : (tensor<8x16xf32>) -> tensor<8x16xbf16>
+            return %1 : tensor<8x16xbf16>
+            """,
+        ),
+        "convert all_gather",
+    ),
+    "behind work that is then shared": Case(
+        "all-gather-move-down",
+        function(
+            [*_ROWS, "b: tensor<16x8xf32> [{}, {}]"],
+            _WHOLE,
+            f"""
+            %0 = sdy.all_gather [{{"x", "y"}}, {{}}] %a «[{{}}, {{}}]» : tensor<8x16xf32>
+            %1 = stablehlo.dot %0, %b «[{{}}, {{}}]» : {_DOT}
+            %2 = stablehlo.tanh %1 «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %2 : tensor<8x8xf32>
+            """,
+        ),
+        "dot tanh all_gather",
+        is_exact=False,
+    ),
+    "of two, with both": Case(
+        "all-gather-move-down",
+        function(
+            [*_ROWS, 'b: tensor<8x16xf32> [{"x", "y"}, {}]', "c: tensor<8x16xf32> [{}, {}]"],
+            "tensor<8x16xf32> [{}, {}]",
+            """
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1 = sdy.all_gather [{"x", "y"}, {}] %b «[{}, {}]» : tensor<8x16xf32>
+            %2 = stablehlo.multiply %0, %1 «[{}, {}]» : tensor<8x16xf32>
+            %3 = stablehlo.logistic %2 «[{}, {}]» : tensor<8x16xf32>
+            %4 = stablehlo.multiply %2, %3 «[{}, {}]» : tensor<8x16xf32>
+            %5 = stablehlo.add %4, %c «[{}, {}]» : tensor<8x16xf32>
+            return %5 : tensor<8x16xf32>
+            """,
+        ),
+        "multiply logistic multiply all_slice add all_gather",
+    ),
+    "and gone, where shards are read in the end": Case(
+        "all-gather-move-down",
+        function(
+            _ROWS,
+            'tensor<8x16xf32> [{"x", "y"}, {}]',
+            """
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1 = stablehlo.tanh %0 «[{}, {}]» : tensor<8x16xf32>
+            %2 = sdy.all_slice [{"x", "y"}, {}] %1 «[{"x", "y"}, {}]» : tensor<8x16xf32>
+            return %2 : tensor<8x16xf32>
+            """,
+        ),
+        "tanh",
+    ),
+    "where what is gathered is added up": Case(
+        "all-gather-move-down",
+        function(
+            [*_ROWS, "z: tensor<f32> []"],
+            "tensor<16xf32> [{}]",
+            """
+            %0 = sdy.all_gather [{"x", "y"}, {}] %a «[{}, {}]» : tensor<8x16xf32>
+            %1 = stablehlo.constant «[]» dense<0.0> : tensor<f32>
+            %2 = stablehlo.reduce(%0 init: %1) applies stablehlo.add across dimensions = [0] «[{}]» : (tensor<8x16xf32>, tensor<f32>) -> tensor<16xf32>
+            return %2 : tensor<16xf32>
+            """,
+        ),
+        "reduce all_reduce",
+        is_exact=False,
+    ),
+}
+
+DECOMPOSED = {
+    "work that is then shared": Case(
+        "all-reduce-decompose",
+        function(
+            _BOTH[:2],
+            _WHOLE,
+            f"""
+            %0 = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %1 = sdy.all_reduce {{"x"}} %0 «[{{}}, {{}}]» : tensor<8x8xf32>
+            %2 = stablehlo.tanh %1 «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %2 : tensor<8x8xf32>
+            """,
+        ),
+        "dot reduce_scatter tanh all_gather",
+        needs_bytes=True,
+    ),
+    "and a part is enough": Case(
+        "all-reduce-decompose",
+        function(
+            _BOTH[:2],
+            'tensor<8x8xf32> [{}, {"x"}]',
+            f"""
+            %0 = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %1 = sdy.all_reduce {{"x"}} %0 «[{{}}, {{}}]» : tensor<8x8xf32>
+            %2 = stablehlo.tanh %1 «[{{}}, {{}}]» : tensor<8x8xf32>
+            %3 = sdy.all_slice [{{}}, {{"x"}}] %2 «[{{}}, {{"x"}}]» : tensor<8x8xf32>
+            return %3 : tensor<8x8xf32>
+            """,
+        ),
+        "dot reduce_scatter tanh",
+    ),
+}
+
+
+def _loop(body: str, carried: str = "", types: str = "", layouts: str = "", yields: str = "") -> str:
+    """A program with a loop of three turns that carries `%x` round, and perhaps more, and gives it."""
+    return function(
+        ['a: tensor<8x16xf32> [{"x", "y"}, {}]'],
+        "tensor<8x16xbf16> [{}, {}]",
+        f"""
+        %zero = stablehlo.constant «[]» dense<0> : tensor<i32>
+        %start = stablehlo.constant «[{{}}, {{}}]» dense<1.0> : tensor<8x16xbf16>
+        %l:{2 + bool(carried)} = stablehlo.while(%i = %zero, %x = %start{carried}) : tensor<i32>, tensor<8x16xbf16>{types} attributes {{sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{{}}, {{}}]>{layouts}]>}}
+        cond {{
+          %n = stablehlo.constant «[]» dense<3> : tensor<i32>
+          %c = stablehlo.compare LT, %i, %n «[]» : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %c : tensor<i1>
+        }} do {{
+          %one = stablehlo.constant «[]» dense<1> : tensor<i32>
+          %j = stablehlo.add %i, %one «[]» : tensor<i32>
+          {body}
+          stablehlo.return %j, %3{yields} : tensor<i32>, tensor<8x16xbf16>{types}
+        }}
+        return %l#1 : tensor<8x16xbf16>
+        """,
+    )
+
+
+_GATHERED_W = """%1 = stablehlo.convert %w «[{"x", "y"}, {}]» : (tensor<8x16xf32>) -> tensor<8x16xbf16>
+          %2 = sdy.all_gather [{"x", "y"}, {}] %1 «[{}, {}]» : tensor<8x16xbf16>
+          %3 = stablehlo.multiply %x, %2 «[{}, {}]» : tensor<8x16xbf16>"""
+_CARRIED_W = {
+    "carried": ", %w = %a",
+    "types": ", tensor<8x16xf32>",
+    "layouts": ', <@mesh, [{"x", "y"}, {}]>',
+}
+
+CHANGING = _loop(
+    _GATHERED_W + '\n          %4 = stablehlo.negate %w «[{"x", "y"}, {}]» : tensor<8x16xf32>',
+    **_CARRIED_W,
+    yields=", %4",
+)
+"""A loop that gathers what it changes."""
+
+HOISTED = {
+    "of what comes from outside": Case(
+        "hoist-collectives",
+        _loop(_GATHERED_W.replace("%w", "%a")),
+        "convert all_gather while compare add multiply",
+    ),
+    "of what is carried round as it is": Case(
+        "hoist-collectives",
+        _loop(_GATHERED_W, **_CARRIED_W, yields=", %w"),
+        "convert all_gather while compare add multiply",
+    ),
+}
+
+CASES = {**DEAD, **COMMON, **FOLDED, **SLICED, **FLATTENED, **REASSOCIATED, **GATHERED, **DECOMPOSED, **HOISTED}
