@@ -24,6 +24,7 @@ __all__ = [
     "Execution",
     "Job",
     "WorkerDied",
+    "environment_of",
     "execute_local",
     "execute_unsharded",
     "run_jobs",
@@ -193,7 +194,7 @@ def _work(folder: Path, devices: int, timeout: float) -> int | None:
         python_child(
             "shardwright.runtime.worker",
             str(folder),
-            environment=_environment(devices),
+            environment=environment_of(devices),
             stdin=subprocess.PIPE,  # it watches that, which closes when this process ends
             stdout=stderr,
             stderr=stderr,
@@ -239,7 +240,7 @@ def _ending(status: int) -> str:
         return f"was ended by signal {-status}"
 
 
-def _environment(devices: int) -> dict[str, str]:
+def environment_of(devices: int) -> dict[str, str]:
     """This environment with so many virtual CPU devices and no compilation cache."""
     flags = [
         flag

@@ -1,0 +1,117 @@
+"""The data sheet of the devices at hand: measured in a process of its own, and fitted.
+
+calibrated(devices=8)    # of 8 virtual CPU devices
+calibrated()             # of those that jax has
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from shardwright.cost.collectives import sent_bytes
+from shardwright.cost.hardware.fit import Timed, fit_link
+from shardwright.cost.hardware.sheet import PEAKS, Sheet, Sourced
+from shardwright.errors import ShardingError
+from shardwright.process import DEFAULT_TIMEOUT, python_child
+from shardwright.runtime.execute import environment_of
+from shardwright.words import counted
+
+__all__ = ["calibrated", "sheet_of_measured"]
+
+PATIENCE = 0.1
+"""Seconds that one measurement takes about."""
+
+_DIGITS = 3
+
+
+def calibrated(
+    devices: int | None = None, *, name: str | None = None, patience: float = PATIENCE, timeout: float = DEFAULT_TIMEOUT
+) -> Sheet:
+    """The data sheet of the devices at hand.
+
+    Arguments:
+        devices: How many virtual CPU devices to measure; those that jax has by default.
+        name: What messages shall call them.
+        patience: Seconds that one measurement takes about: longer ones are less disturbed, and larger.
+        timeout: Seconds for all.
+
+    Raises:
+        ShardingError: the devices cannot be measured, or there is only one, which sends nothing.
+    """
+    environment = dict(os.environ) if devices is None else environment_of(devices)
+    with python_child(
+        "shardwright.runtime.measure",
+        str(patience),
+        environment=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        try:
+            output, words = child.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise ShardingError(
+                f"measuring the devices took longer than {timeout:g} seconds",
+                remedy="measure when they do nothing else, or fewer of them",
+            ) from None
+    if child.returncode != 0:
+        last = words.decode(errors="replace").strip().splitlines()[-1:]
+        raise ShardingError("the devices cannot be measured", cause=last[0][:400] if last else "")
+    return sheet_of_measured(json.loads(output.splitlines()[-1]), name)
+
+
+def sheet_of_measured(measured: Mapping[str, Any], name: str | None = None) -> Sheet:
+    """The data sheet that measurements of `runtime.measure` come to, each number to three digits.
+
+    Raises:
+        ShardingError: of one device, which sends nothing, or of times that are those of no link.
+    """
+    count = int(measured["devices"])
+    if count < 2:
+        raise ShardingError(
+            "one device sends nothing: its links cannot be measured",
+            remedy="give --devices, for virtual CPU devices, or run where jax has several",
+        )
+    whose = counted(count, f"{measured['device']} device")
+    by = f"measured with jax {measured['jax']} on {whose}"
+    figures = _link(measured, by) | _products(measured, by)
+    if memory := measured["memory"]:
+        figures["memory"] = Sourced(float(memory), f"what jax {measured['jax']} says of {whose}")
+    copied = measured["copy"]
+    if copied["seconds"] > 0:
+        speed = copied["bytes"] / copied["seconds"]
+        source = f"{by}: a tensor of {copied['bytes'] / 2:,.0f} bytes on each device read and written, all at once"
+        figures["memory_traffic"] = _sourced(speed, source)
+    return Sheet(name or whose, figures)
+
+
+def _link(measured: Mapping[str, Any], by: str) -> dict[str, Sourced]:
+    times = [
+        Timed(sent_bytes(one["kind"], one["operand"], one["result"], one["devices"]), one["seconds"])
+        for one in measured["collectives"]
+        if one["seconds"] > 0
+    ]
+    link = fit_link(times)
+    source = f"{by}: fitted to {counted(len(times), 'collective')}, off by {link.error:.0%} in the median"
+    return {"link": _sourced(link.bytes_per_second, source), "start": _sourced(link.start_seconds, source)}
+
+
+def _products(measured: Mapping[str, Any], by: str) -> dict[str, Sourced]:
+    """The peaks of types."""
+    figures: dict[str, Sourced] = {}
+    for name in ("compute", *PEAKS):
+        if (product := measured["products"].get(name)) is not None and product["seconds"] > 0:
+            side = f"{product['side']:,.0f}×{product['side']:,.0f}"
+            source = f"{by}: a product of {side} by {side} on each device, all at once"
+            figures[name] = _sourced(product["operations"] / product["seconds"], source)
+    if "compute" not in figures:
+        raise ShardingError("the devices cannot be measured", cause="they multiply no bf16", remedy="report this")
+    return figures
+
+
+def _sourced(value: float, source: str) -> Sourced:
+    return Sourced(float(f"{value:.{_DIGITS}g}"), source)
