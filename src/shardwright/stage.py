@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ARGUMENTS", "EFFORTS", "STAGES", "Stage"]
+__all__ = ["ARGUMENTS", "EFFORTS", "OPTIMIZATIONS", "STAGES", "Stage"]
 
 
 class Stage(Enum):
@@ -34,3 +34,10 @@ EFFORTS = {
     "best": "hundreds of programs that split an op otherwise are tried, and the fastest is taken",
 }
 """How hard the partitioner looks for how ops are best split."""
+
+OPTIMIZATIONS = {
+    "off": "they stay as the partitioner, or whoever made them explicit, wrote them",
+    "exact": "made fewer, smaller and later, where sums of floating-point numbers keep their order",
+    "all": "the same, and sums may be added up in another order",
+}
+"""What may become of the collectives of an explicit program."""

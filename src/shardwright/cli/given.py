@@ -25,7 +25,7 @@ from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
-from shardwright.stage import ARGUMENTS, EFFORTS
+from shardwright.stage import ARGUMENTS, EFFORTS, OPTIMIZATIONS
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ _WORK = {
     "load": "reading the program",
     "propagate": "completing the shardings",
     "materialize": "making communication explicit",
+    "optimize": "making collectives fewer, smaller and later",
     "localize": "writing the program of one device",
     "write": "writing the stages",
     "inputs": "drawing inputs",
@@ -83,6 +84,7 @@ class Given:
     arguments: str = "split"
     hardware: str | None = None
     effort: str = "fast"
+    optimize: str = "off"
 
     def session(self) -> AbstractContextManager[object]:
         """What everything is decided in: a session of the hardware asked for, or the one that there is.
@@ -117,7 +119,9 @@ class Given:
 
     def partition(self, program: Program, limit: int | None = None) -> Spmd:
         """The program of each device, after the same look."""
-        return self.shard(program, limit).partition(strict=self.strict, arguments=self.arguments, effort=self.effort)
+        return self.shard(program, limit).partition(
+            strict=self.strict, arguments=self.arguments, effort=self.effort, optimize=self.optimize
+        )
 
     def check_unsharded(self) -> None:
         """For a program that is not sharded.
@@ -133,6 +137,7 @@ class Given:
             "--arguments": self.arguments != "split",
             "--hardware": self.hardware is not None,
             "--effort": self.effort != "fast",
+            "--optimize": self.optimize != "off",
         }
         if any(given.values()):
             raise ShardingError(
@@ -238,6 +243,14 @@ def partition_options(command: F) -> F:
             default="fast",
             show_default=True,
             help=f"How ops are split. {'; '.join(f'{name}: {words}' for name, words in EFFORTS.items())}.",
+        ),
+        click.option(
+            "--optimize",
+            type=click.Choice(list(OPTIMIZATIONS)),
+            default="off",
+            show_default=True,
+            help="What becomes of collectives, also those of a program that came with them. "
+            f"{'; '.join(f'{name}: {words}' for name, words in OPTIMIZATIONS.items())}.",
         ),
     )
     for option in reversed(options):

@@ -28,6 +28,7 @@ from shardwright.report.devices import describe_mesh
 from shardwright.report.summary import (
     Summary,
     describe_hardware,
+    describe_improvements,
     describe_program,
     describe_search,
     describe_verification,
@@ -174,6 +175,7 @@ def verify(
             **summary,
             **describe_hardware(spmd.hardware),
             **describe_search(spmd.searched),
+            **describe_improvements(spmd.improvements),
             **describe_verification(verification),
         },
     )

@@ -29,6 +29,7 @@ from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
     from shardwright.cost.hardware import Hardware
+    from shardwright.optimize import Improvement
     from shardwright.partition import Note
     from shardwright.partition.search.descent import Searched
     from shardwright.report.summary import Summary
@@ -60,6 +61,7 @@ class Partitioned(LocalValue):
     conservative: bool = False
     hardware: Hardware | None = None
     searched: Searched | None = None
+    improvements: tuple[Improvement, ...] | None = None
 
     def __repr__(self) -> str:
         """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
@@ -166,12 +168,13 @@ class Partitioned(LocalValue):
     def summary(self) -> Summary:
         """What `shardwright partition` tells, as JSON values by name: program, mesh, tensors, collectives and memory of
         the per-device program in bytes, notes, and the times so far in seconds; where the session had a hardware, what
-        that is called, and whether its memory is enough; where the best way to split ops was looked for, what that came
-        to.
+        that is called, and whether its memory is enough; where the best way to split ops was looked for, or collectives
+        were to be made better, what that came to.
         """
         from shardwright.report.devices import describe_mesh
         from shardwright.report.summary import (
             describe_hardware,
+            describe_improvements,
             describe_memory,
             describe_program,
             describe_search,
@@ -184,6 +187,7 @@ class Partitioned(LocalValue):
             "mesh": describe_mesh(self.mesh),
             **describe_hardware(self.hardware),
             **describe_search(self.searched),
+            **describe_improvements(self.improvements),
             "tensors": tensor_counts(self.annotated, self.propagated),
             "collectives": describe_traffic(self.traffic),
             "memory": describe_memory(self.memory, self.hardware),

@@ -22,10 +22,11 @@ from shardwright.mesh import Mesh
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
-from shardwright.stage import ARGUMENTS, EFFORTS, Stage
+from shardwright.stage import ARGUMENTS, EFFORTS, OPTIMIZATIONS, Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
+    from shardwright.optimize import Improvement
     from shardwright.program.per_device import PerDevice
     from shardwright.runtime.call import JaxCall
 
@@ -190,7 +191,9 @@ class Plan(Planned):
         """What it was made from."""
         return Program(self.source, self.call, self.clock.before("propagate"))
 
-    def partition(self, *, strict: bool = False, arguments: str = "split", effort: str = "fast") -> Spmd:
+    def partition(
+        self, *, strict: bool = False, arguments: str = "split", effort: str = "fast", optimize: str = "off"
+    ) -> Spmd:
         """Make every communication explicit and write the program of one device, cheap on the session's hardware.
 
         Arguments:
@@ -201,23 +204,26 @@ class Plan(Planned):
             effort: How hard to look for how ops are best split. `fast`: each as is cheapest for it by itself. `best`:
                 hundreds of programs are tried that split ops otherwise, and the fastest by the price is taken, which
                 takes seconds; `Spmd.searched` tells what that came to.
+            optimize: What becomes of collectives once they are written, by us or by whoever made the program explicit.
+                `off`: they stay. `all`: they are made fewer, smaller and later; `Spmd.improvements` is the log.
+                `exact`: the same where sums of floating-point numbers keep their order.
 
         Raises:
             ShardingError: an op that has no meaning on several devices, at its source line; where it is to be strict,
-                all fallbacks; or no such way to take arguments, or effort.
+                all fallbacks; or no such way to take arguments, effort, or optimization.
         """
         from shardwright.cost.hardware import chosen_hardware
         from shardwright.partition import boundary_notes, check_strict, localize, materialize, with_whole_arguments
 
-        if arguments not in ARGUMENTS:
-            raise ShardingError(f"no way to take arguments: {arguments!r}", remedy=f"one of {', '.join(ARGUMENTS)}")
-        if effort not in EFFORTS:
-            raise ShardingError(f"no such effort: {effort!r}", remedy=f"one of {', '.join(EFFORTS)}")
+        _check_known("no way to take arguments", arguments, ARGUMENTS)
+        _check_known("no such effort", effort, EFFORTS)
+        _check_known("no such optimization", optimize, OPTIMIZATIONS)
         clock = self.clock.branch()
         with clock.stage("materialize"):
             explicit = materialize(self.graph, self.annotated, effort)
             notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
-            graph = explicit.graph if arguments == "split" else with_whole_arguments(explicit.graph)
+        graph, improvements = _optimized(explicit.graph, optimize, clock)
+        graph = graph if arguments == "split" else with_whole_arguments(graph)
         if strict:
             check_strict(notes)
         with clock.stage("localize"):
@@ -235,6 +241,7 @@ class Plan(Planned):
             self.conservative,
             chosen_hardware(),
             explicit.searched,
+            improvements,
         )
 
 
@@ -257,6 +264,7 @@ class Spmd(Partitioned):
         conservative: Whether only whole axes flowed.
         hardware: What it was decided for, where the session said so.
         searched: What looking for the best way to split its ops came to, where that was asked for.
+        improvements: What was made better of its collectives, where that was asked for, change by change.
     """
 
     @cached_property
@@ -264,6 +272,22 @@ class Spmd(Partitioned):
         """What it was made from."""
         clock = self.clock.before("materialize")
         return Plan(self.source, self.call, self.annotated, self.propagated, clock, self.strategy, self.conservative)
+
+
+def _check_known(what: str, given: str, known: Mapping[str, str]) -> None:
+    if given not in known:
+        raise ShardingError(f"{what}: {given!r}", remedy=f"one of {', '.join(known)}")
+
+
+def _optimized(explicit: Graph, choice: str, clock: Clock) -> tuple[Graph, tuple[Improvement, ...] | None]:
+    """An explicit program whose collectives were made better, where that is asked for, and what was."""
+    if choice == "off":
+        return explicit, None
+    from shardwright.optimize import optimize
+
+    with clock.stage("optimize"):
+        made = optimize(explicit, exact=choice == "exact")
+    return made.graph, made.improvements
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Program:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shardwright.cost.hardware import Hardware
     from shardwright.frontends.load import Source
     from shardwright.ir.graph import Graph
+    from shardwright.optimize import Improvement
     from shardwright.partition.search.descent import Searched
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.compare import OutputDifference
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Summary",
     "describe_hardware",
+    "describe_improvements",
     "describe_search",
     "describe_memory",
     "describe_program",
@@ -88,6 +90,19 @@ def describe_hardware(hardware: Hardware | None) -> Summary:
 def describe_search(searched: Searched | None) -> Summary:
     """What looking for the best way to split ops came to, if it was asked for: seconds, and programs tried."""
     return {} if searched is None else {"search": asdict(searched)}
+
+
+def describe_improvements(improvements: Sequence[Improvement] | None) -> Summary:
+    """What was made better of collectives, if it was asked for: bytes and seconds saved in all, and the log."""
+    if improvements is None:
+        return {}
+    return {
+        "optimization": {
+            "bytes_saved": sum(one.bytes_saved for one in improvements),
+            "seconds_saved": sum(one.seconds_saved for one in improvements),
+            "log": [asdict(one) for one in improvements],
+        }
+    }
 
 
 def describe_memory(use: MemoryUse, hardware: Hardware | None = None) -> Summary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,16 @@ def _search(page: Page, summary: Summary) -> None:
             ("split otherwise", f"ops in {counted(searched['otherwise'], 'situation', ',')}"),
         ]
     )
+
+
+def _optimization(page: Page, summary: Summary) -> None:
+    """What was made better of collectives, by passes."""
+    found = summary["optimization"]
+    page.heading("Collectives made fewer, smaller and later, by the price")
+    times = Counter(one["by"] for one in found["log"])
+    rows = [(name, counted(count, "change", ",")) for name, count in times.items()]
+    saved = f"{found['seconds_saved'] * 1e6:,.2f} µs, {bytes_text(found['bytes_saved'])} less sent"
+    page.pairs([*rows, ("saved", saved)] if rows else [("found", "nothing to make better")])
 
 
 def _tensors(page: Page, summary: Summary) -> None:
@@ -180,6 +191,7 @@ def _written(page: Page, summary: Summary) -> None:
 _PARTS: dict[str, Callable[[Page, Summary], None]] = {
     "program": _program,
     "search": _search,
+    "optimization": _optimization,
     "tensors": _tensors,
     "collectives": _collectives,
     "memory": _memory,

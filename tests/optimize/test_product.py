@@ -1,0 +1,102 @@
+"""`partition(optimize=…)`: programs of our own partitioner, and explicit ones of a user, made better and verified."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from shardwright.cli import cli
+from shardwright.errors import ShardingError
+from shardwright.memo import Session
+from shardwright.program import Spmd, load
+from tests.models.nets.all import NETS
+from tests.optimize.cases import CASES
+from tests.optimize.explicit import NO_LATENCY
+
+BETTER = ("coupling_flow", "guided_diffusion", "message_passing", "particle_filter")
+"""Models that the partitioner leaves something to make better of."""
+
+
+def _spmds(name: str, optimize: str = "all") -> tuple[Spmd, Spmd]:
+    plan = NETS[name].plan()
+    return plan.partition(), plan.partition(optimize=optimize)
+
+
+def _check(name: str, optimize: str) -> None:
+    """A model computes the same, and sends as much less as is said."""
+    before, after = _spmds(name, optimize)
+    assert after.improvements is not None
+    saved = before.traffic.total.executed_bytes - after.traffic.total.executed_bytes
+    assert saved == pytest.approx(sum(one.bytes_saved for one in after.improvements))
+    if after.improvements:
+        after.verify().require()
+
+
+@pytest.mark.parametrize("name", BETTER)
+def test_models_that_are_made_better_compute_the_same_and_send_as_much_less_as_is_said(name: str) -> None:
+    _check(name, "all")
+
+
+def test_loops_gather_once_what_they_do_not_change() -> None:
+    before, after = _spmds("particle_filter")
+    assert after.traffic.total.executed < before.traffic.total.executed / 2
+    assert after.traffic.total.executed_bytes < before.traffic.total.executed_bytes / 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("optimize", ["exact", "all"])
+@pytest.mark.parametrize("name", NETS)
+def test_every_model_made_better_computes_the_same(name: str, optimize: str) -> None:
+    _check(name, optimize)
+
+
+def test_nothing_is_made_better_unasked() -> None:
+    plan = load(CASES["a sum of sums"].text).plan()
+    spmd, better = plan.partition(), plan.partition(optimize="all")
+    assert spmd.improvements is None
+    assert "optimization" not in spmd.summary()
+    assert spmd.module("explicit").count("sdy.all_reduce") == 2
+    assert better.improvements
+    assert better.module("explicit").count("sdy.all_reduce") == 1
+    assert better.summary()["optimization"]["bytes_saved"] == 256
+    assert plan.partition(optimize="exact").module() == spmd.module()
+    assert pickle.loads(pickle.dumps(better)).improvements == better.improvements
+    better.verify().require()
+
+
+def test_the_command_tells_what_is_saved(tmp_path: Path) -> None:
+    file = tmp_path / "sums.mlir"
+    file.write_text(CASES["a sum of sums"].text)
+    done = CliRunner().invoke(cli, ["partition", str(file), "--optimize", "all", "-o", str(tmp_path / "local.mlir")])
+    assert done.exit_code == 0, done.output
+    assert "all-reduce-reassociate   1 change\n" in done.output
+    assert "256 B less sent\n" in done.output
+    assert "--optimize [off|exact|all]" in CliRunner().invoke(cli, ["partition", "--help"]).output
+
+
+def test_where_there_is_nothing_to_make_better_nothing_is_changed() -> None:
+    plan = NETS["grouped_queries"].plan()
+    spmd = plan.partition(optimize="all")
+    assert spmd.improvements == ()
+    assert spmd.module("explicit") == plan.partition().module("explicit")
+
+
+def test_with_whole_arguments_too() -> None:
+    plan = load(CASES["behind a conversion to less"].text).plan()
+    plan.partition(optimize="all", arguments="whole").verify().require()
+
+
+def test_a_choice_that_there_is_not() -> None:
+    plan = load(CASES["a sum of sums"].text).plan()
+    with pytest.raises(ShardingError, match="no such optimization: 'some'"):
+        plan.partition(optimize="some")
+
+
+def test_the_hardware_of_the_session_decides() -> None:
+    plan = load(CASES["work that is then shared"].text).plan()
+    assert plan.partition(optimize="all").improvements == ()
+    with Session(hardware=NO_LATENCY):
+        assert plan.partition(optimize="all").improvements
