@@ -82,6 +82,24 @@ def test_what_nobody_reads_is_not_run() -> None:
     """) == [("negate", 0, "f32", 256, 1)]
 
 
+def test_what_is_computed_twice_counts_once() -> None:
+    another = SCALARS.replace("%sum", "%other").replace("%a", "%p").replace("%b", "%q").replace("%add", "%r")
+    assert seen(
+        """
+        %x = f32[4,8] parameter(0)
+        %zero = f32[] constant(0)
+        %nil = f32[] constant(0)
+        %one = f32[] constant(1)
+        %a = f32[4] reduce(%x, %zero), dimensions={1}, to_apply=%sum, metadata={op_name="here" stack_frame_id=1}
+        %b = f32[4] reduce(%x, %nil), dimensions={1}, to_apply=%other, metadata={op_name="there"}
+        %c = f32[4] reduce(%x, %one), dimensions={1}, to_apply=%sum
+        %d = f32[8] reduce(%x, %zero), dimensions={0}, to_apply=%sum
+        ROOT %all = (f32[4], f32[4], f32[4], f32[8]) tuple(%a, %b, %c, %d)
+        """,
+        another,
+    ) == [("reduce", 0, "f32", 144, 1), ("reduce", 0, "f32", 144, 1), ("reduce", 0, "f32", 160, 1)]
+
+
 def test_views_move_nothing_and_slices_read_what_they_take() -> None:
     # of the stack of 16 rows one is read; the update reads it from there and writes it in place, 32 bytes each
     assert seen("""

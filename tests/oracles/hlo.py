@@ -41,7 +41,7 @@ class Instruction:
     def attribute(self, name: str) -> str:
         """The text of an attribute up to the comma that ends it, or the empty string."""
         match = re.search(rf"\b{name}=", self.rest)
-        return _balanced(self.rest[match.end() :]) if match else ""
+        return balanced(self.rest[match.end() :]) if match else ""
 
     @property
     def op_name(self) -> str:
@@ -137,25 +137,25 @@ def _parts(shape: str) -> list[str]:
     """The shapes of the elements of a tuple."""
     parts, rest = [], shape[1:-1]
     while rest:
-        parts.append(_balanced(rest))
+        parts.append(balanced(rest))
         rest = rest[len(parts[-1]) + 1 :].lstrip()
     return parts
 
 
 def _instruction(name: str, body: str) -> Instruction | None:
     body = _COMMENT.sub("", body)
-    shape = _balanced(body, " ")
+    shape = balanced(body, " ")
     match = re.match(r" ([\w\-]+)\(", body[len(shape) :])
     if match is None:
         return None
-    arguments = _balanced(body[len(shape) + match.end() :], ")")
+    arguments = balanced(body[len(shape) + match.end() :], ")")
     rest = body[len(shape) + match.end() + len(arguments) + 1 :]
     literal = match.group(1) in ("constant", "parameter", "iota")
     operands = () if literal else tuple(re.findall(r"%?([\w.\-#]+)(?:, |$)", arguments))
     return Instruction(name, match.group(1), shape, operands, arguments, rest)
 
 
-def _balanced(text: str, end: str = ",") -> str:
+def balanced(text: str, end: str = ",") -> str:
     """The head of `text` up to an `end` outside brackets and strings."""
     depth, quoted = 0, False
     for index, char in enumerate(text):

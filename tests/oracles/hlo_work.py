@@ -15,6 +15,7 @@ them:
 - Collectives move nothing here either: what they take is told by their links.
 - A product is two operations to each multiply-add, a convolution too, those that meet padding left out; a complex one is
   four. No other op counts operations: what they take is their traffic.
+- What is computed twice counts once, as in every program that XLA has gone over.
 - The body of a loop counts as often as it runs, once where the text does not say; of a conditional, the branch that moves
   most.
 """
@@ -27,6 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tests.oracles.hlo import KINDS, Computation, Instruction, branches, parse, shape_bytes, trip_count
+from tests.oracles.hlo_same import shared
 
 __all__ = ["Kernel", "kernels"]
 
@@ -73,6 +75,7 @@ class Kernel:
 def kernels(text: str) -> list[Kernel]:
     """The kernels of a run of a module."""
     computations, entry = parse(text)
+    computations = shared(computations)
     return list(_of_computation(computations, computations[entry], 1))
 
 
