@@ -26,6 +26,7 @@ import argparse
 import random
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,6 +45,7 @@ HARDWARE = ("h100", "tpu_v5p", "cpu_8")
 EXAMPLES = ("mlp", "decode", "gpt2", "gpt8", "gpt32_scan")
 CHOOSING = "choosing"
 TIME, MEAN_TIME, BYTES, WORK, MEMORY = 1.0, 0.75, 1.0, 1.0, 1.1
+FIGURES = ("time", "bytes", "work", "memory")
 SEARCH, RESHARD_MS = 1.0, 1.0
 """What choosing may take: beside the rest of partitioning, and for a reshard in the median."""
 RESHARDS = 200
@@ -86,6 +88,23 @@ class Side:
     temporary: int
 
 
+@dataclass(slots=True)
+class Tally:
+    """What adds up, by hardware: the ratios of times, and how many figures of each kind are short."""
+
+    times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    short: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def report(self, report: Report, hardware: str) -> None:
+        """Print it."""
+        ratios = self.times[hardware]
+        report.add(f"plans.{hardware}.programs", len(ratios))
+        for key in FIGURES:
+            report.add(f"plans.{hardware}.short_by_{key}", self.short[hardware][key])
+        if ratios:
+            report.add(f"plans.{hardware}.mean_time", round(exp(fsum(map(log, ratios)) / len(ratios)), 3), MEAN_TIME)
+
+
 def programs() -> dict[str, Make]:
     """All there are, by name."""
     from shardwright.program import load
@@ -114,7 +133,7 @@ def partitioned(name: str, make: Make, hardware: Sequence[str], effort: str) -> 
     return row
 
 
-def compared(report: Report, rows: Sequence[Row], times: dict[str, list[float]]) -> None:
+def compared(report: Report, rows: Sequence[Row], tally: Tally) -> None:
     """Some programs beside XLA's."""
     for devices in sorted({row.devices for row in rows}):
         some = [row for row in rows if row.devices == devices and not row.reason]
@@ -125,12 +144,12 @@ def compared(report: Report, rows: Sequence[Row], times: dict[str, list[float]])
             for hardware, text in row.locals.items():
                 one = ours[text]
                 if isinstance(other, str):
-                    print(f"plans.{row.name}.{hardware}: XLA fails at its own: {_last(other)}", flush=True)
+                    print(f"plans.{row.name}.{hardware}: XLA fails at its own: {_first_line(other)}", flush=True)
                 elif isinstance(one, str):
                     report.add(f"plans.{row.name}.{hardware}.time", inf, TIME)
-                    print(f"    XLA refuses ours: {_last(one)}", flush=True)
+                    print(f"    XLA refuses ours: {_first_line(one)}", flush=True)
                 else:
-                    times[hardware].append(_row(report, f"plans.{row.name}.{hardware}", hardware, one, other))
+                    _compare(report, f"plans.{row.name}.{hardware}", hardware, one, other, tally)
     for row in rows:
         if row.reason:
             report.add(f"plans.{row.name}.time", inf, TIME)
@@ -149,8 +168,8 @@ def _sides(texts: Sequence[str], devices: int, *, local: bool) -> list[Side | st
     return [side(compiled) for compiled in compiled_of(texts, devices, local=local)]
 
 
-def _row(report: Report, name: str, hardware: str, ours: Side, theirs: Side) -> float:
-    """The figures of a program on a hardware; the ratio of times."""
+def _compare(report: Report, name: str, hardware: str, ours: Side, theirs: Side, tally: Tally) -> None:
+    """The figures of a program on a hardware."""
     from shardwright.cost.hardware import hardware as hardware_of
     from tests.oracles.plan_price import seconds_on
 
@@ -166,9 +185,11 @@ def _row(report: Report, name: str, hardware: str, ours: Side, theirs: Side) -> 
     }
     for key, (value, bar) in figures.items():
         report.add(f"{name}.{key}", value, bar)
-    if any(bar is not None and value > bar for value, bar in figures.values()):
+    short = [key for key, (value, bar) in figures.items() if bar is not None and value > bar]
+    tally.short[hardware].update(short)
+    tally.times[hardware].append(took[0] / took[1] if took[1] else 1.0)
+    if short:
         print(f"    ours:  {_shown(ours, took[0])}\n    XLA's: {_shown(theirs, took[1])}", flush=True)
-    return took[0] / took[1] if took[1] else 1.0
 
 
 def _ratio(ours: float, theirs: float) -> float:
@@ -179,13 +200,13 @@ def _ratio(ours: float, theirs: float) -> float:
 def _shown(side: Side, seconds: float) -> str:
     moved = sum(kernel.moved * kernel.times for kernel in side.plan.kernels)
     return (
-        f"{seconds:.4g} s; sends {side.plan.sent:,.0f} bytes in {side.plan.starts:,} starts, multiplies "
-        f"{side.plan.operations:,.0f} times, moves {moved:,.0f} bytes, holds {side.temporary:,}"
+        f"{seconds:.4g} s; sends {side.plan.sent:,.0f} bytes in {side.plan.starts:,} starts, works "
+        f"{side.plan.operations:,.0f} operations, moves {moved:,.0f} bytes, holds {side.temporary:,}"
     )
 
 
-def _last(text: str) -> str:
-    return text.strip().splitlines()[-1][:200] if text.strip() else "it ends the process"
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:200] if text.strip() else "it ends the process"
 
 
 def choosing(report: Report) -> None:
@@ -235,16 +256,13 @@ def main(arguments: Sequence[str]) -> None:
     names = tuple(name for name in chosen.names if name != CHOOSING)
     if names or not chosen.names:
         every = [(name, make) for name, make in programs().items() if name.startswith(names or "")]
-        times: dict[str, list[float]] = {hardware: [] for hardware in chosen.hardware}
+        tally = Tally()
         for begin in range(0, len(every), TOGETHER):
             some = every[begin : begin + TOGETHER]
             rows = [partitioned(name, make, chosen.hardware, chosen.effort) for name, make in some]
-            compared(report, rows, times)
-        for hardware, ratios in times.items():
-            report.add(f"plans.{hardware}.programs", len(ratios))
-            if ratios:
-                mean = exp(fsum(map(log, ratios)) / len(ratios))
-                report.add(f"plans.{hardware}.mean_time", round(mean, 3), MEAN_TIME)
+            compared(report, rows, tally)
+        for hardware in chosen.hardware:
+            tally.report(report, hardware)
     report.exit()
 
 
