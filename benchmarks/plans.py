@@ -18,6 +18,7 @@ and the median of a reshard plan with empty caches.
     python benchmarks/plans.py nets.u_net steps.adam        programs whose name begins so; `examples`, `choosing`
     python benchmarks/plans.py --hardware h100 cpu_8        on some hardware only
     python benchmarks/plans.py --effort best                with programs searched as wholes
+    python benchmarks/plans.py --optimize all               with collectives made fewer, smaller and later
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def programs() -> dict[str, Make]:
     return every | {f"examples.{name}": partial(lambda name: load(example(name)).plan(), name) for name in EXAMPLES}
 
 
-def partitioned(name: str, make: Make, hardware: Sequence[str], effort: str) -> Row:
+def partitioned(name: str, make: Make, chosen: argparse.Namespace) -> Row:
     """A program as XLA gets it, and our programs of it."""
     import shardwright as sw
     from shardwright.notation import modules
@@ -125,9 +126,10 @@ def partitioned(name: str, make: Make, hardware: Sequence[str], effort: str) -> 
         with sw.Session():
             plan = make()
             row = Row(name, plan.mesh.size, modules.located_text(plan.annotated))
-        for one in hardware:
+        for one in chosen.hardware:
             with sw.Session(hardware=sw.hardware(one)):
-                row.locals[one] = make().partition(effort=effort).module("local")
+                spmd = make().partition(effort=chosen.effort, optimize=chosen.optimize)
+                row.locals[one] = spmd.module("local")
     except sw.ShardingError as error:
         return Row(name, 1, reason=str(error).splitlines()[0])
     return row
@@ -249,6 +251,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"programs whose names begin so, or {CHOOSING}")
     parser.add_argument("--hardware", nargs="+", default=HARDWARE, metavar="NAME", help="where they are to be fast")
     parser.add_argument("--effort", default="fast", help="how hard we look: fast or best")
+    parser.add_argument("--optimize", default="off", help="what becomes of our collectives: off, exact or all")
     chosen = parser.parse_args(arguments)
     report = Report()
     if not chosen.names or CHOOSING in chosen.names:
@@ -259,7 +262,7 @@ def main(arguments: Sequence[str]) -> None:
         tally = Tally()
         for begin in range(0, len(every), TOGETHER):
             some = every[begin : begin + TOGETHER]
-            rows = [partitioned(name, make, chosen.hardware, chosen.effort) for name, make in some]
+            rows = [partitioned(name, make, chosen) for name, make in some]
             compared(report, rows, tally)
         for hardware in chosen.hardware:
             tally.report(report, hardware)
