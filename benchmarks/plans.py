@@ -39,6 +39,7 @@ from common import ChildError, Report, Run, example, in_turns, measure
 
 if TYPE_CHECKING:
     import shardwright as sw
+    from shardwright.cost.hardware import Hardware
     from tests.oracles.plan_price import Plan as Priced
     from tests.oracles.xla_many import Compiled
 
@@ -175,7 +176,8 @@ def _compare(report: Report, name: str, hardware: str, ours: Side, theirs: Side,
     from shardwright.cost.hardware import hardware as hardware_of
     from tests.oracles.plan_price import seconds_on
 
-    took = [seconds_on(hardware_of(hardware), side.plan) for side in (ours, theirs)]
+    there = hardware_of(hardware)
+    took = [seconds_on(there, side.plan) for side in (ours, theirs)]
     figures: Mapping[str, tuple[float, float | None]] = {
         "time": (_ratio(*took), TIME),
         "bytes": (_ratio(ours.plan.sent, theirs.plan.sent), BYTES),
@@ -191,7 +193,7 @@ def _compare(report: Report, name: str, hardware: str, ours: Side, theirs: Side,
     tally.short[hardware].update(short)
     tally.times[hardware].append(took[0] / took[1] if took[1] else 1.0)
     if short:
-        print(f"    ours:  {_shown(ours, took[0])}\n    XLA's: {_shown(theirs, took[1])}", flush=True)
+        print(f"    ours:  {_shown(there, ours, took[0])}\n    XLA's: {_shown(there, theirs, took[1])}", flush=True)
 
 
 def _ratio(ours: float, theirs: float) -> float:
@@ -199,11 +201,14 @@ def _ratio(ours: float, theirs: float) -> float:
     return round(ours / theirs, 3) if theirs else 1.0 if not ours else inf
 
 
-def _shown(side: Side, seconds: float) -> str:
+def _shown(hardware: Hardware, side: Side, seconds: float) -> str:
+    from tests.oracles.plan_price import sends_on
+
+    sends = sends_on(hardware, side.plan)
     moved = sum(kernel.moved * kernel.times for kernel in side.plan.kernels)
     return (
-        f"{seconds:.4g} s; sends {side.plan.sent:,.0f} bytes in {side.plan.starts:,} starts, works "
-        f"{side.plan.operations:,.0f} operations, moves {moved:,.0f} bytes, holds {side.temporary:,}"
+        f"{seconds:.4g} s; sends {sends.sent:,.0f} bytes in {sends.starts:,} starts ({side.plan.sent:,.0f} at least), "
+        f"works {side.plan.operations:,.0f} operations, moves {moved:,.0f} bytes, holds {side.temporary:,}"
     )
 
 

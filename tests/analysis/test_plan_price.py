@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shardwright.cost.hardware import Hardware, hardware
 from tests.oracles.hlo_work import Kernel, kernels
-from tests.oracles.plan_price import Plan, plan_of, seconds_on
+from tests.oracles.plan_price import Plan, Sends, plan_of, seconds_on, sends_on
 from tests.oracles.xla_many import Compiled, compiled_of
 
 BOX = Hardware(
@@ -229,7 +231,7 @@ def test_a_loop_counts_as_often_as_it_runs_and_of_branches_the_one_that_moves_mo
 
 
 def test_the_time_is_that_of_starts_bytes_and_kernels_one_after_the_other() -> None:
-    plan = Plan(200.0, 2, (Kernel("dot", 400.0, "bf16", 20, 3), Kernel("add", 0.0, "f32", 50)))
+    plan = Plan((Sends(200.0, 2),), (Kernel("dot", 400.0, "bf16", 20, 3), Kernel("add", 0.0, "f32", 50)))
     # 200 / 100 + 2 · 3 to communicate; three times 400 / 100, which is more than 20 / 10; 50 / 10
     assert seconds_on(BOX, plan) == 2 + 6 + 3 * 4 + 5
     assert plan.operations == 1200
@@ -252,9 +254,18 @@ MERGED = """
 def test_collectives_that_the_pipeline_merges_start_once() -> None:
     # each all_reduce of 128 bytes over 4 sends 2 · 128 · 3 / 4
     apart, merged = plan_of(entry(REDUCED), entry(REDUCED), 8), plan_of(entry(REDUCED), entry(MERGED), 8)
-    assert (apart.sent, apart.starts, apart.kernels) == (2 * 192, 2, ())
-    assert (merged.sent, merged.starts) == (2 * 192, 1)
+    assert (sends_on(BOX, apart), apart.kernels) == (Sends(2 * 192, 2), ())
+    assert sends_on(BOX, merged) == Sends(2 * 192, 1)
     assert seconds_on(BOX, apart) - seconds_on(BOX, merged) == pytest.approx(3.0)
+
+
+def test_of_two_ways_to_communicate_the_one_counts_that_takes_less_where_it_is_run() -> None:
+    # 2 / 100 + 2 · 3 s are more than 300 / 100 + 3; where starts are a hundred times faster, they are less
+    plan = Plan((Sends(2.0, 2), Sends(300.0, 1)), ())
+    quick = replace(BOX, start_seconds=0.03)
+    assert (sends_on(BOX, plan), seconds_on(BOX, plan)) == (Sends(300.0, 1), 6.0)
+    assert (sends_on(quick, plan), seconds_on(quick, plan)) == (Sends(2.0, 2), 0.02 + 0.06)
+    assert plan.sent == 2.0
 
 
 MODULE = """\
@@ -275,7 +286,7 @@ def test_what_xla_makes_of_an_annotated_module_is_priced() -> None:
     assert isinstance(compiled, Compiled)
     plan = plan_of(compiled.entered, compiled.final, 4)
     # the sum of 16 · 8 elements over 4 devices; a product of (16, 8) by (8, 8)
-    assert (plan.sent, plan.starts) == (2 * 16 * 8 * 4 * 3 / 4, 1)
+    assert sends_on(hardware("h100"), plan) == Sends(2 * 16 * 8 * 4 * 3 / 4, 1)
     assert plan.kernels == (Kernel("dot", 2 * 16 * 8 * 8, "tf32", 4 * (16 * 8 + 8 * 8 + 16 * 8)),)
     box = hardware("h100")
     assert seconds_on(box, plan) == pytest.approx(6.6e-6 + 768 / 4.5e11 + 1280 / 3.35e12)

@@ -1,9 +1,9 @@
 """What a run of a per-device program takes on a hardware: one function for whoever partitioned it.
 
 Nothing of it at the same time: its collectives, each a start and the bytes that a device sends on a ring, and its kernels
-by the roofline. Collectives are counted after SPMD partitioning and at the end of XLA's pipeline, which merges some, drops
-some that are there twice and counts the turns of more loops, and takes reduce-scatters of CPUs apart: what counts is where
-fewer loops are of unknown length, else the lesser of both.
+by the roofline. Collectives are counted after SPMD partitioning and at the end of XLA's pipeline, which merges some, moves
+some out of loops and drops some that are there twice, but on CPUs makes all_reduces of reduce_scatters. What takes less on
+a hardware counts there; of both, if one of them knows how often more loops run, that one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.roofline import roofline_seconds
 from tests.oracles.hlo import HloCollective, collectives
 from tests.oracles.hlo_work import Kernel, kernels
 
-__all__ = ["Plan", "plan_of", "seconds_on"]
+__all__ = ["Plan", "Sends", "plan_of", "seconds_on", "sends_on"]
+
+
+class Sends(NamedTuple):
+    """What a device sends, in bytes, and the collectives that it starts for it, one after the other."""
+
+    sent: float
+    starts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +33,17 @@ class Plan:
     """What each device does in a run of a program.
 
     Attributes:
-        sent: Bytes that it sends.
-        starts: Collectives that it starts, one after the other.
+        sends: Its communication, as it may be counted.
         kernels: What it computes.
     """
 
-    sent: float
-    starts: int
+    sends: tuple[Sends, ...]
     kernels: tuple[Kernel, ...]
+
+    @property
+    def sent(self) -> float:
+        """The least bytes that it sends."""
+        return min(one.sent for one in self.sends)
 
     @property
     def operations(self) -> float:
@@ -55,7 +66,12 @@ def plan_of(entered: str, final: str, devices: int) -> Plan:
     for kernel in kernels(entered):
         alike[Kernel(kernel.opcode, kernel.operations, kernel.dtype, kernel.moved)] += kernel.times
     merged = (Kernel(one.opcode, one.operations, one.dtype, one.moved, times) for one, times in alike.items())
-    return Plan(min(map(_sent, best)), min(map(_starts, best)), tuple(merged))
+    return Plan(tuple(map(_sends, best)), tuple(merged))
+
+
+def sends_on(hardware: Hardware, plan: Plan) -> Sends:
+    """The communication that takes the least time on a hardware."""
+    return min(plan.sends, key=lambda one: hardware.seconds(one.sent, one.starts))
 
 
 def seconds_on(hardware: Hardware, plan: Plan) -> float:
@@ -65,12 +81,8 @@ def seconds_on(hardware: Hardware, plan: Plan) -> float:
         * roofline_seconds(hardware, operations=kernel.operations, bytes_moved=kernel.moved, dtype=kernel.dtype)
         for kernel in plan.kernels
     )
-    return hardware.seconds(plan.sent, plan.starts) + computing
+    return hardware.seconds(*sends_on(hardware, plan)) + computing
 
 
-def _sent(uses: Sequence[HloCollective]) -> float:
-    return sum(use.total for use in uses)
-
-
-def _starts(uses: Sequence[HloCollective]) -> int:
-    return sum(use.executed for use in uses if use.sent > 0)
+def _sends(uses: Sequence[HloCollective]) -> Sends:
+    return Sends(sum(use.total for use in uses), sum(use.executed for use in uses if use.sent > 0))
