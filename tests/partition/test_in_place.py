@@ -12,11 +12,14 @@ import shardwright as sw
 from shardwright.ir.signature import Signature
 from shardwright.memo import Session
 from shardwright.partition import assign as assigning
+from shardwright.partition import decide as deciding
 from shardwright.partition import op_split as splitting
-from shardwright.partition.in_place import choice_in_place
+from shardwright.partition.decisions import Layout
+from shardwright.partition.in_place import choice_in_place, pointwise_in_place
 from shardwright.partition.proposals import Shardings, Source
 from shardwright.partition.splits import splits_of
 from shardwright.partition.ways import Choice
+from shardwright.rules.pointwise import POINTWISE
 from tests.propagation.programs import random_program
 from tests.propagation.programs_wide import wide_program
 
@@ -36,7 +39,31 @@ def test_the_choice_in_place_is_the_cheapest(program: Any, monkeypatch: pytest.M
         return cheapest
 
     monkeypatch.setattr(splitting, "assign", assign)
+    monkeypatch.setattr(deciding, "pointwise_in_place", lambda *_: None)
     for seed in range(12):
+        with Session(), suppress(sw.ShardingError):
+            sw.load(program(seed)).plan().partition()
+    assert min(told[True], told[False]) > 10
+
+
+@pytest.mark.parametrize("program", [random_program, wide_program])
+def test_pointwise_ops_are_in_place_without_a_rule_where_they_are_so_by_it(
+    program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: Counter[bool] = Counter()
+
+    def in_place(signature: Signature, sources: tuple[Source, ...], targets: tuple[Layout, ...]) -> Shardings | None:
+        operands = pointwise_in_place(signature, sources, targets)
+        if signature.name in POINTWISE:
+            splits, layouts = splits_of(signature), tuple(filter(None, targets))
+            choice = choice_in_place(splits, sources, layouts) if splits is not None else None
+            assert operands == (choice.operands if choice else None)
+            assert choice is None or choice.results == targets
+            told[operands is not None] += 1
+        return operands
+
+    monkeypatch.setattr(deciding, "pointwise_in_place", in_place)
+    for seed in range(96):
         with Session(), suppress(sw.ShardingError):
             sw.load(program(seed)).plan().partition()
     assert min(told[True], told[False]) > 10

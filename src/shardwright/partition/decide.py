@@ -19,6 +19,7 @@ from shardwright.partition.bodies import body_layouts, even_boundary, unknown_re
 from shardwright.partition.carried_sums import carried_sums
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.free_axes import is_split_inside, stays_within
+from shardwright.partition.in_place import pointwise_in_place
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.op_notes import gather_notes, gathers, op_notes
 from shardwright.partition.op_split import Situation, Split, SplitOf, filled, is_reduced_behind, of_tensors, split_alike
@@ -168,11 +169,15 @@ class _Decider:
         sources = tuple([operand.source for operand in operands])
         if not layouts and not any(sources):  # tokens, and what any device can make
             return Computed(*self.values.read(operands, [replicated(self.mesh, value.type.rank) for value in operands]))
+        asked = self.targets.contributed(op.results, layouts)
+        lying = pointwise_in_place(op.signature, sources, asked) if self.split_of is split_alike else None
+        if lying is not None:
+            self._define(op.results, layouts)
+            return Computed(*self.values.read(operands, lying), layouts)
         passing = frozenset(
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
-        asked = self.targets.contributed(op.results, layouts)
         situation = Situation(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
         split = self.split_of(situation)
         computed = split.computed

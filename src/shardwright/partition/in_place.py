@@ -1,6 +1,7 @@
 """Ops of which nothing has to move: their tensors lie as one way to split them has it.
 
-Most ops of a propagated program are so, and no price is needed to tell that nothing is cheaper.
+Most ops of a propagated program are so, and no price is needed to tell that nothing is cheaper. Of pointwise ops, which
+most of them are, not even a rule is: what they compute, and of which sizes, makes no difference.
 """
 
 from __future__ import annotations
@@ -9,16 +10,47 @@ from collections.abc import Sequence
 
 from shardwright.axes import Axes, merge_axes
 from shardwright.cost.price import work_cost
+from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
+from shardwright.partition.decisions import Layout
 from shardwright.partition.edges import NOTHING
 from shardwright.partition.factors import FactorAxes, feasible, project, tensor_sharding
 from shardwright.partition.proposals import Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
 from shardwright.partition.ways import Choice
+from shardwright.rules.pointwise import POINTWISE
+from shardwright.rules.registry import is_given
 from shardwright.rules.rule import TensorMapping
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["choice_in_place"]
+__all__ = ["choice_in_place", "pointwise_in_place"]
+
+
+def pointwise_in_place(
+    signature: Signature, sources: tuple[Source, ...], targets: tuple[Layout, ...]
+) -> Shardings | None:
+    """How the operands of a pointwise op lie where it has a choice in place, which leaves all tensors as they are.
+
+    That is where they lie as the result does, which splits evenly. `None` of all other ops.
+    """
+    target, *others = targets or (None,)
+    if target is None or others or signature.name not in POINTWISE or is_given(signature):
+        return None
+    read: list[TensorSharding] = []
+    for type, source in zip(signature.operands, sources, strict=True):
+        lying = target if type.rank else replicated(target.mesh, 0)
+        if source and (len(source) > 1 or source[0] != lying):
+            return None
+        read.append(lying)
+    return tuple(read) if _is_even(signature.results[0].dims, target) else None
+
+
+@memoize
+def _is_even(shape: tuple[int, ...], sharding: TensorSharding) -> bool:
+    """Whether a sharding of a tensor of a shape tells the axes of factors that are its dimensions, each axis once."""
+    lying = _axes_of(tuple([(dim,) for dim in range(len(shape))]), shape, sharding)
+    names = [axis.name for _, axes in lying or () for axis in axes]
+    return lying is not None and len(set(names)) == len(names)
 
 
 def choice_in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Choice | None:

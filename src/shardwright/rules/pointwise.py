@@ -11,7 +11,7 @@ from shardwright.rules.facts import ALL, OpFacts, declare, names
 from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 
-__all__ = ["pointwise_rule"]
+__all__ = ["POINTWISE", "pointwise_rule"]
 
 _STABLEHLO = names(
     "stablehlo",
@@ -34,6 +34,9 @@ _CHLO = names(
 
 _CHLO_WITHOUT_TRAIT = names("chlo", "mulhi next_after polygamma zeta")
 """Ops that work element by element as well, but do not carry the trait."""
+
+POINTWISE = frozenset((*_STABLEHLO, *_CHLO, *_CHLO_WITHOUT_TRAIT))
+"""Ops that have the rule of this file whatever their types and attributes, but for a rule that is given for one."""
 
 _ELEMENTWISE = OpFacts(elementwise=True)
 
