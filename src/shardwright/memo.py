@@ -13,12 +13,12 @@ import gc
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import fields
-from functools import wraps
+from functools import cached_property, wraps
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
-__all__ = ["Hashed", "Session", "current_session", "forget_everywhere", "memoize", "uncollected"]
+__all__ = ["Hashed", "Session", "current_session", "forget_everywhere", "memoize", "once", "uncollected"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,35 +86,46 @@ class Session:
 class Hashed:
     """Base of frozen dataclasses (`eq=False`) that are dictionary keys everywhere: the hash is computed once.
 
-    Compared by the values of all fields; unequal hashes settle most comparisons. What was found equal once shares the
-    values from then on, so that the next comparison is one of identities.
+    That is when it is first asked for, which it never is of many. Compared by the values of all fields; unequal hashes
+    settle most comparisons. What was found equal once shares the values from then on, so that the next comparison is
+    one of identities.
     """
 
     _key: tuple[Any, ...]
     _hash: int
 
-    def __post_init__(self) -> None:
-        """Compute key and hash."""
-        cls = type(self)
-        key = (_values_of.get(cls) or _remember_fields(cls))(self)
-        object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_hash", hash(key))
-
     def __eq__(self, other: object) -> bool:
         """Equal by value."""
         if self is other:
             return True
-        if type(other) is not type(self) or self._hash != other._hash:
+        if type(other) is not type(self):
             return False
-        if self._key is not other._key:
-            if self._key != other._key:
-                return False
-            object.__setattr__(other, "_key", self._key)
+        try:
+            differ = self._hash != other._hash
+        except AttributeError:
+            differ = hash(self) != hash(other)
+        if differ or self._key is other._key:
+            return not differ
+        if self._key != other._key:
+            return False
+        object.__setattr__(other, "_key", self._key)
         return True
 
     def __hash__(self) -> int:
-        """The hash computed at construction."""
-        return self._hash
+        """The hash of the values of all fields."""
+        try:
+            return self._hash
+        except AttributeError:
+            return self._hashed()
+
+    def _hashed(self) -> int:
+        """Compute key and hash."""
+        cls = type(self)
+        key = (_values_of.get(cls) or _remember_fields(cls))(self)
+        hashed = hash(key)
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_hash", hashed)
+        return hashed
 
     def __getstate__(self) -> tuple[Any, ...]:
         """The values of all fields: hashes are those of this process."""
@@ -124,7 +135,6 @@ class Hashed:
         """Take the values of all fields."""
         for field, value in zip(fields(cast(Any, self)), state, strict=True):
             object.__setattr__(self, field.name, value)
-        Hashed.__post_init__(self)
 
 
 _values_of: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
@@ -174,6 +184,21 @@ def memoize(function: Callable[P, R]) -> Callable[P, R]:
         return answer
 
     return remembered
+
+
+if TYPE_CHECKING:
+    once = cached_property
+else:
+
+    class once(cached_property):
+        """A property that is computed when it is first asked for: without the lock that Python 3.11 takes for it."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            """The value, which from now on is an attribute of the object."""
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 def uncollected(function: Callable[P, R]) -> Callable[P, R]:

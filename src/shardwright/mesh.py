@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import index
 from typing import Any
 
 from shardwright.axes import Axes, AxisRef, merge_axes
 from shardwright.errors import ShardingError
+from shardwright.memo import once
 
 __all__ = ["MOST_DEVICES", "MOST_LISTED", "MOST_PARTITIONS", "Mesh"]
 
@@ -92,11 +92,11 @@ class Mesh:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "manual", ())
 
-    @cached_property
+    @once
     def _key(self) -> tuple[object, ...]:
         return (self.axes, self.device_ids, self.name, self.manual)
 
-    @cached_property
+    @once
     def _hash(self) -> int:
         return hash(self._key)
 
@@ -126,17 +126,17 @@ class Mesh:
             object.__setattr__(made, field, value)
         return made
 
-    @cached_property
+    @once
     def sizes(self) -> dict[str, int]:
         """Axis name → size."""
         return dict(self.axes)
 
-    @cached_property
+    @once
     def order(self) -> dict[str, int]:
         """Axis name → position, 0 the major-most."""
         return {axis: position for position, (axis, _) in enumerate(self.axes)}
 
-    @cached_property
+    @once
     def size(self) -> int:
         """Number of devices."""
         return math.prod(size for _, size in self.axes)
@@ -172,7 +172,7 @@ class Mesh:
             )
         return self.size
 
-    @cached_property
+    @once
     def strides(self) -> dict[str, int]:
         """Axis name → how many grid positions lie between neighbours along it (row-major)."""
         strides: dict[str, int] = {}

@@ -18,12 +18,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
 from shardwright.lazy import provided
-from shardwright.memo import Hashed
+from shardwright.memo import Hashed, once
 from shardwright.mesh import Mesh
 from shardwright.words import counted
 
@@ -160,17 +160,17 @@ class TensorSharding(Hashed):
         """Number of dimensions."""
         return len(self.dims)
 
-    @cached_property
+    @once
     def axes(self) -> tuple[Axes, ...]:
         """The axes of every dimension."""
         return tuple([dim.axes for dim in self.dims])
 
-    @cached_property
+    @once
     def used_axes(self) -> Axes:
         """All axes that split a dimension, dimension by dimension."""
         return tuple(axis for dim in self.dims for axis in dim.axes)
 
-    @cached_property
+    @once
     def shards(self) -> int:
         """Into how many parts its dimensions split the tensor."""
         return axes_size(self.used_axes)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from shardwright.axes import axes_size
 from shardwright.cost.hardware import Hardware, current_hardware
@@ -128,7 +127,7 @@ def choices(
         )
     gathered, whole = _undivided(question)
     listed = [priced(question, way) for factors in proposed for way in ways_of(question, factors)]
-    return tuple([replace(choice, gathered=gathered, whole=whole) for choice in listed])
+    return tuple([choice._replace(gathered=gathered, whole=whole) for choice in listed])
 
 
 @memoize
@@ -172,7 +171,7 @@ def _cheapest(question: Question) -> Choice:
 def _told(question: Question, choice: Choice) -> Choice:
     """A choice with the tensors that it leaves less split than they were, or should be."""
     gathered, whole = _undivided(question, choice)
-    return replace(choice, gathered=gathered, whole=whole) if gathered or whole else choice
+    return choice._replace(gathered=gathered, whole=whole) if gathered or whole else choice
 
 
 def _fastest(question: Question) -> Choice:

@@ -89,11 +89,14 @@ def unknown_regions(graph: Graph, op: Op) -> ShardingError:
 @memoize
 def plain_bodies(signature: Signature) -> Signature:
     """The same op; its bodies, which compute on scalars, ask for no layouts."""
-    return replace(signature, bodies=tuple(map(_plain, signature.bodies)))
+    bodies = tuple(map(_plain, signature.bodies))
+    return signature if bodies == signature.bodies else replace(signature, bodies=bodies)
 
 
+@memoize
 def _plain(body: Body) -> Body:
-    return rewritten_body(body, _plain_op)
+    plain = rewritten_body(body, _plain_op)
+    return body if plain == body else plain
 
 
 def _plain_op(op: BodyOp, append: Append) -> tuple[int, ...]:

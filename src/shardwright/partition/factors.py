@@ -66,20 +66,21 @@ def merge(count: int, proposals: Iterable[FactorAxes], allowed: frozenset[int], 
     `{x, y}`, which any device that holds a part of either has a part of, or is sent one.
     """
     merged: list[Axes] = [()] * count
-    used: list[AxisRef] = []
+    used: dict[str, list[AxisRef]] = {}
     for proposal in proposals:
         for factor, axes in enumerate(proposal):
-            held = merged[factor]
-            if factor not in allowed or not axes:
+            if not axes or factor not in allowed:
                 continue
+            held = merged[factor]
             begins = axes[: len(held)] == held
             if not begins and not behind:
                 continue
             for axis in axes[len(held) :] if begins else axes:
-                if not can_split(axis, used):
+                others = used.setdefault(axis.name, [])
+                if others and not can_split(axis, others):
                     break
                 merged[factor] += (axis,)
-                used.append(axis)
+                others.append(axis)
     return tuple(merged)
 
 
@@ -95,6 +96,8 @@ def feasible(splits: Splits, factors: FactorAxes) -> FactorAxes:
     What is dropped for one tensor may leave a factor of another not full, so this goes on until nothing changes.
     """
     rule = splits.rule
+    if not splits.bounds and not rule.joined:
+        return factors
     kept = list(within_bounds(splits, factors))
     for dim in rule.joined:
         full = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
@@ -21,8 +20,7 @@ from shardwright.sharding import TensorSharding, replicated
 __all__ = ["Situation", "Split", "SplitOf", "filled", "is_reduced_behind", "of_tensors", "split_alike", "split_as"]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """How an op is split that reads and gives such layouts, wherever it stands.
 
     Attributes:

@@ -128,8 +128,10 @@ def _moved(splits: Splits, tensors: Iterable[FactorAxes], elsewhere: frozenset[i
     """
     rule = splits.rule
     stays = splits.allowed - elsewhere
-    for held in tensors:
+    for held in tensors if elsewhere else ():
         lost = [axes for factor, axes in enumerate(held) if axes and factor in elsewhere]
+        if not lost:
+            continue
         kept = merge(len(rule.sizes), [held], stays)
         for axes in dict.fromkeys((sum(lost, ()), *lost)):
             for to in sorted(stays - splits.exchanged) if axes else ():

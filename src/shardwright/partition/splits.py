@@ -9,7 +9,7 @@ gathered first.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import called_by
@@ -28,8 +28,7 @@ from shardwright.rules.traits import facts_of
 __all__ = ["Splits", "linear_operands", "refusal", "splits_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Splits:
+class Splits(NamedTuple):
     """How an op may be computed in parts.
 
     Attributes:

@@ -40,10 +40,10 @@ class State:
 
     def plus(self, layout: TensorSharding) -> State:
         """The state with one more version; this one where there is that version."""
-        if layout in self.versions:
-            return self
         more = self._more.get(layout)
         if more is None:
+            if layout in self.versions:
+                return self
             more = self._more[layout] = State(self.is_fresh, (*self.versions, layout))
         return more
 
@@ -158,7 +158,10 @@ class Values:
         """The version in layout `needed`, made from the cheapest of the others if need be."""
         if needed is None or value.target is None:
             return None
-        version = value.versions.get(needed)
+        state = self.states[value.number]
+        if state.source and state.source[0] is needed:  # nearly always
+            return needed
+        version = state.versions.get(needed)
         if version is not None:
             return version
         if needed.partial and not usable(value.source, needed):

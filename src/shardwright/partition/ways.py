@@ -7,7 +7,7 @@ where it should be. Their plans take most of the time, so there are bounds of wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware
@@ -25,8 +25,7 @@ from shardwright.steps import local_bytes
 __all__ = ["ROUNDED", "Choice", "Question", "Way", "exchange_cost", "is_dearer", "least_seconds", "priced", "ways_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One way to split an op.
 
     Attributes:
@@ -67,8 +66,7 @@ class Choice:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """All that the split of an op depends on."""
 
     splits: Splits
@@ -86,8 +84,7 @@ class Question:
     """Results that nobody reads, which may lie as they like."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """A way to split an op before its edges are priced; the fields are those of `Choice`."""
 
     operands: Shardings

@@ -9,9 +9,8 @@ Source: the `sdy` dialect's OpShardingRuleAttr.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
-from shardwright.memo import Hashed
+from shardwright.memo import Hashed, once
 
 __all__ = ["DimFactors", "ShardingRule", "TensorMapping", "factors_in", "identity_rule"]
 
@@ -49,17 +48,17 @@ class ShardingRule(Hashed):
     custom: bool = False
     local: frozenset[int] = frozenset()
 
-    @cached_property
+    @once
     def joined(self) -> tuple[DimFactors, ...]:
         """The dimensions that are made of several factors."""
         return tuple([dim for mapping in (*self.operands, *self.results) for dim in mapping if len(dim) > 1])
 
-    @cached_property
+    @once
     def special(self) -> frozenset[int]:
         """Factors that are not plain pass-through."""
         return self.reduction | self.need_replication | self.permutation
 
-    @cached_property
+    @once
     def pass_through(self) -> frozenset[int]:
         """Factors that split all tensors alike, with no communication."""
         return frozenset(range(len(self.sizes))) - self.special

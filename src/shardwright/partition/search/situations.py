@@ -6,7 +6,6 @@ Ops of blocks that repeat find themselves in the same situation: what is said of
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import replace
 
 from shardwright.partition.assign import cheapest_choices
 from shardwright.partition.op_split import Situation, Split, split_alike, split_as
@@ -75,4 +74,4 @@ class Following:
                 self.exceptions[situation] = choice
         if choice is None or is_alike(choice, by_itself.choice):
             return by_itself
-        return split_as(replace(choice, for_program=True), situation)
+        return split_as(choice._replace(for_program=True), situation)
