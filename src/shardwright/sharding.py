@@ -240,11 +240,17 @@ class TensorSharding(Hashed):
 
     def closed(self) -> TensorSharding:
         """The layout alone: all dimensions closed, no priorities, no `replicated`, neighbouring parts merged."""
-        dims = tuple([dim.closed() for dim in self.dims])
-        partial = _merge_partial(self.partial)
-        if dims == self.dims and partial == self.partial and not self.replicated:
+        if self.is_closed:
             return self
-        return replace(self, dims=dims, partial=partial, replicated=())
+        dims = tuple([dim.closed() for dim in self.dims])
+        return replace(self, dims=dims, partial=_merge_partial(self.partial), replicated=())
+
+    @once
+    def is_closed(self) -> bool:
+        """Whether this is a layout alone: see `closed`."""
+        if self.replicated or _merge_partial(self.partial) != self.partial:
+            return False
+        return all(dim.closed() is dim for dim in self.dims)
 
     def with_axes(self, axes: Sequence[Axes], partial: Iterable[Partial] = ()) -> TensorSharding:
         """A closed sharding on the same mesh with other axes and partials."""

@@ -47,19 +47,23 @@ def test_the_choice_in_place_is_the_cheapest(program: Any, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("program", [random_program, wide_program])
-def test_pointwise_ops_are_in_place_without_a_rule_where_they_are_so_by_it(
+def test_pointwise_ops_are_in_place_without_a_rule_where_all_prices_tell_so(
     program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: Counter[bool] = Counter()
 
-    def in_place(signature: Signature, sources: tuple[Source, ...], targets: tuple[Layout, ...]) -> Shardings | None:
-        operands = pointwise_in_place(signature, sources, targets)
-        if signature.name in POINTWISE:
-            splits, layouts = splits_of(signature), tuple(filter(None, targets))
-            choice = choice_in_place(splits, sources, layouts) if splits is not None else None
-            assert operands == (choice.operands if choice else None)
-            assert choice is None or choice.results == targets
-            told[operands is not None] += 1
+    def in_place(
+        signature: Signature, sources: tuple[Source, ...], targets: tuple[Layout, ...], passing: frozenset[int]
+    ) -> Shardings | None:
+        operands = pointwise_in_place(signature, sources, targets, passing)
+        layouts = tuple(filter(None, targets))
+        if operands is not None:
+            choice = assigning.assign(signature, sources, layouts, passing)
+            assert (choice.operands, choice.results) == (operands, targets)
+        elif signature.name in POINTWISE:
+            splits = splits_of(signature)
+            assert splits is None or choice_in_place(splits, sources, layouts) is None
+        told[operands is not None] += signature.name in POINTWISE
         return operands
 
     monkeypatch.setattr(deciding, "pointwise_in_place", in_place)

@@ -27,6 +27,7 @@ from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
 from shardwright.partition.values import State, Value, Values
 from shardwright.reshard.plan import plan
+from shardwright.rules.pointwise import POINTWISE
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import AllReduce, ReduceScatter, Step, layouts_after
@@ -128,7 +129,7 @@ class _Decider:
                 decisions[op] = alike.decision
                 states.update(zip(op.results, alike.states, strict=True))
                 continue
-            decision = self._decided(op)
+            decision = (self._in_place(op) if key else None) or self._decided(op)
             if decision is not None:
                 decisions[op] = decision
             if key and isinstance(decision, Computed) and self._is_of_any(op, decision):
@@ -170,13 +171,13 @@ class _Decider:
         if not layouts and not any(sources):  # tokens, and what any device can make
             return Computed(*self.values.read(operands, [replicated(self.mesh, value.type.rank) for value in operands]))
         asked = self.targets.contributed(op.results, layouts)
-        lying = pointwise_in_place(op.signature, sources, asked) if self.split_of is split_alike else None
-        if lying is not None:
-            self._define(op.results, layouts)
-            return Computed(*self.values.read(operands, lying), layouts)
         passing = frozenset(
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
+        lying = pointwise_in_place(op.signature, sources, asked, passing) if self.split_of is split_alike else None
+        if lying is not None:
+            self._define(op.results, layouts)
+            return Computed(*self.values.read(operands, lying), layouts)
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
         situation = Situation(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
         split = self.split_of(situation)
@@ -188,6 +189,22 @@ class _Decider:
             self._define(op.results, computed.results)
             return computed
         return self._told_and_reduced(op, split, computed, operands, filled(layouts, self.mesh))
+
+    def _in_place(self, op: Op) -> Computed | None:
+        """The decision on a pointwise op in place that reads what is there, and no sums: most ops are so."""
+        if op.signature.name not in POINTWISE or self.split_of is not split_alike:
+            return None
+        states = self.values.states
+        sources = tuple([states[value].source for value in op.operands])
+        if not all(sources) or any(source[0].partial for source in sources):
+            return None
+        layouts = self.targets.of(op.results)
+        asked = self.targets.contributed(op.results, layouts)
+        lying = pointwise_in_place(op.signature, sources, asked, frozenset())
+        if lying is None:
+            return None
+        self._define(op.results, layouts)
+        return Computed((), lying, layouts)
 
     def _told_and_reduced(
         self,

@@ -27,11 +27,12 @@ __all__ = ["choice_in_place", "pointwise_in_place"]
 
 
 def pointwise_in_place(
-    signature: Signature, sources: tuple[Source, ...], targets: tuple[Layout, ...]
+    signature: Signature, sources: tuple[Source, ...], targets: tuple[Layout, ...], passing: frozenset[int]
 ) -> Shardings | None:
     """How the operands of a pointwise op lie where it has a choice in place, which leaves all tensors as they are.
 
-    That is where they lie as the result does, which splits evenly. `None` of all other ops.
+    That is where they lie as the result does, which splits evenly; also in other versions as long as these are split
+    alike, and no sum may pass. `None` of all other ops. The arguments are those of `assign`.
     """
     target, *others = targets or (None,)
     if target is None or others or signature.name not in POINTWISE or is_given(signature):
@@ -39,9 +40,12 @@ def pointwise_in_place(
     read: list[TensorSharding] = []
     for type, source in zip(signature.operands, sources, strict=True):
         lying = target if type.rank else replicated(target.mesh, 0)
-        if source and (len(source) > 1 or source[0] != lying):
+        if len(source) > 1 and (passing or any(version.axes != lying.axes for version in source)):
             return None
-        read.append(lying)
+        there = next((version for version in source if version == lying), None) if source else lying
+        if there is None:
+            return None
+        read.append(there)
     return tuple(read) if _is_even(signature.results[0].dims, target) else None
 
 
@@ -58,12 +62,16 @@ def choice_in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardi
 
     Nothing can be cheaper: nothing moves, and all axes that the tensors have split the work.
     """
-    if any(len(source) > 1 for source in sources):
-        return None
     mesh = mesh_of(sources, targets)
-    shardings = [*[source[0] if source else None for source in sources], *targets]
-    if any(sharding is not None and sharding.mesh is not mesh and sharding.mesh != mesh for sharding in shardings):
-        return None
+    shardings: list[TensorSharding | None] = []
+    for source in sources:
+        if len(source) > 1:
+            return None
+        shardings.append(source[0] if source else None)
+    shardings += targets
+    for sharding in shardings:
+        if sharding is not None and sharding.mesh is not mesh and sharding.mesh != mesh:
+            return None
     factors = _common_factors(splits, shardings)
     if factors is None or feasible(splits, factors) != factors:
         return None
@@ -99,8 +107,12 @@ def _axes_of(
     mapping: TensorMapping, sizes: tuple[int, ...], sharding: TensorSharding
 ) -> tuple[tuple[int, Axes], ...] | None:
     """The axes that a tensor has for each of its factors, none too; `None` where these do not tell how it lies."""
-    factors = project(mapping, sizes, sharding.axes)
-    held = [merge_axes(tuple([axis for factor in dim for axis in factors[factor]])) for dim in mapping]
-    if sharding.partial or sharding.closed() != sharding or held != [*sharding.axes]:
+    if sharding.partial or not sharding.is_closed:
         return None
+    if not sharding.used_axes:
+        return tuple([(factor, ()) for dim in mapping for factor in dim])
+    factors = project(mapping, sizes, sharding.axes)
+    for dim, axes in zip(mapping, sharding.axes, strict=True):
+        if axes and merge_axes(tuple([axis for factor in dim for axis in factors[factor]])) != axes:
+            return None
     return tuple([(factor, factors[factor]) for dim in mapping for factor in dim])

@@ -89,4 +89,4 @@ def filled(layouts: tuple[Layout, ...], mesh: Mesh) -> tuple[TensorSharding, ...
 
 def of_tensors(types: tuple[TensorType, ...], layouts: Sequence[TensorSharding]) -> tuple[Layout, ...]:
     """The layouts of what are tensors."""
-    return tuple([layout if type.is_tensor else None for type, layout in zip(types, layouts, strict=True)])
+    return tuple([None if type.shape is None else layout for type, layout in zip(types, layouts, strict=True)])

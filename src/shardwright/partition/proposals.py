@@ -43,10 +43,14 @@ def from_tensors(splits: Splits, sources: tuple[Source, ...], targets: Shardings
     """
     rule = splits.rule
     of_operands, of_results = _at_hand(splits, sources, targets)
-    disagree = _disagree([*of_operands, *of_results])
+    different = list(dict.fromkeys(filter(any, (*of_results, *of_operands))))
+    disagree, orders = False, [different, []] if different else [[]]
+    if len(different) > 1:
+        disagree, orders = _disagree(different), _different_orders(of_results, of_operands)
+    without = splits.allowed - rule.reduction - splits.exchanged
+    is_less = any(tensor[factor] for factor in splits.allowed - without for tensor in different)
     seen: set[FactorAxes] = set()
-    orders = _different_orders(of_results, of_operands)
-    for allowed in dict.fromkeys((splits.allowed, splits.allowed - rule.reduction - splits.exchanged)):
+    for allowed in (splits.allowed, without) if is_less else (splits.allowed,):
         for order in orders:
             for behind in (False, True) if disagree else (False,):
                 proposed = merge(len(rule.sizes), order, allowed, behind=behind)

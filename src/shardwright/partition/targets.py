@@ -40,7 +40,7 @@ class Targets:
         main = graph.main
         arguments, returned = main.block.arguments, main.block.terminator.operands
         stated = [graph.shardings[value] for value in arguments]
-        self._asked = _Asked(self.mesh)
+        self._layouts: dict[tuple[int, int], Layout] = {}
         self._uneven = _uneven(graph)
         self.arguments = tuple(map(_with_contributions, self.of(arguments), stated))
         self.results = tuple(map(self._returned, returned, main.result_shardings))
@@ -56,19 +56,20 @@ class Targets:
         """What the body of a computation that is manual along these axes asks for."""
         made = copy(self)
         made.mesh = self.mesh.inside(manual)
-        made._asked, made._uneven, made.contributions = _Asked(made.mesh), {}, {}
+        made._layouts, made._uneven, made.contributions = {}, {}, {}
         return made
 
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
-        asked, types, shardings = self._asked, self._graph.types, self._graph.shardings
-        layouts = tuple([asked[shardings[value], types[value]] for value in values])
-        return tuple(map(self._uneven.get, values, layouts)) if self._uneven else layouts
+        return tuple(map(self.layout, values))
 
     def layout(self, value: int) -> Layout:
         """The layout that propagation gave a value."""
-        layout = self._asked[self._graph.shardings[value], self._graph.types[value]]
-        return self._uneven.get(value, layout)
+        sharding, type = self._graph.shardings[value], self._graph.types[value]
+        key = id(sharding), id(type)  # most values have one of few of either
+        if key not in self._layouts:
+            self._layouts[key] = _layout(sharding, type, self.mesh)
+        return self._uneven.get(value, self._layouts[key])
 
     @property
     def is_even(self) -> bool:
@@ -90,26 +91,13 @@ class Targets:
     def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
         if stated is None or value in self._uneven:
             return self.layout(value)
-        return _with_contributions(self._asked[stated, self._graph.types[value]], stated)
-
-
-class _Asked(dict[tuple[TensorSharding | None, TensorType], Layout]):
-    """The layout that a sharding of a type asks for, each worked out when it is first looked up."""
-
-    def __init__(self, mesh: Mesh) -> None:
-        super().__init__()
-        self._mesh = mesh
-
-    def __missing__(self, of: tuple[TensorSharding | None, TensorType]) -> Layout:
-        """What is to be on one device is on all: each runs every op."""
-        sharding, type = of
-        layout = self[of] = _layout(sharding, type, self._mesh)
-        return layout
+        return _with_contributions(_layout(stated, self._graph.types[value], self.mesh), stated)
 
 
 @memoize
 def _layout(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> Layout:
-    """The layout that a sharding asks for, cut to what divides.
+    """The layout that a sharding asks for, cut to what divides. What is to be on one device is on all: each runs every
+    op.
 
     That a value may be unreduced is no wish for contributions to be made: what is partial stays so until it is read.
     """
