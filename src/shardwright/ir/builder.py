@@ -12,7 +12,7 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Builder", "reduction_body"]
+__all__ = ["Builder", "reduction_body", "splat"]
 
 
 @memoize
@@ -33,6 +33,12 @@ def _signature(
 ) -> Signature:
     """The signature of all ops that are written so."""
     return Signature(name, attributes, operands, (result,), bodies)
+
+
+@memoize
+def splat(element: str, type: TensorType) -> Signature:
+    """A constant of one element, repeated."""
+    return Signature("stablehlo.constant", (("value", f"dense<{element}> : {type}"),), (), (type,))
 
 
 class Builder:
@@ -56,8 +62,7 @@ class Builder:
         regions: tuple[Block, ...] = (),
     ) -> tuple[int, ...]:
         """Append an op of this signature; its result values, with shardings where given."""
-        types = signature.results
-        results = self.graph.new_values(types, shardings or (None,) * len(types))
+        results = self.graph.new_values(signature.results, shardings)
         self.ops.append(Op(signature, tuple(operands), results, regions, self.location))
         return results
 
@@ -72,13 +77,13 @@ class Builder:
     ) -> int:
         """Append an op of one result; `name` may leave out `stablehlo.`."""
         full = name if "." in name else f"stablehlo.{name}"
-        types = tuple(self.graph.types[value] for value in operands)
-        pairs = tuple(sorted((attributes or {}).items()))
+        types = tuple(map(self.graph.types.__getitem__, operands))
+        pairs = tuple(sorted(attributes.items())) if attributes else ()
         return self.append(_signature(full, pairs, types, result, bodies), operands, (sharding,))[0]
 
     def constant(self, value: int | float | bool, type: TensorType) -> int:
         """A splat constant."""
-        return self.emit("constant", (), type, {"value": f"dense<{_literal(value, type.dtype)}> : {type}"})
+        return self.append(splat(_literal(value, type.dtype), type), ())[0]
 
     def integers(self, values: Sequence[int], dtype: str = "i32") -> int:
         """A 1-D integer constant; a scalar constant each with `constant`."""

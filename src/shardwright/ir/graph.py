@@ -155,14 +155,16 @@ class Graph:
         self.shardings.append(sharding)
         return len(self.types) - 1
 
-    def new_values(self, types: Sequence[TensorType], shardings: Sequence[TensorSharding | None]) -> tuple[int, ...]:
-        """Fresh values; ValueError where there is not one sharding for each."""
-        if len(types) != len(shardings):
-            raise ValueError(f"{len(shardings)} shardings for {len(types)} values")
-        first = len(self.types)
+    def new_values(
+        self, types: Sequence[TensorType], shardings: Sequence[TensorSharding | None] = ()
+    ) -> tuple[int, ...]:
+        """Fresh values, without shardings where none are given; ValueError where there is not one for each."""
+        count, first = len(types), len(self.types)
+        if shardings and len(shardings) != count:
+            raise ValueError(f"{len(shardings)} shardings for {count} values")
         self.types += types
-        self.shardings += shardings
-        return (first,) if len(types) == 1 else tuple(range(first, len(self.types)))
+        self.shardings += shardings or (None,) * count
+        return (first,) if count == 1 else tuple(range(first, first + count))
 
     def argument_location(self, number: int) -> str:
         """Where an argument of `main` stands: `FILE:LINE`, or the file where no more is known."""

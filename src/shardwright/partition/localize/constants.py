@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
+from shardwright.ir.builder import splat
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.localize.collectives import local_all_slice
 from shardwright.partition.localize.local import Local, local_type, splat_value
-from shardwright.partition.localize.registry import Shardings, localizer
+from shardwright.partition.localize.registry import Shardings, local_form, localizer
 
 __all__: list[str] = []
 
 _INTEGERS = ("i32", "i64", "ui32", "ui64")
 
 
+@local_form("stablehlo.constant", "sdy.constant")
+def _splat(signature: Signature, source: Shardings, target: Shardings) -> Signature | None:
+    """A splat at the local shape."""
+    element = splat_value(signature.text("value") or "")
+    return None if element is None else splat(element, local_type(signature.results[0], target[0]))
+
+
 @localizer("stablehlo.constant", "sdy.constant")
 def _constant(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
-    """A splat at the local shape; anything else whole, and sliced."""
+    """Anything but a splat: whole, and sliced."""
     type = signature.results[0]
-    text = signature.text("value") or ""
-    splat = splat_value(text)
-    local = local_type(type, target[0])
-    if splat is not None:
-        return (ctx.emit("constant", (), local, {"value": f"dense<{splat}> : {local}"}),)
-    whole = ctx.emit("constant", (), type, {"value": text})
+    local_type(type, target[0])  # refuses what does not divide
+    whole = ctx.emit("constant", (), type, {"value": signature.text("value") or ""})
     return (local_all_slice(ctx, whole, target[0].axes, target[0].mesh),)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_alike, require_partial, require_whole
 from shardwright.partition.localize.contributions import clamped, contribution, index_dtype, with_contributions
 from shardwright.partition.localize.indices import signed
@@ -39,20 +40,36 @@ def _dynamic_slice(
 
     Starts are clamped by ops of their own: where another slice follows, XLA makes one of both, and forgets to.
     """
+    crossed, sizes = _crossed(signature, source, target), signature.results[0].dims
+    limits = [whole - size for whole, size in zip(signature.operands[0].dims, sizes, strict=True)]
+    if crossed:
+        starts = [_start(ctx, signature, *pair) for pair in zip(operands[1:], limits, strict=True)]
+        return (contribution(ctx, signature, operands[0], starts, source[0], crossed),)
+    starts = [clamped(ctx, start, limit) for start, limit in zip(operands[1:], limits, strict=True)]
+    return ctx.append(_local_slice(signature, source, target), (operands[0], *starts))
+
+
+@memoize
+def _crossed(signature: Signature, source: Shardings, target: Shardings) -> tuple[int, ...]:
+    """The split dimensions of which a part is taken.
+
+    Raises:
+        ShardingError: operand and result do not lie as a slice leaves them.
+    """
     cut = _cut_dims(signature)
     kept = set(range(source[0].rank)).difference(cut)
     require_alike("a dynamic slice", kept, source[0], target[0])
     require_whole("what a dynamic slice takes", cut, target[0])
     crossed = tuple(dim for dim in cut if is_split(source[0].axes[dim]))
     require_partial("a dynamic slice", tuple(a for dim in crossed for a in source[0].axes[dim]), "sum", target[0])
-    sizes = signature.results[0].dims
-    limits = [whole - size for whole, size in zip(signature.operands[0].dims, sizes, strict=True)]
-    if crossed:
-        starts = [_start(ctx, signature, *pair) for pair in zip(operands[1:], limits, strict=True)]
-        return (contribution(ctx, signature, operands[0], starts, source[0], crossed),)
-    starts = [clamped(ctx, start, limit) for start, limit in zip(operands[1:], limits, strict=True)]
+    return crossed
+
+
+@memoize
+def _local_slice(signature: Signature, source: Shardings, target: Shardings) -> Signature:
+    """The slice of one device's shard."""
     local = local_signature(signature, source, target)
-    return ctx.append(local.replace(slice_sizes=i64_array(local.results[0].dims)), (operands[0], *starts))
+    return local.replace(slice_sizes=i64_array(local.results[0].dims))
 
 
 def _start(ctx: Local, signature: Signature, value: int, limit: int) -> int:

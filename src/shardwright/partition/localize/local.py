@@ -112,7 +112,7 @@ class Local(Builder):
         regions: Any = (),
     ) -> tuple[int, ...]:
         """Append an op (see `Builder.append`), taking note of constants."""
-        results = super().append(signature, operands, shardings, regions)
+        results = Builder.append(self, signature, operands, shardings, regions)
         if signature.name == "stablehlo.constant":
             self.constants[results[0]] = signature.text("value") or ""
         return results

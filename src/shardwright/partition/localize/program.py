@@ -147,10 +147,11 @@ class _Localizer:
 
     def ops(self, ops: Sequence[Op], ctx: Local) -> None:
         """Write ops one after the other; those of which all is as it was of one before them, as that."""
-        value_of, sharding_of, forms = self.values.__getitem__, self.source.shardings.__getitem__, self.forms
+        values, forms = self.values, self.forms
+        value_of, sharding_of = values.__getitem__, self.source.shardings.__getitem__
         for op in ops:
             ctx.location = op.location
-            key = id(op.signature), *map(id, map(sharding_of, op.operands)), *map(id, map(sharding_of, op.results))
+            key = id(op.signature), *map(id, map(sharding_of, op.operands + op.results))
             form = forms.get(key, _UNKNOWN)
             try:
                 if form is _UNKNOWN:
@@ -163,7 +164,7 @@ class _Localizer:
                     raise
                 raise error.at(op.signature.label, str(self.source.locations[op.location])) from None
             made = ctx.append(form, tuple(map(value_of, op.operands)))
-            self.values.update(zip(op.results, made, strict=True))
+            values.update(zip(op.results, made, strict=True))
 
     def form(self, op: Op) -> Signature | None:
         """The one op that an op is on a device, on the same operands; `None` where that is not all that tells."""

@@ -17,27 +17,33 @@ from shardwright.partition.localize.checks import is_split, require_alike, requi
 from shardwright.partition.localize.exchanges import Exchange
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.moves import local_step
-from shardwright.partition.localize.registry import Shardings, local_signature, localizer, rebuild
+from shardwright.partition.localize.registry import Shardings, local_form, local_signature, localizer, rebuild
 from shardwright.partition.localize.rounds import picks, rounds
 
 __all__ = ["with_initial"]
+
+
+@local_form("stablehlo.reduce")
+def _local_reduce(signature: Signature, source: Shardings, target: Shardings) -> Signature | None:
+    """The reduction of one device's shards, where nothing that is reduced is split."""
+    return None if is_split(_reduced_axes(signature, source, target)) else local_signature(signature, source, target)
 
 
 @localizer("stablehlo.reduce")
 def _reduce(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
+    """A reduction along split dimensions."""
     count = len(signature.results)
     inputs, initials = operands[:count], operands[count:]
-    axes = _reduced_axes(signature, source, target)
-    if is_split(axes):
-        kind = signature.bodies[0].reduction
-        if kind is None:
-            return _in_rounds(ctx, signature, inputs, initials, source)
-        if not ctx.is_identity(initials[0], kind):
-            first = ctx.once(initials[0], axes, kind, source[0].mesh)
-            return (with_initial(ctx, local_signature(signature, source, target), inputs[0], first, kind),)
-    return ctx.append(local_signature(signature, source, target), (*inputs, *initials))
+    kind = signature.bodies[0].reduction
+    if kind is None:
+        return _in_rounds(ctx, signature, inputs, initials, source)
+    local = local_signature(signature, source, target)
+    if ctx.is_identity(initials[0], kind):
+        return ctx.append(local, (*inputs, *initials))
+    first = ctx.once(initials[0], _reduced_axes(signature, source, target), kind, source[0].mesh)
+    return (with_initial(ctx, local, inputs[0], first, kind),)
 
 
 @memoize

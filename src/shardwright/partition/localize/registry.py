@@ -49,8 +49,8 @@ Covered: TypeAlias = Callable[[Signature, ShardingRule, frozenset[int]], frozens
 InParts: TypeAlias = Callable[[Signature, ShardingRule], ShardingRule]
 """`(global signature, its rule) -> the rule by which its local form computes parts`."""
 
-LocalForm: TypeAlias = Callable[[Signature, Shardings, Shardings], Signature]
-"""`(global signature, operand shardings, result shardings) -> local signature`."""
+LocalForm: TypeAlias = Callable[[Signature, Shardings, Shardings], Signature | None]
+"""`(global signature, operand shardings, result shardings) -> local signature`; `None` leaves it to a localizer."""
 
 _LOCALIZERS: dict[str, Localizer] = {}
 _FORMS: dict[str, LocalForm] = {}
@@ -83,7 +83,10 @@ def localizer(
 
 
 def local_form(*names: str) -> Callable[[LocalForm], LocalForm]:
-    """Register a function that gives the per-device form of the ops called `names`, one op on the same operands."""
+    """Register a function that gives the per-device form of the ops called `names`, one op on the same operands.
+
+    Of ops that have a localizer as well it is asked first.
+    """
 
     def register(function: LocalForm) -> LocalForm:
         _FORMS.update(dict.fromkeys(names, function))
@@ -130,9 +133,11 @@ def form_of(signature: Signature, operand_shardings: Shardings, result_shardings
     Raises:
         ShardingError: the op cannot be computed in these parts.
     """
-    if signature.name in _LOCALIZERS:
-        return None
-    form = _FORMS.get(signature.name, local_signature)
+    form = _FORMS.get(signature.name)
+    if form is None:
+        if signature.name in _LOCALIZERS:
+            return None
+        form = local_signature
     return form(_without_rule(signature), operand_shardings, result_shardings)
 
 

@@ -17,17 +17,25 @@ from shardwright.sharding import TensorSharding
 __all__: list[str] = []
 
 
-@localizer("stablehlo.reshape", "stablehlo.dynamic_reshape")
-def _reshape(
-    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
-) -> tuple[int, ...]:
+@local_form("stablehlo.reshape")
+def _local_reshape(signature: Signature, source: Shardings, target: Shardings) -> Signature | None:
     """Right where operand and result split the same elements apart."""
     if not same_elements(signature.operands[0].dims, source[0], signature.results[0].dims, target[0]):
         raise ShardingError(
             f"a reshape {signature.operands[0]} → {signature.results[0]} cannot turn {source[0]!r} into {target[0]!r}",
             remedy="reshard the operand before the op",
         )
-    return (ctx.reshape(operands[0], local_type(signature.results[0], target[0]).dims),)
+    before, after = local_type(signature.operands[0], source[0]), local_type(signature.results[0], target[0])
+    return None if before == after else Signature("stablehlo.reshape", (), (before,), (after,))
+
+
+@localizer("stablehlo.reshape", "stablehlo.dynamic_reshape")
+def _reshape(
+    ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
+) -> tuple[int, ...]:
+    """Nothing, where shards have one shape before and after."""
+    form = _local_reshape(signature, source[:1], target)
+    return tuple(operands[:1]) if form is None else ctx.append(form, operands[:1])
 
 
 @local_form("stablehlo.broadcast", "stablehlo.broadcast_in_dim")

@@ -18,14 +18,21 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.partition.localize.checks import is_split, require_alike
 from shardwright.partition.localize.indices import signed
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
-from shardwright.partition.localize.registry import Shardings, localizer, rebuild
+from shardwright.partition.localize.registry import Shardings, local_form, local_signature, localizer
 from shardwright.sharding import TensorSharding
 
 __all__: list[str] = []
+
+
+@local_form("stablehlo.dynamic_update_slice")
+def _local_update(signature: Signature, source: Shardings, target: Shardings) -> Signature | None:
+    """The same on one device's shards, where these are all of each dimension that is written to in part."""
+    return None if _crossed(signature, source, target) else local_signature(signature, source, target)
 
 
 # It works out itself which part of an update falls into a shard.
@@ -33,9 +40,19 @@ __all__: list[str] = []
 def _dynamic_update_slice(
     ctx: Local, signature: Signature, operands: Sequence[int], source: Shardings, target: Shardings
 ) -> tuple[int, ...]:
+    return (_Masked(ctx, signature, operands, source[0], _crossed(signature, source, target)).write(),)
+
+
+@memoize
+def _crossed(signature: Signature, source: Shardings, target: Shardings) -> tuple[int, ...]:
+    """The split dimensions that are written to in part.
+
+    Raises:
+        ShardingError: operand and result lie otherwise, or the update is split along another dimension.
+    """
     whole, part = signature.operands[0].dims, signature.operands[1].dims
     require_alike("a dynamic update", range(source[0].rank), source[0], target[0])
-    crossed = []
+    crossed: list[int] = []
     for dim, axes in enumerate(source[0].axes):
         alike = part[dim] == whole[dim] and wide(axes) == wide(source[1].axes[dim])
         if is_split(axes) and not alike:
@@ -45,16 +62,19 @@ def _dynamic_update_slice(
                 f"a dynamic update needs dimension {dim} of the update whole, but it lies as {source[1]!r}",
                 remedy="gather the update before the op",
             )
-    if not crossed:
-        return rebuild(ctx, signature, operands, source, target)
-    return (_Masked(ctx, signature, operands, source[0], crossed).write(),)
+    return tuple(crossed)
 
 
 class _Masked:
     """One masked write, across the dimensions `crossed`."""
 
     def __init__(
-        self, ctx: Local, signature: Signature, operands: Sequence[int], sharding: TensorSharding, crossed: list[int]
+        self,
+        ctx: Local,
+        signature: Signature,
+        operands: Sequence[int],
+        sharding: TensorSharding,
+        crossed: tuple[int, ...],
     ) -> None:
         self.ctx = ctx
         self.sharding = sharding
