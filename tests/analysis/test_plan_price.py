@@ -84,6 +84,17 @@ def test_what_nobody_reads_is_not_run() -> None:
     """) == [("negate", 0, "f32", 256, 1)]
 
 
+@pytest.mark.parametrize(
+    ("constant", "read"), [("{1}", 0), ("{1, 1}", 0), ("{{1, 1}, {1, 1}}", 0), ("{1, 2}", 8), ("{...}", 8)]
+)
+def test_constants_are_read_where_they_are_more_than_a_number(constant: str, read: int) -> None:
+    assert seen(f"""
+        %x = f32[2] parameter(0)
+        %c = f32[2] constant({constant})
+        ROOT %y = f32[2] add(%x, %c)
+    """) == [("add", 0, "f32", 8 + read + 8, 1)]
+
+
 def test_what_is_computed_twice_counts_once() -> None:
     another = SCALARS.replace("%sum", "%other").replace("%a", "%p").replace("%b", "%q").replace("%add", "%r")
     assert seen(

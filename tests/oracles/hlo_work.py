@@ -11,6 +11,7 @@ them:
   results.
 - A `dynamic-update-slice` reads the update and writes it in place; a `scatter` reads indices, updates and the rows that
   they go to, and writes these.
+- Constants of which all elements are the same are part of the kernels that read them.
 - Reshapes, transposes, tuples and copies move nothing: that is a matter of layouts.
 - Collectives move nothing here either: what they take is told by their links.
 - A product is two operations to each multiply-add, a convolution too, those that meet padding left out; a complex one is
@@ -190,7 +191,7 @@ class _Fusion:
             if of.opcode == "tuple":
                 return self._from(of.operands[int(op.attribute("index"))])
             return {f"{of.name}#{op.attribute('index')}": op.bytes}
-        if op.opcode in _NOTHING or (op.opcode == "constant" and not _element(op.shape)[1]):
+        if op.opcode in _NOTHING or _is_one_number(op):
             return {}
         if op.opcode in _VIEWS or op.opcode == "broadcast":
             every: dict[str, int] = {}
@@ -210,6 +211,12 @@ class _Fusion:
                 leaves = {name: min(size, op.bytes) for name, size in leaves.items()}
             _add(every, leaves)
         return every
+
+
+def _is_one_number(op: Instruction) -> bool:
+    """Whether an op is a constant of which all elements are the same, which kernels hold in themselves."""
+    elements = set(re.findall(r"[^{},\s]+", op.arguments))
+    return op.opcode == "constant" and len(elements) == 1 and "..." not in elements
 
 
 def _add(every: dict[str, int], leaves: Leaves) -> None:
