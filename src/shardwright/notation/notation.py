@@ -75,6 +75,7 @@ class ModuleNotation:
             place. Raises `ShardingError` for what the dialect forbids and sdy and its carriers cannot hold.
         write: A module in `sdy` → the same module in this notation, in place.
         spell: What jaxlib prints → the notation's own syntax.
+        has_manual: Whether it has computations that are written for one device.
     """
 
     name: str
@@ -84,6 +85,7 @@ class ModuleNotation:
     read: Callable[[ir.Module, str, str | bytes], None]
     write: Callable[[ir.Module], None]
     spell: Callable[[str], str]
+    has_manual: bool = True
 
 
 def _kept(match: re.Match[str]) -> str:

@@ -5,6 +5,7 @@ from shardwright.partition.check import check
 from shardwright.partition.enclose import enclose
 from shardwright.partition.localize import localize
 from shardwright.partition.materialize import Explicit, materialize
+from shardwright.partition.named_steps import with_named_steps
 from shardwright.partition.note import Note, check_strict
 from shardwright.partition.notes import boundary_notes
 from shardwright.partition.padding import is_kept_uneven, with_stated_boundary
@@ -19,6 +20,7 @@ __all__ = [
     "is_kept_uneven",
     "localize",
     "materialize",
+    "with_named_steps",
     "with_stated_boundary",
     "with_whole_arguments",
 ]

@@ -15,7 +15,7 @@ Enclosed is what stands in one block and can be put in one place: a value that a
 carried round a loop, says its kind in a carrier instead (see `ir.carriers`).
 
 And it is every op inside which devices exchange something (see `localize.exchanges`), by itself; and every all_to_all
-that names a dimension twice, and permute in parts, for which sdy has no op.
+that names a dimension twice, and permute in parts, for which sdy has no op (see `named_steps`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import has_kinds_of
 from shardwright.partition.bodies import is_program
-from shardwright.partition.emit import step_of
 from shardwright.partition.localize import Local, local_type, localize_op
 from shardwright.partition.localize.exchanges import exchanges_of, may_exchange
 from shardwright.partition.localize.uneven import is_at_boundary
+from shardwright.partition.named_steps import is_named_step
 from shardwright.sharding import TensorSharding
-from shardwright.steps import is_in_sdy
 
 __all__ = ["enclose", "manual_computation"]
 
@@ -60,10 +59,7 @@ def _in_programs(graph: Graph, block: Block) -> Iterator[Op]:
 
 def _is_beyond_sdy(graph: Graph, op: Op) -> bool:
     """Whether an op by itself does what sdy has no op for, of whatever kinds its values are."""
-    if op.name not in ("sdy.all_to_all", "sdy.collective_permute"):
-        return _exchanges(graph, op)
-    (before,), (after,) = _layouts(graph, op.operands), _layouts(graph, op.results)
-    return not is_in_sdy(step_of(op.signature, before, after), before)
+    return not is_named_step(graph, op) or _exchanges(graph, op)
 
 
 def _exchanges(graph: Graph, op: Op) -> bool:

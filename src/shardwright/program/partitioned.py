@@ -20,6 +20,7 @@ from shardwright.frontends.load import Source
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
+from shardwright.notation.module_notations import module_notation
 from shardwright.process import DEFAULT_TIMEOUT
 from shardwright.program.local import LocalValue, local_text
 from shardwright.propagation import DEFAULT_STRATEGY
@@ -90,9 +91,9 @@ class Partitioned(LocalValue):
         if stage == "local":
             return local_text(graph, to)
         if stage == "explicit":
-            from shardwright.partition import enclose
+            from shardwright.partition import enclose, with_named_steps
 
-            graph = enclose(graph)
+            graph = enclose(graph if module_notation(to).has_manual else with_named_steps(graph))
         text = modules.located_text(graph)
         if to == "sdy":
             return text

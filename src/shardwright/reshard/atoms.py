@@ -28,6 +28,7 @@ class Problem:
         clashes: Per atom, the set (as bits) of atoms that cannot be in use together with it.
         permute: Whether a permute must be among the steps, because the order of devices changes.
         by_hand: Of the numbers of reductions those that gather all contributions where they do not scatter.
+        named: Whether only steps are taken that ops of `sdy` are for: see `steps.is_in_sdy`.
     """
 
     sizes: Atoms
@@ -39,6 +40,7 @@ class Problem:
     clashes: tuple[int, ...]
     permute: bool
     by_hand: frozenset[int] = frozenset()
+    named: bool = False
 
 
 class Node(NamedTuple):

@@ -184,6 +184,8 @@ class Edges:
         """Moves the last atoms of some dimensions to the ends of others, all at once."""
         movable = [len(atoms) - self.matched(state.layout, dim) for dim, atoms in enumerate(state.layout)]
         for after, group in self.all_to_alls.of(state.layout, movable):
+            if self.problem.named and not _names_once(state.layout, after):
+                continue
             sent = held // group * (group - 1)
             yield Edge(sent, 1, EXCHANGE, SearchState(after, state.partial, state.permuted, ""))
 
@@ -197,7 +199,7 @@ class Edges:
         for after in self.permuted(tuple(map(self.count, state.layout))):
             if after != state.layout or not state.permuted:
                 yield Edge(held, 1, PERMUTE, SearchState(after, (), True, ""))
-        if state.permuted:
+        if state.permuted and not self.problem.named:
             yield from self.permutes_in_parts(state, held)
 
     def permutes_in_parts(self, state: SearchState, held: int) -> Iterator[Edge]:
@@ -278,6 +280,12 @@ class Edges:
                     after = _replaced(state.layout, {dim: (*state.layout[dim], atom)})
                     sent, run = held // size * (size - 1), f"{SCATTER} {turn} {dim:02}"
                     yield Edge(sent, int(run != state.run), SCATTER, SearchState(after, left, state.permuted, run))
+
+
+def _names_once(before: Layout, after: Layout) -> bool:
+    """Whether an all_to_all brings to each dimension what one other gives, as it was there."""
+    pairs = tuple(zip(before, after, strict=True))
+    return sorted([old[len(new) :] for old, new in pairs]) == sorted([new[len(old) :] for old, new in pairs])
 
 
 def _replaced(layout: Layout, changed: dict[int, Atoms]) -> Layout:

@@ -61,6 +61,7 @@ def plan(
     hardware: Hardware | None = None,
     memory: int | None = None,
     dtype: str = "f32",
+    named: bool = False,
 ) -> ReshardPlan:
     """The chain from `source` to `target` that is cheapest by `cost.price`.
 
@@ -73,6 +74,8 @@ def plan(
         hardware: What the plan is to be cheap on; that of the session where it is not said.
         memory: The bytes that a device may hold of the tensor at most, before, between and after the steps.
         dtype: The type of an element, which tells the kinds of reduction that XLA has collectives for.
+        named: Whether only steps are taken that ops of `sdy` are for (see `steps.is_in_sdy`), along axes as one side
+            has them: what any notation with collectives can say that can say both sides.
 
     Returns:
         The plan; `step.apply` leads from `source.closed()` to `target.closed()`.
@@ -82,7 +85,7 @@ def plan(
             that is partial where the source is not; or no chain within `memory`.
     """
     by_hand = combined_by_hand(dtype).intersection(p.kind for p in source.partial)
-    return _planned(shape, element_bytes, source, target, hardware or current_hardware(), memory, by_hand)
+    return _planned(shape, element_bytes, source, target, hardware or current_hardware(), memory, by_hand, named)
 
 
 @memoize
@@ -94,6 +97,7 @@ def _planned(
     hardware: Hardware,
     memory: int | None,
     by_hand: Kinds,
+    named: bool,
 ) -> ReshardPlan:
     source, target = source.closed(), target.closed()
     if source == target:
@@ -103,7 +107,7 @@ def _planned(
         return ReshardPlan((), Cost(), held)
     _check(shape, source, target)
     start, end = _on_one_mesh(_wide(source), _wide(target))
-    middle = _cheapest(_ReshardQuestion(shape, element_bytes, start, end, hardware, memory, by_hand))
+    middle = _cheapest(_ReshardQuestion(shape, element_bytes, start, end, hardware, memory, by_hand, named))
     steps = [*_renaming(source, start), *middle.steps, *_renaming(end, target)]
     return middle if len(steps) == len(middle.steps) else weigh(shape, element_bytes, source, _joined(steps), by_hand)
 
@@ -119,6 +123,7 @@ class _ReshardQuestion:
     hardware: Hardware
     memory: int | None
     by_hand: Kinds
+    named: bool
 
     def price(self, candidate: ReshardPlan) -> float:
         return price(candidate.cost, self.hardware)
@@ -172,7 +177,7 @@ def _searched(question: _ReshardQuestion, fine: bool = False, idle: bool = False
     Collectives are not saved at the cost of memory, of which the price says nothing: such plans hold no more than the
     larger of source and target.
     """
-    frame = pose(question.shape, question.source, question.target, fine, idle, question.by_hand)
+    frame = pose(question.shape, question.source, question.target, fine, idle, question.by_hand, question.named)
     held = local_bytes(question.shape, question.element_bytes, question.source)
     local = Edges(frame.problem).local
     units, ends = local(frame.problem.source), max(local(frame.problem.source), local(frame.problem.target))

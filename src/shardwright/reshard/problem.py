@@ -59,11 +59,13 @@ def pose(
     fine: bool = False,
     idle: bool = False,
     by_hand: frozenset[str] = frozenset(),
+    named: bool = False,
 ) -> Frame:
     """The problem of bringing a tensor of `shape` from `source` to `target`, both closed and dividing it.
 
     With `fine`, atoms are cut to primes where that does not make too many; with `idle`, axes that neither side uses
-    may be used on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered.
+    may be used on the way. Contributions of the kinds `by_hand` are gathered where they are not scattered. With
+    `named`, only steps are taken that ops of `sdy` are for, along axes as one side has them.
 
     Raises:
         ShardingError: `target` is partial in a way that `source` is not.
@@ -73,11 +75,13 @@ def pose(
     fixed = tuple(_shared_start(left, right) for left, right in zip(have, goal, strict=True))
     have = tuple(axes[len(same) :] for axes, same in zip(have, fixed, strict=True))
     goal = tuple(axes[len(same) :] for axes, same in zip(goal, fixed, strict=True))
-    cuts = _cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle))
+    cuts: dict[AxisRef, Axes] = {axis: (axis,) for axis in (*_flat(have), *_flat(goal), *awaiting)}
+    if not named:
+        cuts = _cuts(have, goal, awaiting, fine * (_ATOMS - 2 * idle))
     have, goal = _recut(have, cuts), _recut(goal, cuts)
     (awaiting,) = _recut((awaiting,), cuts)
     atoms = tuple(dict.fromkeys((*_flat(have), *_flat(goal), *awaiting)))
-    if idle:
+    if idle and not named:
         atoms += _unused(shape, source, target, len(atoms))
     lengths = _lengths(shape, fixed, atoms)
     dims = _dims(have, goal, lengths)
@@ -94,6 +98,7 @@ def pose(
         clashes=_clashes(atoms),
         permute=source.mesh != target.mesh,
         by_hand=frozenset(runs[p] for p in entries if p.kind in by_hand),
+        named=named,
     )
     kinds = {number[axis]: p.kind for axis, p in zip(awaiting, entries, strict=True)}
     return Frame(problem, atoms, dims, fixed, target.partial, kinds)

@@ -142,4 +142,5 @@ NOTATION = ModuleNotation(
     _read,
     export_module,
     partial(to_custom, dialects=[RFC]),
+    has_manual=False,
 )

@@ -60,6 +60,7 @@ def _modules(name: str, title: str, spelling: str) -> ModuleNotation:
         _read,
         export_module,
         partial(to_custom, dialects=[SHARD], spelling=spelling),
+        has_manual=False,
     )
 
 
