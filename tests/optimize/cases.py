@@ -433,6 +433,78 @@ DECOMPOSED = {
 }
 
 
+MOVED = {
+    "moved behind a conversion to less": Case(
+        "collective-move-down",
+        function(
+            ['a: tensor<8x16xf32> [{"x"}, {}]'],
+            'tensor<8x16xbf16> [{}, {"x"}]',
+            """
+            %0 = sdy.all_to_all [{"x"}: 0->1] %a «[{}, {"x"}]» : tensor<8x16xf32>
+            %1 = stablehlo.convert %0 «[{}, {"x"}]» : (tensor<8x16xf32>) -> tensor<8x16xbf16>
+            return %1 : tensor<8x16xbf16>
+            """,
+        ),
+        "convert all_to_all",
+    ),
+    "gathered before a conversion to more": Case(
+        "collective-move-up",
+        function(
+            ['a: tensor<8x16xbf16> [{"x", "y"}, {}]'],
+            "tensor<16x8xf32> [{}, {}]",
+            """
+            %0 = stablehlo.transpose %a, dims = [1, 0] «[{}, {"x", "y"}]» : (tensor<8x16xbf16>) -> tensor<16x8xbf16>
+            %1 = stablehlo.convert %0 «[{}, {"x", "y"}]» : (tensor<16x8xbf16>) -> tensor<16x8xf32>
+            %2 = sdy.all_gather [{}, {"x", "y"}] %1 «[{}, {}]» : tensor<16x8xf32>
+            return %2 : tensor<16x8xf32>
+            """,
+        ),
+        "transpose all_gather convert",
+    ),
+    "gathered before it is put in many places": Case(
+        "collective-move-up",
+        function(
+            ['a: tensor<8xf32> [{"x", "y"}]'],
+            "tensor<8x64xf32> [{}, {}]",
+            """
+            %0 = stablehlo.broadcast_in_dim %a, dims = [0] «[{"x", "y"}, {}]» : (tensor<8xf32>) -> tensor<8x64xf32>
+            %1 = sdy.all_gather [{"x", "y"}, {}] %0 «[{}, {}]» : tensor<8x64xf32>
+            return %1 : tensor<8x64xf32>
+            """,
+        ),
+        "all_gather broadcast_in_dim",
+    ),
+    "cut before an op": Case(
+        "collective-move-up",
+        function(
+            ["a: tensor<8x16xf32> [{}, {}]"],
+            'tensor<16x8xf32> [{}, {"x", "y"}]',
+            """
+            %0 = stablehlo.transpose %a, dims = [1, 0] «[{}, {}]» : (tensor<8x16xf32>) -> tensor<16x8xf32>
+            %1 = stablehlo.negate %0 «[{}, {}]» : tensor<16x8xf32>
+            %2 = sdy.all_slice [{}, {"x", "y"}] %1 «[{}, {"x", "y"}]» : tensor<16x8xf32>
+            return %2 : tensor<16x8xf32>
+            """,
+        ),
+        "all_slice transpose negate",
+    ),
+    "cut before work that is then shared": Case(
+        "collective-move-up",
+        function(
+            ["a: tensor<8x16xf32> [{}, {}]", "b: tensor<16x8xf32> [{}, {}]"],
+            'tensor<8x8xf32> [{"x", "y"}, {}]',
+            f"""
+            %0 = stablehlo.dot %a, %b «[{{}}, {{}}]» : {_DOT}
+            %1 = sdy.all_slice [{{"x", "y"}}, {{}}] %0 «[{{"x", "y"}}, {{}}]» : tensor<8x8xf32>
+            return %1 : tensor<8x8xf32>
+            """,
+        ),
+        "all_slice dot",
+        is_exact=False,
+    ),
+}
+
+
 def _loop(body: str, carried: str = "", types: str = "", layouts: str = "", yields: str = "") -> str:
     """A program with a loop of three turns that carries `%x` round, and perhaps more, and gives it."""
     return function(
@@ -486,4 +558,15 @@ HOISTED = {
     ),
 }
 
-CASES = {**DEAD, **COMMON, **FOLDED, **SLICED, **FLATTENED, **REASSOCIATED, **GATHERED, **DECOMPOSED, **HOISTED}
+CASES = {
+    **DEAD,
+    **COMMON,
+    **FOLDED,
+    **SLICED,
+    **FLATTENED,
+    **REASSOCIATED,
+    **GATHERED,
+    **DECOMPOSED,
+    **MOVED,
+    **HOISTED,
+}

@@ -16,7 +16,7 @@ from tests.models.nets.all import NETS
 from tests.optimize.cases import CASES
 from tests.optimize.explicit import NO_LATENCY
 
-BETTER = ("coupling_flow", "guided_diffusion", "message_passing", "particle_filter")
+BETTER = ("coupling_flow", "gaussian_mixture", "guided_diffusion", "particle_filter", "selective_state_space")
 """Models that the partitioner leaves something to make better of."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from shardwright.cost.price import Cost
 from shardwright.ir.graph import Op
 from shardwright.optimize.draft import Draft, Saving
 from shardwright.optimize.exactness import reductions
@@ -54,14 +55,24 @@ def best_carried(
         steps: How that is made from the collective's operand.
     """
     carrying, best = _Carrying(program, op, draft, version, steps), None
+    stages: list[_Stage] = []
     while carrying.advance():
-        ended = carrying.ended()
+        stages.append(_Stage(carrying.draft.copy(), frozenset(carrying.taken)))
+    for stage in stages if carrying.may_pay() else ():
+        ended = carrying.ended(stage)
         if ended is None:
             continue
         saving = ended.saving()
         if best is None or saving.seconds > best.saving.seconds:
-            best = Carried(ended, saving, len(carrying.taken))
+            best = Carried(ended, saving, len(stage.taken))
     return best
+
+
+class _Stage(NamedTuple):
+    """What was drafted when so many ops were taken up."""
+
+    draft: Draft
+    taken: frozenset[Op]
 
 
 class _Path(NamedTuple):
@@ -126,13 +137,27 @@ class _Carrying:
                 return True
         return False
 
-    def ended(self) -> Draft | None:
-        """What the program becomes if no more ops are taken up; `None` where a value cannot be brought back."""
+    def may_pay(self) -> bool:
+        """Whether any stage can save time, by a bound: that of the last one if what is left to be read were there.
+
+        It is not where a reduction was decomposed: then somebody has to gather, at every stage, unless all is taken up.
+        """
+        if not self._is_drafted:
+            return True
         draft, program = self.draft.copy(), self.program
         for value, version in self.draft.versions.items():
+            draft.replace(value, version)
+        left = [value for value in self.draft.versions if not self.taken.issuperset(program.readers(value))]
+        gathers = left and all(self._steps(value, layout) for value in left if (layout := program.layout(value)))
+        return draft.saving().seconds > (program.seconds(Cost(starts=1)) if gathers else 0.0)
+
+    def ended(self, stage: _Stage) -> Draft | None:
+        """What the program becomes if no more ops are taken up; `None` where a value cannot be brought back."""
+        draft, program = stage.draft.copy(), self.program
+        for value, version in stage.draft.versions.items():
             if value in self.op.results and not self._is_drafted:
                 continue  # who is left reads what the collective makes, as before
-            if all(reader in self.taken for reader in program.readers(value)):
+            if stage.taken.issuperset(program.readers(value)):
                 continue
             maker, layout, path = program.maker(value), program.layout(value), self._paths[value]
             assert maker is not None

@@ -57,6 +57,8 @@ class ExplicitProgram:
         self._blocks = {op: block for block in self._times for op in block.ops}
         self._holders = {region: op for op in self._blocks for region in op.regions}
         self._places: dict[Block, dict[Op, int]] = {}
+        self._layouts: dict[int, TensorSharding | None] = {}
+        self._costs: dict[Op, Cost] = {}
 
     def type(self, value: int) -> TensorType:
         """The global type of a value."""
@@ -64,8 +66,10 @@ class ExplicitProgram:
 
     def layout(self, value: int) -> TensorSharding | None:
         """How a value lies; `None` of what is not a tensor."""
-        layout = self.graph.shardings[value]
-        return layout.closed() if layout is not None and self.type(value).is_tensor else None
+        if value not in self._layouts:
+            layout = self.graph.shardings[value]
+            self._layouts[value] = layout.closed() if layout is not None and self.type(value).is_tensor else None
+        return self._layouts[value]
 
     def layouts(self, values: Sequence[int]) -> tuple[TensorSharding, ...] | None:
         """How values lie, where all of them are tensors."""
@@ -147,7 +151,16 @@ class ExplicitProgram:
         return use.arguments if most is None else most - use.peak
 
     def cost(self, op: Op) -> Cost:
-        """What an op costs each device each time it runs; nothing where that is not known."""
+        """What an op costs each device each time it runs; nothing where that is not known.
+
+        Whatever values an op comes to read, they lie as those before did.
+        """
+        cost = self._costs.get(op)
+        if cost is None:
+            cost = self._costs[op] = self._cost_of(op)
+        return cost
+
+    def _cost_of(self, op: Op) -> Cost:
         layouts = self.layouts((*op.operands, *op.results))
         step = self.step(op)
         if layouts is None or op.regions:

@@ -3,6 +3,7 @@
     convert(all_gather(a))                        →  all_gather(convert(a))       of smaller elements
     reduce(all_gather(a))                         →  all_reduce(reduce(a))        of fewer
     dot(maximum(all_reduce(a), c), w)             →  dot(all_gather(maximum(reduce_scatter(a), slice(c))), w)
+    convert(all_to_all(a))                        →  all_to_all(convert(a))       of smaller elements
 
 Legal where each op that comes before the all_gather then is one that its rule lets be computed in parts along the
 gathered dimension, and its other operands are there in the same parts: sliced of what is whole, made by any device, or
@@ -26,20 +27,25 @@ from shardwright.optimize.registry import optimization
 from shardwright.steps import AllReduce, ReduceScatter
 from shardwright.words import counted
 
-__all__ = ["decomposed", "gathered_later"]
+__all__ = ["decomposed", "gathered_later", "moved_later"]
 
-_GATHER, _DECOMPOSE = "all-gather-move-down", "all-reduce-decompose"
+_GATHER, _MOVE, _DECOMPOSE = "all-gather-move-down", "collective-move-down", "all-reduce-decompose"
 
 
 @optimization(_GATHER, "Gathers behind ops that can be computed on shards, where less is.", on=["sdy.all_gather"])
 def gathered_later(op: Op, program: ExplicitProgram) -> bool:
     """Compute what reads an all_gather on shards, and gather what comes of it."""
-    best = best_carried(program, op, Draft(program), op.operands[0], ())
-    if best is None:
-        return False
-    return best.draft.take(
-        _GATHER, op, f"{counted(best.passed, 'op')} behind it can be computed on shards", best.saving
-    )
+    return _later(_GATHER, op, program)
+
+
+@optimization(
+    _MOVE,
+    "Moves shards to other devices behind ops that can be computed on them where they are, where less is.",
+    on=["sdy.all_to_all", "sdy.collective_permute"],
+)
+def moved_later(op: Op, program: ExplicitProgram) -> bool:
+    """Compute what reads shards that were moved where they were, and move what comes of it."""
+    return _later(_MOVE, op, program)
 
 
 @optimization(
@@ -57,6 +63,14 @@ def decomposed(op: Op, program: ExplicitProgram) -> bool:
         return False
     what = counted(best.passed, "op")
     return best.draft.take(_DECOMPOSE, op, f"a part of what is reduced is enough for {what} behind it", best.saving)
+
+
+def _later(name: str, op: Op, program: ExplicitProgram) -> bool:
+    best = best_carried(program, op, Draft(program), op.operands[0], ())
+    if best is None:
+        return False
+    reason = f"{counted(best.passed, 'op')} behind it can be computed on the shards that it takes"
+    return best.draft.take(name, op, reason, best.saving)
 
 
 def _scattered(op: Op, program: ExplicitProgram) -> list[Carried | None]:

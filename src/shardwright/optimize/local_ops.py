@@ -15,7 +15,7 @@ from shardwright.propagation.rfc.option import OPTION, loops
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["Layouts", "factors_of", "is_local", "operand_layouts", "results_of", "with_option"]
+__all__ = ["Layouts", "factors_of", "is_local", "layouts_for", "operand_layouts", "results_of", "with_option"]
 
 Layouts = tuple[TensorSharding, ...]
 
@@ -91,6 +91,22 @@ def operand_layouts(
     factors = merge(count, proposals, frozenset(range(count)))
     layouts = [tensor_sharding(mesh, mapping, factors) for mapping in rule.operands]
     return tuple([layout if place == number else one for place, one in enumerate(layouts)])
+
+
+def layouts_for(signature: Signature, result: TensorSharding, now: Layouts) -> Layouts:
+    """How the operands of an op of one result have to lie so that it lies so; along what the result does not have, as
+    they do now.
+    """
+    splits = splits_of(signature)
+    assert splits is not None, "the op is local"
+    rule, count = splits.rule, len(splits.rule.sizes)
+    own = frozenset(factor for dim in rule.results[0] for factor in dim)
+    proposals = [project(rule.results[0], rule.sizes, result.axes)]
+    for mapping, held in zip(rule.operands, now, strict=True):
+        kept = project(mapping, rule.sizes, held.axes)
+        proposals.append(tuple([() if factor in own else axes for factor, axes in enumerate(kept)]))
+    factors = merge(count, proposals, frozenset(range(count)))
+    return tuple([tensor_sharding(result.mesh, mapping, factors) for mapping in rule.operands])
 
 
 def with_option(signature: Signature, operands: Layouts, results: Layouts) -> Signature:

@@ -10,3 +10,4 @@ from shardwright.optimize import folding
 from shardwright.optimize import hoisting
 from shardwright.optimize import reassociation
 from shardwright.optimize import gathers
+from shardwright.optimize import pulling
