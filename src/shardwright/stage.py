@@ -31,7 +31,7 @@ ARGUMENTS = {"split": "its shard of each", "whole": "each in full, of which it s
 
 EFFORTS = {
     "fast": "each op as is cheapest for it by itself",
-    "best": "hundreds of programs that split an op otherwise are tried, and the fastest is taken",
+    "best": "all ops together, so that the program is fastest, with a proof of how fast one can be",
 }
 """How hard the partitioner looks for how ops are best split."""
 

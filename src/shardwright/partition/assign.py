@@ -24,13 +24,22 @@ from shardwright.partition.factors import merge, project, within_bounds
 from shardwright.partition.in_place import choice_in_place
 from shardwright.partition.proposals import Proposals, Shardings, Source, from_mesh, from_tensors, mesh_of, without_sums
 from shardwright.partition.splits import Splits, splits_of
-from shardwright.partition.ways import ROUNDED, Choice, Question, is_dearer, least_seconds, priced, ways_of
+from shardwright.partition.ways import (
+    ROUNDED,
+    Choice,
+    Question,
+    Way,
+    is_dearer,
+    least_seconds,
+    priced,
+    question_of,
+    ways_of,
+)
 from shardwright.rules.rule import TensorMapping, factors_in
-from shardwright.rules.traits import facts_of
 from shardwright.sharding import replicated
 from shardwright.words import counted
 
-__all__ = ["MOST", "WORTH", "assign", "cheapest_choices", "choices"]
+__all__ = ["MOST", "WORTH", "assign", "cheapest_choices", "choice_of", "choices"]
 
 MOST = 1 << 14
 """Ways to split an op that are listed and priced."""
@@ -76,21 +85,7 @@ def assign(
     if splits is None:
         return _whole(signature, sources, targets, hardware)
     in_place = choice_in_place(splits, sources, targets)
-    return in_place or _cheapest(_question(signature, splits, sources, targets, passing, hardware, unread))
-
-
-def _question(
-    signature: Signature,
-    splits: Splits,
-    sources: tuple[Source, ...],
-    targets: Shardings,
-    passing: frozenset[int],
-    hardware: Hardware,
-    unread: frozenset[int] = frozenset(),
-) -> Question:
-    exchanging = signature if splits.exchanged else None
-    types, moves = (signature.operands, signature.results), facts_of(signature.name).moves
-    return Question(splits, *types, sources, targets, passing, hardware, exchanging, moves, unread)
+    return in_place or _cheapest(question_of(signature, splits, sources, targets, passing, hardware, unread))
 
 
 def choices(
@@ -116,7 +111,7 @@ def choices(
     splits, hardware = splits_of(signature), current_hardware()
     if splits is None:
         return (_whole(signature, sources, targets, hardware),)
-    question = _question(signature, splits, sources, targets, passing, hardware)
+    question = question_of(signature, splits, sources, targets, passing, hardware)
     proposed = tuple(itertools.islice(proposals(splits, sources, targets), MOST + 1))
     if len(proposed) > MOST:
         raise ShardingError(
@@ -147,7 +142,7 @@ def cheapest_choices(
     splits = splits_of(signature)
     if splits is None:
         return ()
-    question = _question(signature, splits, sources, targets, passing, hardware, unread)
+    question = question_of(signature, splits, sources, targets, passing, hardware, unread)
     proposed = itertools.islice(from_mesh(splits, sources, targets), LISTED)
     ways = {(way.operands, way.results): way for factors in proposed for way in ways_of(question, factors)}
     listed = list(ways.values())
@@ -158,6 +153,22 @@ def cheapest_choices(
         choice = priced(question, listed[number])
         kept = sorted([*kept, (choice.price(hardware), number, choice)])[:most]
     return tuple([_told(question, choice) for _, _, choice in kept])
+
+
+def choice_of(
+    way: Way,
+    signature: Signature,
+    sources: tuple[Source, ...],
+    targets: Shardings,
+    passing: frozenset[int],
+    hardware: Hardware,
+    unread: frozenset[int],
+) -> Choice:
+    """A way to split an op, priced; the other arguments are those of `assign`."""
+    splits = splits_of(signature)
+    assert splits is not None, "only of ops that can be split there are ways"
+    question = question_of(signature, splits, sources, targets, passing, hardware, unread)
+    return _told(question, priced(question, way))
 
 
 def _cheapest(question: Question) -> Choice:

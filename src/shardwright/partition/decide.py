@@ -9,33 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Protocol
 
-from shardwright.cost.hardware import Hardware
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
-from shardwright.ir.types import TensorType
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
 from shardwright.partition.carried_sums import carried_sums
 from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.in_place import pointwise_in_place
+from shardwright.partition.last_reductions import layout_after, to_last_reduction
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.op_notes import gather_notes, gathers, op_notes
-from shardwright.partition.op_split import Situation, Split, SplitOf, filled, is_reduced_behind, of_tensors, split_alike
+from shardwright.partition.op_notes import ahead_notes, gather_notes, gathers, op_notes
+from shardwright.partition.op_split import (
+    NOTHING_GIVEN,
+    Given,
+    Situation,
+    Split,
+    SplitOf,
+    filled,
+    is_reduced_behind,
+    of_tensors,
+    split_alike,
+    split_by,
+)
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
-from shardwright.partition.values import State, Value, Values
-from shardwright.reshard.plan import plan
+from shardwright.partition.values import Alike, Value, Values
 from shardwright.rules.pointwise import POINTWISE
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
-from shardwright.steps import AllReduce, ReduceScatter, Step, layouts_after
 
 __all__ = ["Decide", "decide", "decider"]
 
-Decide = Callable[[SplitOf], Decisions]
-"""What is decided of a graph where its ops are split so."""
+
+class Decide(Protocol):
+    """What is decided of a graph."""
+
+    def __call__(self, split_of: SplitOf, given: Given = NOTHING_GIVEN) -> Decisions:
+        """Its ops are split so, by their situations, but for what is given of single ones."""
 
 
 def decide(graph: Graph) -> Decisions:
@@ -55,23 +67,33 @@ def decider(graph: Graph) -> Decide:
         ShardingError: what `decide` does.
     """
     targets = Targets(graph)
-    return lambda split_of: _Decider(graph, targets, split_of).run()
+
+    def decide(split_of: SplitOf, given: Given = NOTHING_GIVEN) -> Decisions:
+        return _Decider(graph, targets, split_of, given).run()
+
+    return decide
 
 
 class _Decider:
     def __init__(
-        self, graph: Graph, targets: Targets, split_of: SplitOf, decisions: dict[Op, Decision] | None = None
+        self,
+        graph: Graph,
+        targets: Targets,
+        split_of: SplitOf,
+        given: Given,
+        decisions: dict[Op, Decision] | None = None,
     ) -> None:
         self.graph = graph
         self.split_of = split_of
+        self.given = given
         self.targets = targets
         self.mesh = targets.mesh
-        self.values = Values(self.mesh)
+        self.values = Values(self.mesh, given.made_of if given.ways else None)
         self.uses = targets.uses
         self.env: dict[int, Value] = {}
-        self.known: dict[Hashable, _Alike] = {}
+        self.known: dict[Hashable, Alike] = {}
         self.decisions = {} if decisions is None else decisions
-        self.carried: dict[Op, tuple[Layout, ...]] = {}  # by loops
+        self.carried = dict(given.carried)  # by loops
 
     def run(self) -> Decisions:
         arguments, results = self.targets.arguments, self.targets.results
@@ -88,13 +110,9 @@ class _Decider:
 
     def _value(self, number: int, made_of: tuple[Value, ...] = ()) -> Value:
         """A value as ops read it that is no other one; any device can make it of those given, if it is so."""
-        type, target, uses, states = (
-            self.graph.types[number],
-            self.targets.layout(number),
-            self.uses,
-            self.values.states,
-        )
-        return Value(number, type, target, uses[number], states, made_of if states[number].is_fresh else None)
+        type, states = self.graph.types[number], self.values.states
+        made = made_of if states[number].is_fresh else None
+        return Value(number, type, self.targets.layout(number), self.uses[number], states, made)
 
     def _operands(self, op: Op) -> list[Value]:
         env = self.env
@@ -117,7 +135,7 @@ class _Decider:
 
     def _ops(self, ops: list[Op]) -> None:
         """Decide on ops in order; on those of which all is as it was of one before them, as on that."""
-        states, decisions, known = self.values.states, self.decisions, self.known
+        states, decisions, known, ways = self.values.states, self.decisions, self.known, self.given.ways
         state_of, number_of = states.__getitem__, self.targets.alike.__getitem__
         for op in ops:
             try:
@@ -125,15 +143,15 @@ class _Decider:
             except KeyError:  # a value that is another one
                 key = None
             alike = known.get(key)
-            if alike is not None:
+            if alike is not None and op not in ways:
                 decisions[op] = alike.decision
                 states.update(zip(op.results, alike.states, strict=True))
                 continue
-            decision = (self._in_place(op) if key else None) or self._decided(op)
+            decision = (self._in_place(op) if key and op not in ways else None) or self._decided(op)
             if decision is not None:
                 decisions[op] = decision
-            if key and isinstance(decision, Computed) and self._is_of_any(op, decision):
-                known[key] = _Alike(decision, list(map(state_of, op.results)))
+            if key and op not in ways and isinstance(decision, Computed) and self._is_of_any(op, decision):
+                known[key] = Alike(decision, list(map(state_of, op.results)))
 
     def _is_of_any(self, op: Op, decision: Computed) -> bool:
         """Whether a decision names no value and no place, and would be the same of any op on the same."""
@@ -174,13 +192,15 @@ class _Decider:
         passing = frozenset(
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
-        lying = pointwise_in_place(op.signature, sources, asked, passing) if self.split_of is split_alike else None
+        way = self.given.ways.get(op)
+        is_usual = way is None and self.split_of is split_alike
+        lying = pointwise_in_place(op.signature, sources, asked, passing) if is_usual else None
         if lying is not None:
             self._define(op.results, layouts)
             return Computed(*self.values.read(operands, lying), layouts)
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
         situation = Situation(op.signature, sources, asked, passing, self.mesh, self.values.hardware, unread)
-        split = self.split_of(situation)
+        split = self.split_of(situation) if way is None else split_by(way, situation)
         computed = split.computed
         if not split.is_there:
             before, read = self.values.read(operands, computed.operands)
@@ -224,10 +244,10 @@ class _Decider:
             self._define(op.results, computed.results)
             return computed
         steps = [
-            () if self._stays_partial(value, layout) else _to_last_reduction(type, layout, target, self.values.hardware)
+            () if self._stays_partial(value, layout) else to_last_reduction(type, layout, target, self.values.hardware)
             for value, type, layout, target in zip(op.results, types, choice.results, targets, strict=True)
         ]
-        self._define(op.results, list(map(_layout_after, choice.results, steps)))
+        self._define(op.results, list(map(layout_after, choice.results, steps)))
         made = zip(op.results, choice.results, steps, strict=True)
         return replace(computed, after=tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken]))
 
@@ -276,10 +296,16 @@ class _Decider:
     def _while(self, op: Op) -> Computed:
         """The values carried round keep one layout: on entry, in both regions, on yield and on exit."""
         targets = self.targets.of(op.results)
+        for value, layout in self.given.ahead.get(op, ()):
+            self.values.bring(self.env.get(value) or self._value(value), layout)
+        ahead = self.values.new_versions()
         layouts = self.carried.get(op)
         if layouts is None:
             layouts = self.carried[op] = self._carried(op, targets)
         computed = self._taking(op, layouts, layouts)
+        if ahead:
+            notes = *ahead_notes(self.graph, op, ahead), *computed.notes
+            computed = replace(computed, before=(*ahead, *computed.before), notes=notes)
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))
         self._region(body, layouts, layouts)
@@ -335,7 +361,7 @@ class _Decider:
         self._define(op.results, results)
         if is_split_inside(self.graph, op):
             manual = boundary.manual_axes
-            inside = _Decider(self.graph, self.targets.inside(manual), self.split_of, self.decisions)
+            inside = _Decider(self.graph, self.targets.inside(manual), self.split_of, self.given, self.decisions)
             taken = body_layouts(signature.operands, boundary.in_shardings, manual)
             inside._block(op.regions[0], taken, body_layouts(signature.results, boundary.out_shardings, manual))
         return computed
@@ -366,28 +392,3 @@ class _Decider:
         "sdy.manual_computation": _manual,
         "sdy.named_computation": _inline,
     }
-
-
-class _Alike(NamedTuple):
-    """What becomes of all ops of one signature that read values in the same states, and whose results are asked alike.
-
-    Attributes:
-        decision: Of each of them.
-        states: The states of its results.
-    """
-
-    decision: Computed
-    states: list[State]
-
-
-def _to_last_reduction(
-    type: TensorType, layout: TensorSharding, target: TensorSharding, hardware: Hardware
-) -> tuple[Step, ...]:
-    """The way of a result to its target up to the last reduction: nothing stays partial by another kind than sum."""
-    steps = plan(type.dims, type.bytes // max(1, type.elements), layout, target, hardware, dtype=type.dtype).steps
-    last = max((n for n, step in enumerate(steps) if isinstance(step, AllReduce | ReduceScatter)), default=-1)
-    return steps[: last + 1]
-
-
-def _layout_after(layout: TensorSharding, steps: tuple[Step, ...]) -> TensorSharding:
-    return layouts_after(layout, steps)[-1] if steps else layout

@@ -13,7 +13,7 @@ from shardwright.reshard.bound import least_cost
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 
-__all__ = ["NOTHING", "edge_bound", "leads_to", "least_of", "read_costs", "usable", "write_costs"]
+__all__ = ["NOTHING", "edge_bound", "edge_cost", "leads_to", "least_of", "read_costs", "usable", "write_costs"]
 
 NOTHING = Cost()
 """What costs nothing."""
@@ -25,7 +25,7 @@ def read_costs(
     """What bringing each operand to the sharding needed costs from each version of it."""
     return tuple(
         [
-            tuple([_edge(type, v, target, hardware) if leads_to(v, target) else None for v in source])
+            tuple([edge_cost(type, v, target, hardware) if leads_to(v, target) else None for v in source])
             for type, source, target in zip(types, sources, needed, strict=True)
         ]
     )
@@ -36,7 +36,7 @@ def write_costs(
 ) -> tuple[Cost, ...]:
     """What bringing each result to its target costs."""
     edges = zip(types, made, targets, strict=True)
-    return tuple([_edge(type, result, target, hardware) for type, result, target in edges])
+    return tuple([edge_cost(type, result, target, hardware) for type, result, target in edges])
 
 
 def least_of(versions: tuple[Cost | None, ...], hardware: Hardware) -> Cost:
@@ -47,7 +47,7 @@ def least_of(versions: tuple[Cost | None, ...], hardware: Hardware) -> Cost:
     return min(reachable, key=lambda cost: price(cost, hardware)) if reachable else NOTHING
 
 
-def _edge(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
+def edge_cost(type: TensorType, source: TensorSharding, target: TensorSharding, hardware: Hardware) -> Cost:
     """What bringing a tensor from one sharding to another costs."""
     if source == target or not type.elements:
         return NOTHING

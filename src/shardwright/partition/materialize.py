@@ -27,7 +27,7 @@ from shardwright.partition.notes import (
     unread_notes,
 )
 from shardwright.partition.one_mesh import on_one_mesh
-from shardwright.partition.op_split import SplitOf, split_alike
+from shardwright.partition.op_split import NOTHING_GIVEN, Given, SplitOf, split_alike
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
@@ -35,7 +35,7 @@ from shardwright.partition.write import write
 from shardwright.stage import Stage
 
 if TYPE_CHECKING:
-    from shardwright.partition.search.descent import Searched
+    from shardwright.partition.search.best import Searched
 
 __all__ = ["Explicit", "materialize"]
 
@@ -77,11 +77,11 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
-    split_of, searched = _how_split(graph, effort)
-    decisions = decider(graph)(split_of)
+    split_of, given, searched = _how_split(graph, effort)
+    decisions = decider(graph)(split_of, given)
     late = with_late_rows(graph, decisions)
     if late is not graph:
-        graph, decisions = late, decider(late)(split_of)
+        graph, decisions = late, decider(late)(split_of, given)
     explicit = recognize(write(graph, decisions))
     notes = (
         *(() if padded.is_even else cut_notes(graph)),
@@ -93,15 +93,13 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
     return Explicit(explicit, notes, searched)
 
 
-def _how_split(graph: Graph, effort: str) -> tuple[SplitOf, Searched | None]:
+def _how_split(graph: Graph, effort: str) -> tuple[SplitOf, Given, Searched | None]:
     """How the ops of a program are split, and what a search for that came to."""
     if effort == "fast":
-        return split_alike, None
-    from shardwright.partition.search.descent import search  # and what counts how often loops run
-    from shardwright.partition.search.situations import Following
+        return split_alike, NOTHING_GIVEN, None
+    from shardwright.partition.search.best import search  # and what counts how often loops run
 
-    exceptions, searched = search(graph)
-    return Following(exceptions), searched
+    return search(graph)
 
 
 def _with_results(graph: Graph) -> Graph:

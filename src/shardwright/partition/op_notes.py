@@ -30,7 +30,7 @@ from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, Step, layouts_after, local_bytes
 
-__all__ = ["extra_work", "gather_notes", "gathers", "is_unknown", "op_notes", "returned_notes"]
+__all__ = ["ahead_notes", "extra_work", "gather_notes", "gathers", "is_unknown", "op_notes", "returned_notes"]
 
 Dims = tuple[int, ...]
 
@@ -126,6 +126,16 @@ def gather_notes(
             reason = _Reason(f"it is to lie as {layout!r} there", f"let it lie as {way.source!r} there", False)
             message = f"operand {number} is gathered along dimension {_listed(dims)}: {reason.why}"
             yield _note(graph, op, message, way.sent(operands[number].type), reason)
+
+
+def ahead_notes(graph: Graph, loop: Op, ahead: tuple[Version, ...]) -> Iterator[Note]:
+    """What is gathered in front of a loop, since ops in it read it so."""
+    for version in ahead:
+        if isinstance(version, Reshard) and gathers(version):
+            way = _Way(version.source, version.steps)
+            reason = _Reason("it is read so in every turn", f"let what reads it there take {way.source!r}", False)
+            message = f"a value that it reads is gathered along dimension {_listed(way.gathered())}: {reason.why}"
+            yield _note(graph, loop, message, way.sent(graph.types[version.value]), reason)
 
 
 def returned_notes(graph: Graph, op: Op, before: tuple[Version, ...]) -> Iterator[Note]:

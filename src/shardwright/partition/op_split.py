@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
+from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
-from shardwright.partition.assign import assign
+from shardwright.partition.assign import assign, choice_of
 from shardwright.partition.decisions import Computed, Layout
 from shardwright.partition.op_notes import extra_work, is_unknown
 from shardwright.partition.proposals import Source
-from shardwright.partition.ways import Choice
+from shardwright.partition.ways import Choice, Way
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["Situation", "Split", "SplitOf", "filled", "is_reduced_behind", "of_tensors", "split_alike", "split_as"]
+__all__ = [
+    "NOTHING_GIVEN",
+    "Given",
+    "Situation",
+    "Split",
+    "SplitOf",
+    "filled",
+    "is_reduced_behind",
+    "of_tensors",
+    "split_alike",
+    "split_as",
+    "split_by",
+]
 
 
 class Split(NamedTuple):
@@ -59,11 +73,42 @@ SplitOf = Callable[[Situation], Split]
 """How an op is split, by its situation."""
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is chosen of single ops, wherever they stand.
+
+    Attributes:
+        ways: How they are split.
+        ahead: Loops, with the versions of values that are made in front of them because they are read within.
+        carried: Loops, with the layouts of the values that they carry round.
+        made_of: Versions of values, with the version that each is made of.
+    """
+
+    ways: Mapping[Op, Way] = field(default_factory=dict)
+    ahead: Mapping[Op, tuple[tuple[int, TensorSharding], ...]] = field(default_factory=dict)
+    carried: Mapping[Op, tuple[Layout, ...]] = field(default_factory=dict)
+    made_of: Mapping[tuple[int, TensorSharding], TensorSharding] = field(default_factory=dict)
+
+
+NOTHING_GIVEN = Given()
+"""Every op is split by its situation, and every version made where it is read."""
+
+
 @memoize
 def split_alike(situation: Situation) -> Split:
     """How all ops in a situation are split: as is cheapest for the op by itself."""
     signature, sources, _, passing, _, hardware, unread = situation
     return split_as(assign(signature, sources, situation.targets, passing, hardware, unread), situation)
+
+
+def split_by(way: Way, situation: Situation) -> Split:
+    """How an op in a situation is split in a way that is given."""
+    by_itself = split_alike(situation)
+    if (way.operands, way.results) == (by_itself.choice.operands, by_itself.choice.results):
+        return by_itself
+    signature, sources, _, passing, _, hardware, unread = situation
+    choice = choice_of(way, signature, sources, situation.targets, passing, hardware, unread)
+    return split_as(choice._replace(for_program=True), situation)
 
 
 def split_as(choice: Choice, situation: Situation) -> Split:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.cost.price import price
@@ -11,14 +12,14 @@ from shardwright.errors import ShardingError
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
+from shardwright.partition.decisions import Computed, Fresh, Layout, Reshard, Version
 from shardwright.partition.edges import usable
 from shardwright.partition.proposals import Source
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import Step, ToUnreduced, layouts_after
 
-__all__ = ["State", "Value", "Values"]
+__all__ = ["Alike", "State", "Value", "Values"]
 
 
 class State:
@@ -46,6 +47,18 @@ class State:
                 return self
             more = self._more[layout] = State(self.is_fresh, (*self.versions, layout))
         return more
+
+
+class Alike(NamedTuple):
+    """What becomes of all ops of one signature that read values in the same states, and whose results are asked alike.
+
+    Attributes:
+        decision: Of each of them.
+        states: The states of its results.
+    """
+
+    decision: Computed
+    states: list[State]
 
 
 class Value:
@@ -104,9 +117,16 @@ class Values:
         states: The state of each value so far.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
-        """Nothing made yet; scalars are wanted whole on `mesh`."""
+    def __init__(self, mesh: Mesh, made_of: Mapping[tuple[int, TensorSharding], TensorSharding] | None = None) -> None:
+        """Nothing made yet; scalars are wanted whole on `mesh`.
+
+        Arguments:
+            mesh: The mesh.
+            made_of: Where those who ask know what others will ask for: versions of values, with the version that each
+                is to be made of, made first itself. All others are made of the cheapest there is.
+        """
         self.mesh = mesh
+        self.made_of = made_of
         self.hardware = current_hardware()
         self.states: dict[int, State] = {}
         self._computed = State(is_fresh=False), State(is_fresh=False)
@@ -168,7 +188,7 @@ class Values:
             return self._contribute(value, needed)
         if value.fresh_from is not None:
             return self._make(value, value.fresh_from, needed)
-        if self._reduces_for_all(value, needed):
+        if self.made_of is None and self._reduces_for_all(value, needed):
             self._reshard(value, value.target)
             return self.bring(value, needed)
         return self._reshard(value, needed)
@@ -223,7 +243,10 @@ class Values:
 
     def _reshard(self, value: Value, needed: TensorSharding) -> TensorSharding:
         first, *others = usable(value.source, needed)
-        if others:
+        before = self.made_of.get((value.number, needed)) if self.made_of else None
+        if before is not None:
+            first = self.bring(value, before) or first
+        elif others:
             first = min((first, *others), key=lambda version: self._price(value, version, needed))
         return self._take(value, first, self._plan(value, first, needed).steps)
 

@@ -19,10 +19,22 @@ from shardwright.partition.factors import FactorAxes, can_split, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
+from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["ROUNDED", "Choice", "Question", "Way", "exchange_cost", "is_dearer", "least_seconds", "priced", "ways_of"]
+__all__ = [
+    "ROUNDED",
+    "Choice",
+    "Question",
+    "Way",
+    "exchange_cost",
+    "is_dearer",
+    "least_seconds",
+    "priced",
+    "question_of",
+    "ways_of",
+]
 
 
 class Choice(NamedTuple):
@@ -91,6 +103,21 @@ class Way(NamedTuple):
     results: Shardings
     own: Cost
     exchange: Cost
+
+
+def question_of(
+    signature: Signature,
+    splits: Splits,
+    sources: tuple[Source, ...],
+    targets: Shardings,
+    passing: frozenset[int],
+    hardware: Hardware,
+    unread: frozenset[int] = frozenset(),
+) -> Question:
+    """The question how an op is split; the arguments are those of `assign`, with how it may be."""
+    exchanging = signature if splits.exchanged else None
+    types, moves = (signature.operands, signature.results), facts_of(signature.name).moves
+    return Question(splits, *types, sources, targets, passing, hardware, exchanging, moves, unread)
 
 
 def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shardwright.cost.hardware import Hardware
     from shardwright.optimize import Improvement
     from shardwright.partition import Note
-    from shardwright.partition.search.descent import Searched
+    from shardwright.partition.search.best import Searched
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import JaxCall

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shardwright.frontends.load import Source
     from shardwright.ir.graph import Graph
     from shardwright.optimize import Improvement
-    from shardwright.partition.search.descent import Searched
+    from shardwright.partition.search.best import Searched
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.compare import OutputDifference
     from shardwright.runtime.shards import ReplicaDifference
@@ -88,8 +88,8 @@ def describe_hardware(hardware: Hardware | None) -> Summary:
 
 
 def describe_search(searched: Searched | None) -> Summary:
-    """What looking for the best way to split ops came to, if it was asked for: seconds, and programs tried."""
-    return {} if searched is None else {"search": asdict(searched)}
+    """What looking for the best way to split ops came to, if it was asked for: seconds, programs, and the gap left."""
+    return {} if searched is None else {"search": {**asdict(searched), "gap": searched.gap}}
 
 
 def describe_improvements(improvements: Sequence[Improvement] | None) -> Summary:

@@ -56,19 +56,27 @@ def _program(page: Page, summary: Summary) -> None:
         page.line(f"decided for {summary['hardware']['name']}", indent=0)
 
 
+_NONE = 5e-5
+"""What part of its time is none."""
+
+
 def _search(page: Page, summary: Summary) -> None:
     """What looking for the best way to split ops came to."""
     searched = summary["search"]
     page.heading("Search for the fastest way to split ops, by the price")
     before, after = searched["seconds_before"], searched["seconds"]
     share = f", {after / before:.2f} times that" if before else ""
-    end = "" if searched["is_whole"] else ", all that are looked at for a program of this size"
+    gap = searched["gap"]
+    least = "not known, for a program of this size" if gap is None else f"{searched['seconds_least'] * 1e6:,.2f} µs"
+    if gap is not None:
+        least += ": none is better" if gap < _NONE else f", to which {gap:.2%} are missing"
     page.pairs(
         [
             ("each op by itself", f"{before * 1e6:,.2f} µs"),
             ("best found", f"{after * 1e6:,.2f} µs{share}"),
-            ("programs tried", f"{searched['trials']:,}{end}"),
-            ("split otherwise", f"ops in {counted(searched['otherwise'], 'situation', ',')}"),
+            ("no choice takes less than", least),
+            ("programs tried", f"{searched['trials']:,}"),
+            ("decided otherwise", counted(searched["otherwise"], "op", ",")),
         ]
     )
 

@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+
+import shardwright as sw
+from shardwright.cost.hardware import TPU_V5P
 from shardwright.ir.graph import Graph
 from shardwright.partition.cut_pads import with_cut_pads
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.rolls import with_rolls
 from shardwright.program import Plan
 
-__all__ = ["ready"]
+__all__ = ["SCALED", "ready", "small_program"]
+
+SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
+"""Programs of tests are a thousand times smaller than those that they stand for."""
+
+LINE, GRID = sw.Mesh(x=4), sw.Mesh(x=2, y=2)
 
 
 def ready(plan: Plan) -> Graph:
     """The program of a plan as `materialize` decides it."""
     return pad_uneven(with_cut_pads(with_rolls(with_stated_boundary(plan.graph, plan.annotated)))).graph
+
+
+def _function(rng: random.Random) -> Callable[..., Any]:
+    """Products, sums, transposes and the like of 8×8 matrices."""
+    kinds = rng.choices(
+        ("product", "transpose", "add", "tanh", "centre", "reverse"), (8, 3, 4, 2, 2, 1), k=rng.randint(2, 6)
+    )
+    picks = [(rng.random(), rng.random()) for _ in kinds]
+    both = rng.random() < 0.3
+
+    def f(*inputs: Any) -> Any:
+        values = list(inputs)
+        for kind, (late, any_) in zip(kinds, picks, strict=True):
+            last = values[-3:]
+            one, other = last[int(late * len(last))], values[int(any_ * len(values))]
+            match kind:
+                case "product":
+                    values.append(one @ other)
+                case "transpose":
+                    values.append(one.T)
+                case "add":
+                    values.append(one + other)
+                case "tanh":
+                    values.append(jnp.tanh(one))
+                case "centre":
+                    values.append(one - jnp.broadcast_to(one.sum(1, keepdims=True), one.shape))
+                case "reverse":
+                    values.append(jnp.flip(one, 0))
+        return values[-1] + values[-2] if both else values[-1]
+
+    return f
+
+
+def small_program(seed: int) -> Plan:
+    """A random program of a few ops, with shardings of its arguments."""
+    rng = random.Random(seed)
+    mesh = LINE if seed % 3 else GRID
+    specs = [sw.P("x"), sw.P(None, "x"), sw.P()] if mesh is LINE else [sw.P("x"), sw.P(None, "y"), sw.P("x", "y")]
+    program = sw.from_jax(_function(rng), *[jnp.ones((8, 8))] * 2)
+    return program.shard(mesh, {number: rng.choice(specs) for number in range(2)})

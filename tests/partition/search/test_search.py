@@ -61,9 +61,9 @@ def _plan() -> sw.Plan:
 def test_what_it_came_to_is_told() -> None:
     spmd = _plan().partition(effort="best")
     facts = spmd.summary()["search"]
-    assert facts["trials"] > 10
-    assert facts["is_whole"]
-    assert 0 < facts["seconds"] <= facts["seconds_before"]
+    assert facts["trials"] > 0
+    assert facts["gap"] == pytest.approx(0, abs=1e-5)
+    assert 0 < facts["seconds_least"] <= facts["seconds"] <= facts["seconds_before"]
     assert spmd.searched == pickle.loads(pickle.dumps(spmd)).searched
     assert "search" not in _plan().partition().summary()
 

@@ -1,4 +1,4 @@
-"""The search: one kind of situation after the other is split otherwise, and that is kept where the program gains by it.
+"""The descent: one kind of situation after the other is split otherwise, which is kept where the program gains by it.
 
 What an op is split like decides how its result lies, so that ops behind it are decided anew, each as is cheapest for it
 then; what counts is what all of the program takes in the end. So no program comes out slower, by the price, than with
@@ -11,7 +11,6 @@ change is tried a second time, with ops behind it split as their operands lie th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from shardwright.partition.op_split import Situation, Split
 from shardwright.partition.search.situations import Exceptions, Following, as_it_lies, cheapest, is_alike
 from shardwright.partition.search.total import times_run, total_seconds
 
-__all__ = ["Searched", "search"]
+__all__ = ["Descended", "descend"]
 
 _WAYS = 8
 """Ways that are tried in each situation, the cheapest for the op by itself."""
@@ -52,22 +51,19 @@ _PHASES = _Phase(1, False), _Phase(1, True), _Phase(2, True)
 """In this order, each where the ones before it gain nothing more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """What a search came to.
+class Descended(NamedTuple):
+    """What the descent came to.
 
     Attributes:
-        otherwise: In how many kinds of situations ops are split otherwise than is cheapest for them by themselves.
-        seconds: What the program takes by the price, each device, nothing of it at the same time.
-        seconds_before: What it takes where none are.
-        trials: Programs that were tried besides.
-        is_whole: Whether the search came to its end: neither one nor two changes, to ways that are among the cheapest
-            where they are made, make the program faster.
+        exceptions: What is split otherwise in the fastest program found.
+        seconds: What that takes by the price, each device, nothing of it at the same time.
+        trials: Programs that were tried.
+        is_whole: Whether it came to its end: neither one nor two changes, to ways that are among the cheapest where
+            they are made, make the program faster.
     """
 
-    otherwise: int
+    exceptions: Exceptions
     seconds: float
-    seconds_before: float
     trials: int
     is_whole: bool
 
@@ -84,11 +80,8 @@ class _Trial(NamedTuple):
         return (situation for situation in self.met if situation not in base.met)
 
 
-def search(graph: Graph) -> tuple[Exceptions, Searched]:
+def descend(graph: Graph) -> Descended:
     """Look for a faster program than the one of which each op is split as is cheapest for it by itself.
-
-    Returns:
-        What is split otherwise in the fastest program found, and what the search came to.
 
     Raises:
         ShardingError: what `decide` does.
@@ -105,14 +98,12 @@ class _Search:
         self.most_trials = max(1, _MOST_OPS // max(1, len(self.times)))
         self.trials = 0
 
-    def run(self) -> tuple[Exceptions, Searched]:
-        best = first = self.trial(Following({}))
-        phase = 0
+    def run(self) -> Descended:
+        best, phase = self.trial(Following({})), 0
         while phase < len(_PHASES) and not self.is_over:
             better = self.swept(best, _PHASES[phase])
             phase, best = (phase + 1, best) if better is best else (0, better)
-        otherwise = sum(split.choice.for_program for split in best.met.values())
-        return best.exceptions, Searched(otherwise, best.seconds, first.seconds, self.trials, not self.is_over)
+        return Descended(best.exceptions, best.seconds, self.trials, not self.is_over)
 
     @property
     def is_over(self) -> bool:

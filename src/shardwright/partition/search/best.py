@@ -1,0 +1,90 @@
+"""The fastest program that is found, and how far from the optimum it can be at most.
+
+First the program is chosen as a whole (`whole`), which mostly proves its choice. Where it does not, since the program
+is too large or takes more than was thought, it is descended to a faster one from the one in which each op is split as
+is cheapest for it by itself (`descent`), and the faster of both is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import ne
+
+from shardwright.cost.hardware import current_hardware
+from shardwright.ir.graph import Graph
+from shardwright.partition.decide import decider
+from shardwright.partition.decisions import Computed, Decisions
+from shardwright.partition.op_split import NOTHING_GIVEN, Given, SplitOf, split_alike
+from shardwright.partition.search.descent import descend
+from shardwright.partition.search.situations import Following
+from shardwright.partition.search.total import times_run, total_seconds
+from shardwright.partition.search.whole import choose
+
+__all__ = ["Searched", "search"]
+
+_NEAR = 0.01
+"""What a choice may take more than is proven to be the least, as a part of that, for nothing else to be looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search came to. Seconds are by the price, of each device, nothing of it at the same time.
+
+    Attributes:
+        otherwise: How many ops are decided otherwise than where each is split as is cheapest for it by itself.
+        seconds: What the program takes.
+        seconds_before: What it takes where each op is split so.
+        seconds_least: What it takes at least, however its ops are split; 0 where nothing is known of it.
+        trials: Programs that were tried besides.
+    """
+
+    otherwise: int
+    seconds: float
+    seconds_before: float
+    seconds_least: float
+    trials: int
+
+    @property
+    def gap(self) -> float | None:
+        """How much more the program takes than it must at least, as a part of that; `None` where that is unknown."""
+        if self.seconds <= self.seconds_least:
+            return 0.0
+        return self.seconds / self.seconds_least - 1 if self.seconds_least else None
+
+
+def search(graph: Graph, most_held: float | None = None) -> tuple[SplitOf, Given, Searched]:
+    """Look for the fastest way to split the ops of a propagated program.
+
+    Arguments:
+        graph: The program.
+        most_held: Bytes that a device may hold of a tensor: see `choose`.
+
+    Returns:
+        How its ops are split by their situations, what is given of single ones, and what the search came to.
+
+    Raises:
+        ShardingError: what `decide` does.
+    """
+    decide, times, hardware = decider(graph), times_run(graph), current_hardware()
+    first = decide(split_alike)
+    before = total_seconds(graph, first, times, hardware)
+    chosen = choose(graph, decide, times, most_held)
+    split_of: SplitOf = split_alike
+    given, seconds, trials = chosen.given, chosen.seconds, chosen.rounds
+    if seconds > chosen.bound * (1 + _NEAR):
+        descended = descend(graph)
+        trials += descended.trials
+        if descended.seconds < seconds:
+            split_of, given, seconds = Following(descended.exceptions), NOTHING_GIVEN, descended.seconds
+    otherwise = _otherwise(first, decide(split_of, given))
+    return split_of, given, Searched(otherwise, seconds, before, min(chosen.bound, seconds), trials)
+
+
+def _otherwise(first: Decisions, other: Decisions) -> int:
+    """How many ops are decided otherwise, whatever is told of them."""
+    return sum(map(ne, _told_nothing(first), _told_nothing(other)))
+
+
+def _told_nothing(decisions: Decisions) -> Sequence[object]:
+    return [replace(one, notes=()) if isinstance(one, Computed) else one for one in decisions.ops]

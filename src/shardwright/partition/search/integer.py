@@ -1,0 +1,267 @@
+"""The choice graph as an integer program: which way every node takes so that all takes least.
+
+Every way of every node is a variable, 1 or 0. What a value of one reader takes is said by the pairs of layouts in which
+it is made and read. A value of several readers takes at least what the dearest does; what is made in a region is made
+as often as that runs, and what is made in front of it is there for all of its runs. Where values take more than that,
+since several versions are made, they are told in full: each is made, by an arc, of another one that is there.
+
+Solved by HiGHS, mostly to the proven optimum; what it says twice is the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_matrix
+
+from shardwright.partition.search.graph import ChoiceGraph, End, Link, Numbers, Seconds
+from shardwright.partition.search.least import Distances
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Solution", "solve"]
+
+_GAP = 1e-6
+"""How far the optimum may be from what is proven, relatively."""
+
+_NODES = 50
+"""How often the program is divided to prove what is best; most need it not at all."""
+
+_MOST = 130_000
+"""Variables that a program may have."""
+
+_USED = 1e-6
+"""What part of an arc is none."""
+
+_IMPOSSIBLE = 10.0
+"""As many times as long as all takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What was chosen.
+
+    Attributes:
+        ways: Of every node, the number of the way.
+        links: What each link takes by that.
+        arcs: The layouts between which those links were brought that are told in full.
+        seconds: What all takes.
+        bound: What every choice takes at least.
+    """
+
+    ways: tuple[int, ...]
+    links: tuple[float, ...]
+    arcs: Mapping[int, tuple[tuple[TensorSharding, TensorSharding], ...]]
+    seconds: float
+    bound: float
+
+
+def solve(graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float) -> Solution | None:
+    """The choice that takes least.
+
+    Arguments:
+        graph: What there is to choose.
+        distances: What redistributions take.
+        in_full: Links of which every version is told.
+        most: Seconds that some choice is known to take: the unit of all.
+
+    Returns:
+        The choice; `None` where the program is too large, or there is no choice.
+    """
+    program = _Program(graph, distances, in_full, most)
+    return program.solution() if program.size <= _MOST else None
+
+
+Terms = list[tuple[Numbers, Seconds]]
+"""A sum of variables, each so many times."""
+
+
+class _Arcs(NamedTuple):
+    """The ways of a value from each of its layouts to each other."""
+
+    layouts: tuple[TensorSharding, ...]
+    before: Numbers
+    after: Numbers
+
+
+class _Program:
+    """Variables, what they cost, and rows: each says that a sum of variables lies between two numbers."""
+
+    def __init__(self, graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float) -> None:
+        self.graph = graph
+        self.distances = distances
+        self.most = most
+        self.known: dict[tuple[object, ...], Seconds] = {}
+        self.size = self.rows = 0
+        self.entries: list[tuple[Numbers, Numbers, Seconds]] = []
+        self.limits: list[tuple[Seconds, Seconds]] = []
+        self.ways = [self.variables(len(node.seconds)) for node in graph.nodes]
+        self.whole = self.size
+        self.in_full: dict[int, tuple[_Arcs, Numbers]] = {}
+        self.row([[(ways, np.ones(ways.size))] for ways in self.ways], 1.0, 1.0)
+        self.links = [self.link(number, link, number in in_full) for number, link in enumerate(graph.links)]
+
+    def solution(self) -> Solution | None:
+        """Solve it."""
+        costs = np.zeros(self.size)
+        for node, ways in zip(self.graph.nodes, self.ways, strict=True):
+            costs[ways] = node.seconds / self.most
+        for variables, factors in itertools.chain.from_iterable(self.links):
+            np.add.at(costs, variables, factors)
+        rows, columns, factors = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
+        low, high = (np.concatenate(parts) for parts in zip(*self.limits, strict=True))
+        matrix = coo_matrix((factors, (rows, columns)), shape=(self.rows, self.size)).tocsr()
+        found = milp(
+            costs,
+            constraints=LinearConstraint(matrix, low, high),
+            bounds=Bounds(0, np.inf),
+            integrality=np.arange(self.size) < self.whole,
+            options={"mip_rel_gap": _GAP, "node_limit": _NODES},
+        )
+        if found.x is None:
+            return None
+        chosen = tuple([int(np.argmax(found.x[ways])) for ways in self.ways])
+        taken = [self.most * sum(float(found.x[v] @ factors) for v, factors in terms) for terms in self.links]
+        arcs = {number: self.taken_arcs(number, found.x) for number in self.in_full}
+        return Solution(chosen, tuple(taken), arcs, found.fun * self.most, found.mip_dual_bound * self.most)
+
+    # --- variables and rows
+
+    def variables(self, count: int) -> Numbers:
+        """New variables, at least 0."""
+        first, self.size = self.size, self.size + count
+        return np.arange(first, self.size)
+
+    def row(self, sums: Sequence[Terms], low: float, high: float) -> None:
+        """Each of these sums lies between two numbers."""
+        for number, terms in enumerate(sums):
+            for variables, factors in terms:
+                self.entries.append((np.full(variables.size, self.rows + number), variables, factors))
+        self.limits.append((np.full(len(sums), low), np.full(len(sums), high)))
+        self.rows += len(sums)
+
+    def rows_of(self, count: int, terms: Sequence[tuple[Numbers, Numbers, float]], low: float, high: float) -> None:
+        """Rows at once: in each term the row of every variable, and how often it counts there."""
+        for rows, variables, factor in terms:
+            self.entries.append((self.rows + rows, variables, np.full(variables.size, factor)))
+        self.limits.append((np.full(count, low), np.full(count, high)))
+        self.rows += count
+
+    # --- links
+
+    def link(self, number: int, link: Link, in_full: bool) -> Terms:
+        """What a value takes."""
+        if len(link.readers) < 2:
+            return [term for reader in link.readers for term in self.way_to(link, reader, self.runs(reader))]
+        radii = self.radii(link)
+        if not in_full:
+            return radii
+        taken, one = self.variables(1), np.ones(1)
+        for terms in (radii, self.arcs(number, link)):
+            self.row([[(taken, one), *[(variables, -factors) for variables, factors in terms]]], 0.0, np.inf)
+        return [(taken, one)]
+
+    def way_to(self, link: Link, reader: End, times: float) -> Terms:
+        """What it takes to bring a value from where it is made to where it is read, so many times."""
+        made, read = self.graph.slot(link.maker), self.graph.slot(reader)
+        makers, readers = self.ways[link.maker[0]], self.ways[reader[0]]
+        seconds = times * self.seconds(link, made.layouts, read.layouts)
+        if len(made.layouts) == 1:
+            return [(readers, seconds[0][read.of_way])]
+        if len(read.layouts) == 1:
+            return [(makers, seconds[:, 0][made.of_way])]
+        before, after = (numbers.ravel() for numbers in np.indices(seconds.shape))
+        pairs = self.variables(seconds.size)
+        self.rows_of(len(made.layouts), [(before, pairs, 1.0), (made.of_way, makers, -1.0)], 0.0, 0.0)
+        self.rows_of(len(read.layouts), [(after, pairs, 1.0), (read.of_way, readers, -1.0)], 0.0, 0.0)
+        return [(pairs, seconds.ravel())]
+
+    def radii(self, link: Link) -> Terms:
+        """The dearest way of a value that is read in a scope, beyond that in the scopes around."""
+        scopes = {reader: self.scopes(link, reader) for reader in link.readers}
+        beyond = {scope: self.variables(1) for scope in sorted(set(itertools.chain.from_iterable(scopes.values())))}
+        one = np.ones(1)
+        for reader in link.readers:
+            there: Terms = [(beyond[scope], one) for scope in scopes[reader]]
+            back = [(variables, -factors) for variables, factors in self.way_to(link, reader, 1.0)]
+            self.row([[*there, *back]], 0.0, np.inf)
+        return [(variable, one * self.graph.scopes[scope].runs) for scope, variable in beyond.items()]
+
+    def arcs(self, number: int, link: Link) -> Terms:
+        """Every version that is read is the one made first, or made of another one, in its scope or one around: from
+        the first a flow leads to it, through arcs that are taken.
+        """
+        layouts: dict[TensorSharding, int] = {}
+        for end in (link.maker, *link.readers):
+            for layout in self.graph.slot(end).layouts:
+                layouts.setdefault(layout, len(layouts))
+        seconds = self.seconds(link, tuple(layouts), tuple(layouts))
+        arcs = _Arcs(tuple(layouts), *np.nonzero(~np.eye(len(layouts), dtype=bool)))
+        scopes = {reader: tuple(self.scopes(link, reader)) for reader in link.readers}
+        taken = {scope: self.variables(arcs.before.size) for scope in sorted({*itertools.chain(*scopes.values())})}
+        made = self.numbered(link.maker, layouts)
+        for around in dict.fromkeys(scopes.values()):
+            there = [self.numbered(reader, layouts) for reader in link.readers if scopes[reader] == around]
+            for layout in sorted({*itertools.chain(*[numbers.tolist() for _, numbers in there])}):
+                readers = [ways[numbers == layout] for ways, numbers in there]
+                self.flow(arcs, layout, made, readers, [taken[scope] for scope in around])
+        self.in_full[number] = arcs, np.concatenate([*taken.values()])
+        runs = self.graph.scopes
+        return [(used, seconds[arcs.before, arcs.after] * runs[scope].runs) for scope, used in taken.items()]
+
+    def numbered(self, end: End, layouts: Mapping[TensorSharding, int]) -> tuple[Numbers, Numbers]:
+        """The ways at an end, and the number of the layout that each has."""
+        slot = self.graph.slot(end)
+        return self.ways[end[0]], np.array([layouts[layout] for layout in slot.layouts])[slot.of_way]
+
+    def flow(
+        self,
+        arcs: _Arcs,
+        target: int,
+        made: tuple[Numbers, Numbers],
+        readers: Sequence[Numbers],
+        taken: Sequence[Numbers],
+    ) -> None:
+        """As much as each reader reads of a version flows there from what is made first, through arcs taken."""
+        count, each = len(arcs.layouts), np.arange(arcs.before.size)
+        flow, start = self.variables(arcs.before.size), self.variables(count)
+        self.rows_of(each.size, [(each, flow, 1.0), *[(each, variables, -1.0) for variables in taken]], -np.inf, 0.0)
+        self.rows_of(count, [(np.arange(count), start, 1.0), (made[1], made[0], -1.0)], -np.inf, 0.0)
+        here = (np.arange(count), start, 1.0), (arcs.after, flow, 1.0), (arcs.before, flow, -1.0)
+        for ways in readers:
+            self.rows_of(count, [*here, (np.full(ways.size, target), ways, -1.0)], 0.0, np.inf)
+
+    def taken_arcs(self, number: int, values: Seconds) -> tuple[tuple[TensorSharding, TensorSharding], ...]:
+        """The layouts between which a value was brought."""
+        arcs, variables = self.in_full[number]
+        used = np.flatnonzero(values[variables].reshape(-1, arcs.before.size).max(0) > _USED)
+        return tuple([(arcs.layouts[arcs.before[arc]], arcs.layouts[arcs.after[arc]]) for arc in used])
+
+    def scopes(self, link: Link, reader: End) -> list[int]:
+        """The scopes in which a version may be made for a reader."""
+        return self.around(link, self.graph.slot(reader).scope)
+
+    def around(self, link: Link, scope: int) -> list[int]:
+        """A scope, and those around it in which the value is there."""
+        outermost, found = self.graph.slot(link.maker).scope, [scope]
+        while found[-1] != outermost:
+            parent = self.graph.scopes[found[-1]].parent
+            assert parent is not None, "what is read was made in a scope around"
+            found.append(parent)
+        return found
+
+    def runs(self, reader: End) -> float:
+        """How often a reader does."""
+        return self.graph.scopes[self.graph.slot(reader).scope].runs
+
+    def seconds(self, link: Link, before: tuple[TensorSharding, ...], after: tuple[TensorSharding, ...]) -> Seconds:
+        """What it takes from each layout to each, of what all takes; what is impossible more than all."""
+        key = link.type, before, after
+        if key not in self.known:
+            seconds = [[self.distances(link.type, one, other) for other in after] for one in before]
+            self.known[key] = np.minimum(np.array(seconds) / self.most, _IMPOSSIBLE)
+        return self.known[key]

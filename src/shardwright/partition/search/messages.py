@@ -1,0 +1,101 @@
+"""How little any choice takes, and any with a certain way: bounds by messages between the nodes of the choice graph.
+
+Seconds are moved between nodes and links such that every choice takes what it took; what each node and each link takes
+at least by itself is, together, what every choice takes at least. Where the graph is a tree the bound is the optimum
+after one pass either way, else it grows from pass to pass. Ways that are bound to take more than some choice is known
+to take need not be looked at any more.
+
+Source: Kolmogorov, "Convergent Tree-Reweighted Message Passing for Energy Minimization" (2006), and for links of
+several readers "A New Look at Reweighted Message Passing" (2015).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shardwright.partition.search.graph import ChoiceGraph, Seconds
+from shardwright.partition.search.least import Distances
+from shardwright.partition.search.stars import Star, star
+
+__all__ = ["Messages"]
+
+
+class Messages:
+    """What was moved by now."""
+
+    def __init__(self, graph: ChoiceGraph, most: float) -> None:
+        """Nothing moved yet; what is impossible takes `most` seconds."""
+        self.graph = graph
+        self.most = most
+        self.moved = [[np.zeros(len(slot.layouts)) for slot in node.slots] for node in graph.nodes]
+        self.ends = [(link.maker, *link.readers) for link in graph.links]
+        self.place = {end: place for ends in self.ends for place, end in enumerate(ends)}
+        self.stars: list[Star | None] = []
+
+    def least(self, distances: Distances, passes: int) -> tuple[float, list[Seconds]]:
+        """What every choice takes at least, and what those with each way of each node do.
+
+        Arguments:
+            distances: What redistributions take; what was moved for others is moved still.
+            passes: How often seconds are moved in the order of the program, and back.
+        """
+        made: dict[object, Star] = {}
+        self.stars = [star(self.graph, link, distances, self.most, made) for link in self.graph.links]
+        order = range(len(self.graph.nodes))
+        for _ in range(passes):
+            for number in order:
+                self._visit(number, forth=True)
+            for number in reversed(order):
+                self._visit(number, forth=False)
+        of_links = [float(self._marginal(link, 0).min()) if star else 0.0 for link, star in enumerate(self.stars)]
+        of_nodes = [float(self._energy(number).min()) for number in order]
+        bound = sum(of_links) + sum(of_nodes)
+        return bound, [bound + self._more(number, of_nodes[number], of_links) for number in order]
+
+    def _more(self, number: int, least: float, of_links: list[float]) -> Seconds:
+        """What each way of a node takes more than the bound, with the links at the node."""
+        node, more = self.graph.nodes[number], self._energy(number) - least
+        seen = set[int]()
+        for slot, one in enumerate(node.slots):
+            if self.stars[one.link] is not None and one.link not in seen:
+                seen.add(one.link)
+                marginal = self._marginal(one.link, self.place[number, slot])
+                more = more + (marginal - of_links[one.link])[one.of_way]
+        return more
+
+    def _visit(self, number: int, forth: bool) -> None:
+        """Take from the links to nodes on one side all that they can give, and give to those on the other side."""
+        node, moved = self.graph.nodes[number], self.moved[number]
+        before: list[int] = []
+        behind: list[int] = []
+        for slot, one in enumerate(node.slots):
+            if self.stars[one.link] is not None:
+                others = [other for other, _ in self.ends[one.link]]
+                if min(others) < number:
+                    before.append(slot)
+                if max(others) > number:
+                    behind.append(slot)
+        taken, given = (before, behind) if forth else (behind, before)
+        for slot in taken:
+            moved[slot] -= self._marginal(node.slots[slot].link, self.place[number, slot])
+        energy, shares = self._energy(number), max(len(before), len(behind))
+        for left, slot in zip(range(shares, 0, -1), given, strict=False):
+            one = node.slots[slot]
+            least = np.full(len(one.layouts), np.inf)
+            np.minimum.at(least, one.of_way, energy)
+            moved[slot] += least / left
+            energy -= (least / left)[one.of_way]
+
+    def _energy(self, number: int) -> Seconds:
+        """What each way of a node takes by itself, with what was moved."""
+        node = self.graph.nodes[number]
+        energy = node.seconds.copy()
+        for slot, moved in zip(node.slots, self.moved[number], strict=True):
+            energy -= moved[slot.of_way]
+        return energy
+
+    def _marginal(self, number: int, place: int) -> Seconds:
+        """What a link takes at least for each layout at one of its ends, with what was moved."""
+        star = self.stars[number]
+        assert star is not None
+        return star.marginal([self.moved[node][slot] for node, slot in self.ends[number]], place)

@@ -1,0 +1,217 @@
+"""The choice of a whole program: the integer program of its choice graph, made exact where its optimum needs that.
+
+At first redistributions take what a bound says, and values of several readers what their dearest reader does. What was
+chosen by that is decided and priced as it will be written. Where it takes more than was thought, that is mended: plans
+are made of the redistributions that it chose, or the value is told in full; and it is chosen again, until what was
+chosen takes what was thought: no choice takes less.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from shardwright.cost.hardware import current_hardware
+from shardwright.cost.price import price
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Graph, Op
+from shardwright.partition.decide import Decide
+from shardwright.partition.decisions import Computed, Decisions, Layout
+from shardwright.partition.op_split import NOTHING_GIVEN, Given, split_alike
+from shardwright.partition.search.graph import choice_graph
+from shardwright.partition.search.integer import Solution
+from shardwright.partition.search.least import Distances
+from shardwright.partition.search.reduced import Reduced
+from shardwright.partition.search.total import reshards, steps_cost, total_seconds
+from shardwright.sharding import TensorSharding
+from shardwright.steps import local_bytes
+
+__all__ = ["Best", "choose"]
+
+_ROUNDS = 12
+"""How often it is chosen anew at most."""
+
+_CLOSE = 1e-5
+"""How much more than the bound is none."""
+
+_ROUNDED = 1e-9
+"""A difference, of seconds of all, that is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best choice found.
+
+    Attributes:
+        given: What is chosen of single ops; nothing where each is split as is cheapest for it by itself.
+        seconds: What the program takes.
+        bound: What it takes at least, however it is chosen.
+        rounds: How often it was chosen.
+    """
+
+    given: Given
+    seconds: float
+    bound: float
+    rounds: int
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no choice takes less."""
+        return self.seconds <= self.bound * (1 + _CLOSE)
+
+
+def choose(graph: Graph, decide: Decide, times: Sequence[float], most_held: float | None = None) -> Best:
+    """The best choice for a propagated program, as far as it can be told.
+
+    Arguments:
+        graph: The program.
+        decide: What decides it.
+        times: How often each of its ops runs.
+        most_held: Bytes that a device may hold of a tensor where it does not already with each op split as is cheapest
+            for it by itself. Where it is not said, what it holds of the largest one then, or a quarter of what it holds
+            of all arguments: less memory is worth more than the start of a collective.
+
+    Raises:
+        ShardingError: what `decide` does.
+    """
+    return _Choosing(graph, decide, times, most_held).run()
+
+
+class _Choosing:
+    def __init__(self, graph: Graph, decide: Decide, times: Sequence[float], most_held: float | None) -> None:
+        self.graph = graph
+        self.decide = decide
+        self.times = times
+        self.hardware = current_hardware()
+        decisions = decide(split_alike)
+        self.first = total_seconds(graph, decisions, times, self.hardware)
+        self.choices = choice_graph(graph, decisions, times, most_held or _most_held(graph, decisions))
+        decided = zip(graph.walk(), decisions.ops, strict=True)
+        self.loops = {
+            op: one.results for op, one in decided if op.name == "stablehlo.while" and isinstance(one, Computed)
+        }
+        self.distances = Distances(self.hardware)
+        self.in_full: set[int] = set()
+        self.reduced = Reduced(self.choices, self.first)
+
+    def run(self) -> Best:
+        best = Best(NOTHING_GIVEN, self.first, 0.0, 0)
+        for number in range(1, _ROUNDS + 1):
+            solution = self.reduced.solve(self.distances, self.in_full) if self.first else None
+            if solution is None:
+                break
+            best = replace(best, bound=max(best.bound, solution.bound), rounds=number)
+            given = self.given(solution)
+            try:
+                decisions = self.decide(split_alike, given)
+            except ShardingError:  # an op that was not to be chosen may not take what it gets
+                break
+            seconds = total_seconds(self.graph, decisions, self.times, self.hardware)
+            if seconds < best.seconds * (1 - _CLOSE):
+                best = replace(best, given=given, seconds=seconds)
+            if best.is_proven or not self.is_mended(solution, decisions):
+                break
+        return best
+
+    # --- what was chosen
+
+    def given(self, solution: Solution) -> Given:
+        """What was chosen of single ops."""
+        chosen = zip(self.choices.nodes, solution.ways, strict=True)
+        ways = {node.op: node.ways[number] for node, number in chosen if node.ways and node.op is not None}
+        return Given(ways, self.ahead(solution), self.carried(solution), self.made_of(solution))
+
+    def ahead(self, solution: Solution) -> dict[Op, tuple[tuple[int, TensorSharding], ...]]:
+        """What loops read from outside otherwise than it lies is made in front of them, once."""
+        made: dict[Op, dict[tuple[int, TensorSharding], None]] = defaultdict(dict)
+        for link in self.choices.links:
+            outermost = self.choices.slot(link.maker).scope
+            (first,) = self.layouts(solution, [link.maker])
+            for end, layout in zip(link.readers, self.layouts(solution, link.readers), strict=True):
+                loop, scope = None, self.choices.slot(end).scope
+                while scope != outermost:
+                    here = self.choices.scopes[scope]
+                    assert here.parent is not None
+                    assert here.op is not None
+                    if here.runs > self.choices.scopes[here.parent].runs:
+                        loop = here.op
+                    scope = here.parent
+                if loop is not None and layout != first and not layout.partial:
+                    made[loop][link.value, layout] = None
+        return {op: tuple(versions) for op, versions in made.items()}
+
+    def carried(self, solution: Solution) -> dict[Op, tuple[Layout, ...]]:
+        """How the values lie that loops carry round."""
+        layouts = {op: list(carried) for op, carried in self.loops.items()}
+        for node, way in zip(self.choices.nodes, solution.ways, strict=True):
+            if node.carried is not None and node.op is not None and node.slots:
+                slot = node.slots[-1]  # the first one reads what may have to become contributions
+                layouts[node.op][node.carried] = slot.layouts[slot.of_way[way]]
+        return {op: tuple(carried) for op, carried in layouts.items()}
+
+    def made_of(self, solution: Solution) -> dict[tuple[int, TensorSharding], TensorSharding]:
+        """What versions are made of, of values that were told in full: a tree from the version that is made first."""
+        found: dict[tuple[int, TensorSharding], TensorSharding] = {}
+        for number, arcs in solution.arcs.items():
+            link = self.choices.links[number]
+            ahead = self.layouts(solution, [link.maker])
+            known = set(ahead)
+            for layout in ahead:  # which grows
+                for before, after in arcs:
+                    if before == layout and after not in known:
+                        known.add(after)
+                        ahead.append(after)
+                        found[link.value, after] = before
+        return found
+
+    def layouts(self, solution: Solution, ends: Sequence[tuple[int, int]]) -> list[TensorSharding]:
+        """In which layouts a value was chosen to be at its ends."""
+        slots = [(self.choices.slot(end), solution.ways[end[0]]) for end in ends]
+        return [slot.layouts[slot.of_way[way]] for slot, way in slots]
+
+    # --- what it takes
+
+    def is_mended(self, solution: Solution, decisions: Decisions) -> bool:
+        """Know better what values take that take more than was thought, and tell whether any do."""
+        taken, mended = self.taken(decisions), False
+        for number, (link, thought) in enumerate(zip(self.choices.links, solution.links, strict=True)):
+            if taken[link.value] > thought + _ROUNDED * self.first:
+                layouts = dict.fromkeys(self.layouts(solution, [link.maker, *link.readers]))
+                pairs = {*itertools.product(layouts, layouts), *solution.arcs.get(number, ())}
+                planned = [self.distances.plan(link.type, *pair) for pair in sorted(pairs, key=repr)]
+                if any(planned):
+                    mended = True
+                elif number not in self.in_full and len(link.readers) > 1:
+                    self.in_full.add(number)
+                    mended = True
+        return mended
+
+    def taken(self, decisions: Decisions) -> dict[int, float]:
+        """What redistributions of each value take."""
+        seconds: dict[int, float] = defaultdict(float)
+        for decision, times in zip(decisions.ops, self.times, strict=True):
+            for version in reshards(decision):
+                cost = steps_cost(self.graph.types[version.value], version.source, version.steps)
+                seconds[version.value] += times * price(cost, self.hardware)
+        return seconds
+
+
+def _most_held(graph: Graph, decisions: Decisions) -> float:
+    """Bytes that a device holds of the largest tensor, or a quarter of those of all arguments."""
+    decided = zip(graph.walk(), decisions.ops, strict=True)
+    tensors = [
+        (value, layout)
+        for op, one in decided
+        if isinstance(one, Computed)
+        for value, layout in zip((*op.operands, *op.results), (*one.operands, *one.results), strict=False)
+    ]  # of branches results alone are told
+    largest = max([_held(graph, value, layout) for value, layout in tensors], default=0)
+    given = zip(graph.main.block.arguments, decisions.arguments, strict=True)
+    return max(largest, sum(_held(graph, value, layout) for value, layout in given) / 4)
+
+
+def _held(graph: Graph, value: int, layout: Layout) -> int:
+    type = graph.types[value]
+    return 0 if layout is None else local_bytes(type.dims, type.bytes // max(1, type.elements), layout)

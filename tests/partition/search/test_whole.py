@@ -1,0 +1,203 @@
+"""Programs chosen as a whole beside all choices that there are, and what bounds them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import shardwright as sw
+from shardwright.cost.hardware import TPU_V5P, current_hardware
+from shardwright.cost.price import price
+from shardwright.ir.types import TensorType
+from shardwright.memo import Session
+from shardwright.partition.decide import decider
+from shardwright.partition.edges import edge_cost, leads_to
+from shardwright.partition.op_split import split_alike
+from shardwright.partition.search import integer
+from shardwright.partition.search.best import search
+from shardwright.partition.search.graph import ChoiceGraph, Link, choice_graph
+from shardwright.partition.search.least import least_seconds
+from shardwright.partition.search.total import times_run
+from shardwright.sharding import TensorSharding
+from tests.models.nets.all import NETS
+from tests.partition.search.programs import SCALED, ready, small_program
+from tests.reshard.test_gap import pair
+
+MOST = 200_000
+"""Choices that are looked at; of programs with more, nothing is compared."""
+
+
+class _All:
+    """The least that any choice takes, by looking at all of them; no regions."""
+
+    def __init__(self, graph: ChoiceGraph) -> None:
+        self.graph = graph
+        self.hardware = current_hardware()
+        self.looked = 0
+        self.of_link = cache(self.link_seconds)
+
+    def least(self) -> float | None:
+        """By depth first; `None` if there are too many."""
+        self.best = math.inf
+        try:
+            self.node(0, 0.0, {})
+        except OverflowError:
+            return None
+        return self.best
+
+    def node(self, number: int, seconds: float, chosen: Mapping[int, int]) -> None:
+        self.looked += 1
+        if self.looked > MOST:
+            raise OverflowError
+        if seconds >= self.best:
+            return
+        if number == len(self.graph.nodes):
+            self.best = seconds
+            return
+        node = self.graph.nodes[number]
+        for way, own in enumerate(node.seconds):
+            now = {**chosen, number: way}
+            done = {slot.link for slot in node.slots if self.is_over(self.graph.links[slot.link], number)}
+            self.node(number + 1, seconds + own + sum(self.of_link(*self.layouts(link, now)) for link in done), now)
+
+    def is_over(self, link: Link, number: int) -> bool:
+        return max([node for node, _ in (link.maker, *link.readers)]) == number
+
+    def layouts(self, number: int, chosen: Mapping[int, int]) -> tuple[int, TensorSharding, frozenset[TensorSharding]]:
+        link = self.graph.links[number]
+        slots = [(self.graph.slot(end), chosen[end[0]]) for end in (link.maker, *link.readers)]
+        made, *read = [slot.layouts[slot.of_way[way]] for slot, way in slots]
+        return number, made, frozenset(read) - {made}
+
+    def link_seconds(self, number: int, made: TensorSharding, read: frozenset[TensorSharding]) -> float:
+        """The cheapest tree from the layout that is made to all that are read, by way of at most one other."""
+        link = self.graph.links[number]
+        others = {layout for end in (link.maker, *link.readers) for layout in self.graph.slot(end).layouts}
+        between = [(), *[(other,) for other in sorted(others - read - {made}, key=repr)]] if len(read) > 1 else [()]
+        orders = (order for more in between for order in itertools.permutations((*read, *more)))
+        return min([self.tree(link.type, made, order) for order in orders], default=0.0)
+
+    def tree(self, type: TensorType, made: TensorSharding, order: tuple[TensorSharding, ...]) -> float:
+        there, seconds = [made], 0.0
+        for layout in order:
+            seconds += min(self.seconds(type, before, layout) for before in there)
+            there.append(layout)
+        return seconds
+
+    def seconds(self, type: TensorType, before: TensorSharding, after: TensorSharding) -> float:
+        if not leads_to(before, after):
+            return math.inf
+        return price(edge_cost(type, before, after, self.hardware), self.hardware)
+
+
+def _check(seed: int) -> bool:
+    """Compare with all choices, and tell whether there are few enough."""
+    with Session(hardware=SCALED):
+        graph = ready(small_program(seed))
+        decide, times = decider(graph), times_run(graph)
+        least = _All(choice_graph(graph, decide(split_alike), times)).least()
+        if least is None:
+            return False
+        *_, searched = search(graph, math.inf)
+    assert searched.seconds <= least * (1 + 1e-5)
+    assert searched.gap == pytest.approx(0, abs=1e-4)
+    return True
+
+
+def test_some_programs_take_what_the_best_of_all_choices_takes() -> None:
+    assert sum(map(_check, range(12))) >= 6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12, 400))
+def test_programs_take_what_the_best_of_all_choices_takes(seed: int) -> None:
+    if not _check(seed):
+        pytest.skip(f"more than {MOST} choices")
+
+
+def test_bounds_are_no_more_than_plans() -> None:
+    rng = random.Random(4)
+    for _ in range(150):
+        shape, source, target = pair(rng)
+        type = TensorType(shape, "f32")
+        with Session():
+            least = least_seconds(type, source, target, TPU_V5P)
+            assert least <= price(edge_cost(type, source, target, TPU_V5P), TPU_V5P) * (1 + 1e-9)
+
+
+def _turns(weights: jax.Array, x: jax.Array) -> Any:
+    return jax.lax.fori_loop(0, 6, lambda _, x: jnp.tanh(x @ weights), x)
+
+
+def _in_turns() -> sw.Plan:
+    """Weights that are stored in parts, and read whole in every turn."""
+    program = sw.from_jax(_turns, jnp.ones((64, 64)), jnp.ones((512, 64)))
+    return program.shard(sw.Mesh(x=4), {0: sw.P("x"), 1: sw.P("x")})
+
+
+def test_what_every_turn_of_a_loop_reads_is_gathered_in_front_of_it() -> None:
+    fast, best = (_in_turns().partition(effort=effort) for effort in ("fast", "best"))
+    kinds = best.traffic.kinds
+    assert {kind: use.executed for kind, use in kinds.items()} == {"all_gather": 1}
+    assert fast.traffic.total.executed_bytes > 5 * best.traffic.total.executed_bytes
+    best.verify().require()
+
+
+_CAPTURING = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(
+    %w: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+    %x: tensor<512x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<512x64xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %six = stablehlo.constant dense<6> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<512x64xf32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %six : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.dot_general %y, %w, contracting_dims = [1] x [0]
+      : (tensor<512x64xf32>, tensor<64x64xf32>) -> tensor<512x64xf32>
+    %2 = stablehlo.tanh %1 : tensor<512x64xf32>
+    %3 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %3, %2 : tensor<i32>, tensor<512x64xf32>
+  }
+  return %0#1 : tensor<512x64xf32>
+}
+"""
+
+
+def test_what_a_loop_reads_from_outside_in_every_turn_is_gathered_in_front_of_it() -> None:
+    spmd = sw.load(_CAPTURING).shard().partition(effort="best")
+    assert {kind: use.executed for kind, use in spmd.traffic.kinds.items()} == {"all_gather": 1}
+    assert any(note.message.endswith("it is read so in every turn") for note in spmd.notes)
+    spmd.verify().require()
+
+
+def test_a_program_too_large_to_choose_as_a_whole_is_descended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integer, "_MOST", 0)
+    searched = _in_turns().partition(effort="best").searched
+    assert searched is not None
+    assert searched.gap is None
+    assert searched.seconds <= searched.seconds_before
+    assert searched.trials > 1
+
+
+def test_most_models_are_proven_to_be_the_best_there_are() -> None:
+    gaps = [_gap(name) for name in ("k_means", "beam_search", "game_of_life", "gated_recurrent_unit")]
+    assert max(gaps) <= 1e-4
+
+
+def _gap(name: str) -> float:
+    with Session(hardware=TPU_V5P):
+        *_, searched = search(ready(NETS[name].plan()))
+    assert searched.gap is not None
+    return searched.gap
