@@ -84,6 +84,20 @@ def test_what_nobody_reads_is_not_run() -> None:
     """) == [("negate", 0, "f32", 256, 1)]
 
 
+def test_barriers_move_nothing() -> None:
+    assert seen("""
+        %x = f32[4,8] parameter(0)
+        %y = f32[4,8] parameter(1)
+        %n = f32[4,8] negate(%x)
+        %one = f32[4,8] opt-barrier(%n)
+        %pair = (f32[4,8], f32[4,8]) tuple(%one, %y)
+        %both = (f32[4,8], f32[4,8]) opt-barrier(%pair)
+        %a = f32[4,8] get-tuple-element(%both), index=0
+        %b = f32[4,8] get-tuple-element(%both), index=1
+        ROOT %sum = f32[4,8] add(%a, %b)
+    """) == [("add", 0, "f32", 3 * 128, 1)]
+
+
 @pytest.mark.parametrize(
     ("constant", "read"), [("{1}", 0), ("{1, 1}", 0), ("{{1, 1}, {1, 1}}", 0), ("{1, 2}", 8), ("{...}", 8)]
 )

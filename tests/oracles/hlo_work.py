@@ -12,7 +12,7 @@ them:
 - A `dynamic-update-slice` reads the update and writes it in place; a `scatter` reads indices, updates and the rows that
   they go to, and writes these.
 - Constants of which all elements are the same are part of the kernels that read them.
-- Reshapes, transposes, tuples and copies move nothing: that is a matter of layouts.
+- Reshapes, transposes, tuples, barriers and copies move nothing: that is a matter of layouts.
 - Collectives move nothing here either: what they take is told by their links.
 - A product is two operations to each multiply-add, a convolution too, those that meet padding left out; a complex one is
   four. No other op counts operations: what they take is their traffic.
@@ -33,7 +33,7 @@ from tests.oracles.hlo_same import shared
 
 __all__ = ["Kernel", "kernels"]
 
-_VIEWS = {"bitcast", "reshape", "transpose", "copy", "optimization-barrier", "tuple", "get-tuple-element", "domain"}
+_VIEWS = {"bitcast", "reshape", "transpose", "copy", "opt-barrier", "tuple", "get-tuple-element", "domain"}
 _NOTHING = {"iota", "partition-id", "replica-id", "after-all", "add-dependency", "rng-get-and-update-state"}
 _TAKING = {"slice", "dynamic-slice", "gather"}
 _FUSED = {
@@ -136,7 +136,7 @@ class _Fusion:
         """What a value is when seen through views; all elements of a tuple."""
         op = self.ops[name]
         if op.opcode == "get-tuple-element":
-            of = self.ops[op.operands[0]]
+            of = self._tuple_of(op)
             if of.opcode == "tuple":
                 yield from self._behind(of.operands[int(op.attribute("index"))])
             else:
@@ -146,6 +146,13 @@ class _Fusion:
                 yield from self._behind(operand)
         else:
             yield name
+
+    def _tuple_of(self, op: Instruction) -> Instruction:
+        """What makes the tuple that an element is taken from, seen through barriers."""
+        of = self.ops[op.operands[0]]
+        while of.opcode == "opt-barrier":
+            of = self.ops[of.operands[0]]
+        return of
 
     def kernel(self, op: Instruction) -> Kernel | None:
         """What is run for an op; nothing where it is fused into others, or is but another look at a value."""
@@ -187,7 +194,7 @@ class _Fusion:
     def _new_leaves(self, name: str) -> Leaves:
         op = self.ops[name]
         if op.opcode == "get-tuple-element":
-            of = self.ops[op.operands[0]]
+            of = self._tuple_of(op)
             if of.opcode == "tuple":
                 return self._from(of.operands[int(op.attribute("index"))])
             return {f"{of.name}#{op.attribute('index')}": op.bytes}
