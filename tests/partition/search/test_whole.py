@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import shardwright as sw
@@ -21,10 +22,11 @@ from shardwright.memo import Session
 from shardwright.partition.decide import decider
 from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.op_split import split_alike
-from shardwright.partition.search import integer
+from shardwright.partition.search import reduced
 from shardwright.partition.search.best import search
 from shardwright.partition.search.graph import ChoiceGraph, Link, choice_graph
-from shardwright.partition.search.least import least_seconds
+from shardwright.partition.search.integer import solve
+from shardwright.partition.search.least import Distances, least_seconds
 from shardwright.partition.search.total import times_run
 from shardwright.sharding import TensorSharding
 from tests.models.nets.all import NETS
@@ -183,12 +185,24 @@ def test_what_a_loop_reads_from_outside_in_every_turn_is_gathered_in_front_of_it
 
 
 def test_a_program_too_large_to_choose_as_a_whole_is_descended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integer, "_MOST", 0)
+    monkeypatch.setattr(reduced, "LARGEST", 0)
     searched = _in_turns().partition(effort="best").searched
     assert searched is not None
     assert searched.gap is None
     assert searched.seconds <= searched.seconds_before
     assert searched.trials > 1
+
+
+def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:
+    with Session(hardware=SCALED):
+        graph = ready(small_program(5))
+        choices = choice_graph(graph, decider(graph)(split_alike), times_run(graph))
+        shared = [number for number, link in enumerate(choices.links) if len(link.readers) > 1]
+        one_each = choices.restricted([np.array([0]) for _ in choices.nodes])
+        solution, _ = solve(one_each, Distances(SCALED), shared, 1.0, 1000)
+    assert shared
+    assert solution is not None
+    assert set(solution.ways) == {0}
 
 
 def test_most_models_are_proven_to_be_the_best_there_are() -> None:

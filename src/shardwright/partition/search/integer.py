@@ -31,9 +31,6 @@ _GAP = 1e-6
 _NODES = 50
 """How often the program is divided to prove what is best; most need it not at all."""
 
-_MOST = 130_000
-"""Variables that a program may have."""
-
 _USED = 1e-6
 """What part of an arc is none."""
 
@@ -60,20 +57,23 @@ class Solution:
     bound: float
 
 
-def solve(graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float) -> Solution | None:
-    """The choice that takes least.
+def solve(
+    graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float, largest: int
+) -> tuple[Solution | None, int]:
+    """The choice that takes least, and how many variables the program has.
 
     Arguments:
         graph: What there is to choose.
         distances: What redistributions take.
         in_full: Links of which every version is told.
         most: Seconds that some choice is known to take: the unit of all.
+        largest: How many variables the program may have; with more it is not solved.
 
     Returns:
         The choice; `None` where the program is too large, or there is no choice.
     """
     program = _Program(graph, distances, in_full, most)
-    return program.solution() if program.size <= _MOST else None
+    return program.solution() if program.size <= largest else None, program.size
 
 
 Terms = list[tuple[Numbers, Seconds]]
@@ -238,6 +238,8 @@ class _Program:
     def taken_arcs(self, number: int, values: Seconds) -> tuple[tuple[TensorSharding, TensorSharding], ...]:
         """The layouts between which a value was brought."""
         arcs, variables = self.in_full[number]
+        if not variables.size:  # only one layout is left
+            return ()
         used = np.flatnonzero(values[variables].reshape(-1, arcs.before.size).max(0) > _USED)
         return tuple([(arcs.layouts[arcs.before[arc]], arcs.layouts[arcs.after[arc]]) for arc in used])
 

@@ -6,7 +6,7 @@ no way that is bound to take more than that need be looked at. Of what is left, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,15 @@ __all__ = ["Reduced"]
 _FIRST, _AGAIN = 8, 3
 """How many passes messages take, at first and after distances changed."""
 
+LARGEST = 130_000
+"""Variables that an integer program may have."""
+
+ALL = 400_000
+"""Variables that all of them may have together: what bounds the time that large programs take."""
+
+_FEW = (8, 6, 4)
+"""How many ways of a node are looked at where those are too many."""
+
 _NEAR = (0.0, 0.01, 0.1)
 """How much more than the bound ways may take that are looked at first, as a part of it."""
 
@@ -34,6 +43,7 @@ class Reduced:
         self.most = most
         self.messages = Messages(graph, 10 * most)
         self.passes = _FIRST
+        self.left = ALL
 
     def solve(self, distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The choice that takes least, or one near it with a bound of what that takes.
@@ -48,8 +58,7 @@ class Reduced:
         bound, least = self.messages.least(distances, self.passes)
         self.passes = _AGAIN
         found: Solution | None = None
-        for near in _NEAR:
-            kept = _kept(least, bound + near * abs(bound) + 1e-9 * self.most)
+        for kept in (*[_kept(least, bound + near * abs(bound) + 1e-9 * self.most) for near in _NEAR], *_few(least)):
             found = self.among(kept, distances, in_full)
             if found is not None:
                 break
@@ -63,7 +72,9 @@ class Reduced:
 
     def among(self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among some ways."""
-        found = solve(self.graph.restricted(kept), distances, in_full, self.most)
+        largest = min(LARGEST, self.left)
+        found, size = solve(self.graph.restricted(kept), distances, in_full, self.most, largest)
+        self.left -= size if size <= largest else 0
         if found is None or found.seconds > 5 * self.most:
             return None
         ways = [int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)]
@@ -73,3 +84,9 @@ class Reduced:
 def _kept(least: Sequence[Seconds], most: float) -> list[Numbers]:
     """Of each node the ways of choices that may take no more than that; one in any case."""
     return [np.flatnonzero(of_node <= max(most, float(of_node.min()))) for of_node in least]
+
+
+def _few(least: Sequence[Seconds]) -> Iterator[list[Numbers]]:
+    """Of each node the ways of choices that may take least."""
+    for most in _FEW:
+        yield [np.sort(np.argsort(of_node, kind="stable")[:most]) for of_node in least]
