@@ -115,11 +115,24 @@ class Link:
 
 @dataclass(slots=True)
 class ChoiceGraph:
-    """Nodes in the order of the program, and the links between them."""
+    """Nodes in the order of the program, and the links between them.
+
+    Attributes:
+        nodes: The nodes.
+        links: The links, by number.
+        scopes: The scopes, by number.
+        whole: The graph that this one is with fewer ways, if it is: versions may still lie as there.
+    """
 
     nodes: list[Node]
     links: list[Link]
     scopes: list[Scope]
+    whole: ChoiceGraph | None = None
+
+    def layouts(self, link: Link) -> list[TensorSharding]:
+        """The layouts of a value at all of its ends, each once."""
+        graph = self.whole or self
+        return list(dict.fromkeys(layout for end in (link.maker, *link.readers) for layout in graph.slot(end).layouts))
 
     def slot(self, end: End) -> Slot:
         """The slot of an end."""
@@ -138,7 +151,7 @@ class ChoiceGraph:
             )
             for node, ways in zip(self.nodes, kept, strict=True)
         ]
-        return ChoiceGraph(nodes, self.links, self.scopes)
+        return ChoiceGraph(nodes, self.links, self.scopes, self.whole or self)
 
 
 def _restricted(slot: Slot, ways: Numbers) -> Slot:

@@ -195,10 +195,7 @@ class _Program:
         """Every version that is read is the one made first, or made of another one, in its scope or one around: from
         the first a flow leads to it, through arcs that are taken.
         """
-        layouts: dict[TensorSharding, int] = {}
-        for end in (link.maker, *link.readers):
-            for layout in self.graph.slot(end).layouts:
-                layouts.setdefault(layout, len(layouts))
+        layouts = {layout: place for place, layout in enumerate(self.graph.layouts(link))}
         seconds = self.seconds(link, tuple(layouts), tuple(layouts))
         arcs = _Arcs(tuple(layouts), *np.nonzero(~np.eye(len(layouts), dtype=bool)))
         scopes = {reader: tuple(self.scopes(link, reader)) for reader in link.readers}
