@@ -59,8 +59,14 @@ def _sheet(choice: str | None, files: tuple[str, ...], device: str | None) -> Sh
     """The data sheet of a name, with the figures of files."""
     from shardwright.cost.hardware import sheet_of
     from shardwright.cost.hardware.xla_files import completed, figures_from
+    from shardwright.errors import ShardingError
     from shardwright.files import printable, read_file
 
     base = None if choice is None else sheet_of(choice)
-    parts = [figures_from(read_file(file).decode(errors="replace"), printable(file), device) for file in files]
+    try:
+        contents = [read_file(file).decode(errors="replace") for file in files]
+    except ShardingError as error:
+        raise error.replaced(remedy="give the path of a file that XLA writes or keeps") from None
+    named = zip(contents, files, strict=True)
+    parts = [figures_from(content, printable(file), device) for content, file in named]
     return completed(base, parts) if parts or base is None else base
