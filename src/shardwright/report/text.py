@@ -74,7 +74,7 @@ def _search(page: Page, summary: Summary) -> None:
         [
             ("each op by itself", f"{before * 1e6:,.2f} µs"),
             ("best found", f"{after * 1e6:,.2f} µs{share}"),
-            ("no choice takes less than", least),
+            ("least, with no larger tensors", least),
             ("programs tried", f"{searched['trials']:,}"),
             ("decided otherwise", counted(searched["otherwise"], "op", ",")),
         ]

@@ -25,6 +25,7 @@ from shardwright.partition.op_split import split_alike
 from shardwright.partition.search import reduced
 from shardwright.partition.search.best import search
 from shardwright.partition.search.graph import ChoiceGraph, Link, choice_graph
+from shardwright.partition.search.held import largest_held, most_to_hold
 from shardwright.partition.search.integer import solve
 from shardwright.partition.search.least import Distances, least_seconds
 from shardwright.partition.search.total import times_run
@@ -191,6 +192,18 @@ def test_a_program_too_large_to_choose_as_a_whole_is_descended(monkeypatch: pyte
     assert searched.gap is None
     assert searched.seconds <= searched.seconds_before
     assert searched.trials > 1
+
+
+def test_no_tensor_is_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ready(_in_turns())
+    whole = 64 * 64 * 4
+    for largest in (reduced.LARGEST, 0):  # chosen as a whole, and descended
+        monkeypatch.setattr(reduced, "LARGEST", largest)
+        split_of, given, searched = search(graph)
+        decisions = decider(graph)(split_of, given)
+        assert largest_held(graph, decisions) <= most_to_hold(graph, decider(graph)(split_alike))
+        assert searched.seconds >= searched.seconds_least
+    assert largest_held(graph, decider(graph)(split_alike)) >= whole
 
 
 def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:

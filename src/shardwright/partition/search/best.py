@@ -17,6 +17,7 @@ from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decisions
 from shardwright.partition.op_split import NOTHING_GIVEN, Given, SplitOf, split_alike
 from shardwright.partition.search.descent import descend
+from shardwright.partition.search.held import largest_held, most_to_hold
 from shardwright.partition.search.situations import Following
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.partition.search.whole import choose
@@ -58,7 +59,7 @@ def search(graph: Graph, most_held: float | None = None) -> tuple[SplitOf, Given
 
     Arguments:
         graph: The program.
-        most_held: Bytes that a device may hold of a tensor: see `choose`.
+        most_held: Bytes that a device may hold of a tensor; `most_to_hold` where it is not said.
 
     Returns:
         How its ops are split by their situations, what is given of single ones, and what the search came to.
@@ -69,14 +70,16 @@ def search(graph: Graph, most_held: float | None = None) -> tuple[SplitOf, Given
     decide, times, hardware = decider(graph), times_run(graph), current_hardware()
     first = decide(split_alike)
     before = total_seconds(graph, first, times, hardware)
-    chosen = choose(graph, decide, times, most_held)
+    most_held = most_to_hold(graph, first) if most_held is None else most_held
+    chosen = choose(graph, decide, times, first, most_held)
     split_of: SplitOf = split_alike
     given, seconds, trials = chosen.given, chosen.seconds, chosen.rounds
     if seconds > chosen.bound * (1 + _NEAR):
         descended = descend(graph)
         trials += descended.trials
-        if descended.seconds < seconds:
-            split_of, given, seconds = Following(descended.exceptions), NOTHING_GIVEN, descended.seconds
+        following = Following(descended.exceptions)
+        if descended.seconds < seconds and largest_held(graph, decide(following)) <= most_held:
+            split_of, given, seconds = following, NOTHING_GIVEN, descended.seconds
     otherwise = _otherwise(first, decide(split_of, given))
     return split_of, given, Searched(otherwise, seconds, before, min(chosen.bound, seconds), trials)
 

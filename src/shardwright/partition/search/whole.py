@@ -26,7 +26,6 @@ from shardwright.partition.search.least import Distances
 from shardwright.partition.search.reduced import Reduced
 from shardwright.partition.search.total import reshards, steps_cost, total_seconds
 from shardwright.sharding import TensorSharding
-from shardwright.steps import local_bytes
 
 __all__ = ["Best", "choose"]
 
@@ -62,33 +61,33 @@ class Best:
         return self.seconds <= self.bound * (1 + _CLOSE)
 
 
-def choose(graph: Graph, decide: Decide, times: Sequence[float], most_held: float | None = None) -> Best:
+def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Decisions, most_held: float) -> Best:
     """The best choice for a propagated program, as far as it can be told.
 
     Arguments:
         graph: The program.
         decide: What decides it.
         times: How often each of its ops runs.
-        most_held: Bytes that a device may hold of a tensor where it does not already with each op split as is cheapest
-            for it by itself. Where it is not said, what it holds of the largest one then, or a quarter of what it holds
-            of all arguments: less memory is worth more than the start of a collective.
+        first: What is decided where each op is split as is cheapest for it by itself.
+        most_held: Bytes that a device may hold of a tensor where it does not already so.
 
     Raises:
         ShardingError: what `decide` does.
     """
-    return _Choosing(graph, decide, times, most_held).run()
+    return _Choosing(graph, decide, times, first, most_held).run()
 
 
 class _Choosing:
-    def __init__(self, graph: Graph, decide: Decide, times: Sequence[float], most_held: float | None) -> None:
+    def __init__(
+        self, graph: Graph, decide: Decide, times: Sequence[float], first: Decisions, most_held: float
+    ) -> None:
         self.graph = graph
         self.decide = decide
         self.times = times
         self.hardware = current_hardware()
-        decisions = decide(split_alike)
-        self.first = total_seconds(graph, decisions, times, self.hardware)
-        self.choices = choice_graph(graph, decisions, times, most_held or _most_held(graph, decisions))
-        decided = zip(graph.walk(), decisions.ops, strict=True)
+        self.first = total_seconds(graph, first, times, self.hardware)
+        self.choices = choice_graph(graph, first, times, most_held)
+        decided = zip(graph.walk(), first.ops, strict=True)
         self.loops = {
             op: one.results for op, one in decided if op.name == "stablehlo.while" and isinstance(one, Computed)
         }
@@ -196,22 +195,3 @@ class _Choosing:
                 cost = steps_cost(self.graph.types[version.value], version.source, version.steps)
                 seconds[version.value] += times * price(cost, self.hardware)
         return seconds
-
-
-def _most_held(graph: Graph, decisions: Decisions) -> float:
-    """Bytes that a device holds of the largest tensor, or a quarter of those of all arguments."""
-    decided = zip(graph.walk(), decisions.ops, strict=True)
-    tensors = [
-        (value, layout)
-        for op, one in decided
-        if isinstance(one, Computed)
-        for value, layout in zip((*op.operands, *op.results), (*one.operands, *one.results), strict=False)
-    ]  # of branches results alone are told
-    largest = max([_held(graph, value, layout) for value, layout in tensors], default=0)
-    given = zip(graph.main.block.arguments, decisions.arguments, strict=True)
-    return max(largest, sum(_held(graph, value, layout) for value, layout in given) / 4)
-
-
-def _held(graph: Graph, value: int, layout: Layout) -> int:
-    type = graph.types[value]
-    return 0 if layout is None else local_bytes(type.dims, type.bytes // max(1, type.elements), layout)
