@@ -144,6 +144,13 @@ def test_what_decides_nothing_by_price_takes_no_hardware(command: str) -> None:
     assert "No such option" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["propagate", "explain"])
+def test_propagation_by_cost_does(command: str) -> None:
+    value = ["result0"] if command == "explain" else []
+    given = ["--strategy", "cost", "--hardware", "h100"]
+    assert good(command, *SHARDED[:1], *value, *SHARDED[1:], *given)
+
+
 def test_a_program_of_one_device_is_decided_already(folder: Path) -> None:
     (folder / "local.mlir").write_text(good("partition", *SHARDED))
     result = shardwright("run", "local.mlir", "--hardware", "h100")

@@ -14,7 +14,7 @@ from shardwright.notation.modules import read, write
 from shardwright.partition import check, enclose, localize, materialize
 from shardwright.partition.padding import with_stated_boundary
 from shardwright.partition.recognize import recognize
-from shardwright.propagation import propagate
+from shardwright.propagation import DEFAULT_STRATEGY, propagate
 from shardwright.runtime.execute import Execution, Job
 from shardwright.runtime.inputs import make_inputs
 from shardwright.runtime.unsharded import unsharded
@@ -37,10 +37,12 @@ def make_explicit(graph: Graph) -> Graph:
     return materialize(graph).graph
 
 
-def make_case(text: str, seed: int, explicit: Callable[[Graph], Graph] = make_explicit) -> Case:
+def make_case(
+    text: str, seed: int, explicit: Callable[[Graph], Graph] = make_explicit, strategy: str = DEFAULT_STRATEGY
+) -> Case:
     """Take `text` through all stages, each checked, the explicit one made by `explicit`, written and read again."""
     graph = read(load_module(text))
-    made = explicit(with_stated_boundary(propagate(graph), graph))
+    made = explicit(with_stated_boundary(propagate(graph, strategy=strategy), graph))
     check(made)
     module = write(enclose(made))
     assert module.operation.verify()

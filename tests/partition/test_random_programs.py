@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from shardwright.propagation import DEFAULT_STRATEGY
 from shardwright.runtime.execute import try_jobs
 from tests.partition.compare import assert_equal, make_case
 from tests.propagation.programs import random_program
@@ -44,21 +45,28 @@ def well_defined(text: str) -> str:
     return _REDUCE.sub(lambda match: f"dense<{_IDENTITY[match.group(2)]}>{match.group(1)}", text)
 
 
-def run(block: int) -> None:
+def run(block: int, strategy: str = DEFAULT_STRATEGY) -> None:
     texts = ((seed, well_defined(terminating(random_program(seed)))) for seed in itertools.count(block * APART))
     # What is written per device has no meaning on one: there is nothing to compare a manual computation with.
     compared = ((seed, text) for seed, text in texts if "manual_computation" not in text)
-    cases = {seed: make_case(text, seed) for seed, text in itertools.islice(compared, COUNT)}
+    cases = {seed: make_case(text, seed, strategy=strategy) for seed, text in itertools.islice(compared, COUNT)}
     done = try_jobs([job for case in cases.values() for job in (case.unsharded, case.local)], timeout=300)
     for number, (seed, case) in enumerate(cases.items()):
         assert_equal(f"program {seed}", case, done[2 * number], done[2 * number + 1])
 
 
-def test_sharded_is_unsharded() -> None:
-    run(SEED)
+@pytest.mark.parametrize("strategy", [DEFAULT_STRATEGY, "cost"])
+def test_sharded_is_unsharded(strategy: str) -> None:
+    run(SEED, strategy)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(50))
 def test_sharded_is_unsharded_long(block: int) -> None:
     run(1_000 + block)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(10))
+def test_sharded_by_cost_is_unsharded_long(block: int) -> None:
+    run(1_000 + block, "cost")

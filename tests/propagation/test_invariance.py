@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,13 +21,15 @@ from tests.propagation.programs_wide import wide_program
 
 _EXAMPLES = int(os.environ.get("SHARDWRIGHT_FUZZ", "40"))
 _seeds = st.integers(0, 1_000_000)
+_STRATEGIES = ("user-priority", "cost")
 
 
+@pytest.mark.parametrize("strategy", _STRATEGIES)
 @settings(max_examples=_EXAMPLES, deadline=None)
 @given(_seeds, st.booleans())
-def test_propagating_again_changes_nothing(seed: int, in_order_of_use: bool) -> None:
-    once = propagate(read(load_module(random_program(seed))), in_order_of_use=in_order_of_use)
-    assert _described(propagate(once, in_order_of_use=in_order_of_use)) == _described(once)
+def test_propagating_again_changes_nothing(strategy: str, seed: int, in_order_of_use: bool) -> None:
+    once = propagate(read(load_module(random_program(seed))), strategy=strategy, in_order_of_use=in_order_of_use)
+    assert _described(propagate(once, strategy=strategy, in_order_of_use=in_order_of_use)) == _described(once)
 
 
 def _described(graph: Graph) -> list[tuple[object, ...]]:
@@ -46,12 +49,13 @@ def _described(graph: Graph) -> list[tuple[object, ...]]:
     return described
 
 
+@pytest.mark.parametrize("strategy", _STRATEGIES)
 @settings(max_examples=_EXAMPLES, deadline=None)
 @given(_seeds)
-def test_numbers_of_values_do_not_matter(seed: int) -> None:
+def test_numbers_of_values_do_not_matter(strategy: str, seed: int) -> None:
     graph = read(load_module(random_program(seed)))
     other = _renumbered(graph, random.Random(seed))
-    assert str(write(propagate(other))) == str(write(propagate(graph)))
+    assert str(write(propagate(other, strategy=strategy))) == str(write(propagate(graph, strategy=strategy)))
 
 
 @settings(max_examples=_EXAMPLES, deadline=None)

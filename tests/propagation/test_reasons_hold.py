@@ -26,7 +26,7 @@ from tests.propagation.programs import random_program
 from tests.propagation.programs_wide import wide_program
 
 _COUNT = int(os.environ.get("SHARDWRIGHT_FUZZ", "40"))
-_METHODS: tuple[dict[str, str], ...] = ({}, {"strategy": "basic"}, {"strategy": "aggressive"})
+_METHODS: tuple[dict[str, str], ...] = ({}, {"strategy": "basic"}, {"strategy": "aggressive"}, {"strategy": "cost"})
 
 
 def _recorded(text: str, method: dict[str, str]) -> tuple[Recording, Graph]:

@@ -38,7 +38,7 @@ def explain(file: str, value: str, everything: bool, **options: Any) -> None:
     from shardwright.report.explanation import print_explanations
 
     given = Given(file, **options)
-    with progress() as clock:
+    with given.propagation_session(), progress() as clock:
         explanations = given.shard(given.load(clock)).explain(value)
     if given.as_json:
         print_json({"values": [_described(explanation) for explanation in explanations]})

@@ -21,7 +21,7 @@ from shardwright.files import is_standard_output, write_file
 from shardwright.frontends.meshes import mesh_of
 from shardwright.frontends.specs import GRAMMAR, parse_argument_option
 from shardwright.notation.notation import Shape
-from shardwright.propagation import DEFAULT_STRATEGY, STRATEGY_WORDS
+from shardwright.propagation import DEFAULT_STRATEGY, PRICED_STRATEGIES, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
@@ -98,6 +98,20 @@ class Given:
         from shardwright.memo import Session
 
         return Session(hardware=hardware(self.hardware))
+
+    def propagation_session(self) -> AbstractContextManager[object]:
+        """The same, for a command that propagates and no more.
+
+        Raises:
+            UsageError: a hardware is given, and the strategy decides nothing by price.
+            ShardingError: as of `session`.
+        """
+        if self.hardware is not None and self.strategy not in PRICED_STRATEGIES:
+            given = " or ".join(f"--strategy {name}" for name in PRICED_STRATEGIES)
+            raise click.UsageError(
+                f"No such option without {given}: --hardware (nothing else is decided by price here)"
+            )
+        return self.session()
 
     def load(self, clock: Clock) -> Program:
         """The program, read."""
@@ -209,6 +223,12 @@ def program_options(command: F) -> F:
         click.option(
             "--devices", type=click.IntRange(min=1), metavar="N", help="Refuse a mesh of more than N devices."
         ),
+        click.option(
+            "--hardware",
+            metavar="NAME|FILE",
+            help="What communication is to be cheap on, where it is decided on: h100, …, or a TOML file; see "
+            "`shardwright hardware`. [default: tpu_v5p]",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     )
     for option in reversed(options):
@@ -230,12 +250,6 @@ def partition_options(command: F) -> F:
             default="split",
             show_default=True,
             help=f"What each device takes. {'; '.join(f'{name}: {words}' for name, words in ARGUMENTS.items())}.",
-        ),
-        click.option(
-            "--hardware",
-            metavar="NAME|FILE",
-            help="What communication is to be cheap on: h100, …, or a TOML file; see `shardwright hardware`. "
-            "[default: tpu_v5p]",
         ),
         click.option(
             "--effort",

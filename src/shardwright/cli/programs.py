@@ -98,7 +98,7 @@ def run(
 def propagate(file: str, output: str | None, **options: Any) -> None:
     """Complete the sharding of every tensor of FILE and write the module."""
     given = Given(file, **options)
-    with progress() as clock:
+    with given.propagation_session(), progress() as clock:
         plan = given.shard(given.load(clock))
         text = plan.module()
     deliver(given, text, output, plan.summary)

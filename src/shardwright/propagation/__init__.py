@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from shardwright.propagation.pipeline import propagate, propagate_only
     from shardwright.propagation.recording import Recording
     from shardwright.propagation.rfc.derivation import Dropped
-    from shardwright.propagation.strategies import DEFAULT_STRATEGY, STRATEGY_WORDS, check_strategy
+    from shardwright.propagation.strategies import (
+        DEFAULT_STRATEGY,
+        PRICED_STRATEGIES,
+        STRATEGY_WORDS,
+        check_strategy,
+    )
 
 __all__ = [
     "Dropped",
@@ -40,6 +45,7 @@ __all__ = [
     "propagate_only",
     "Recording",
     "DEFAULT_STRATEGY",
+    "PRICED_STRATEGIES",
     "STRATEGY_WORDS",
     "check_strategy",
 ]
@@ -62,6 +68,7 @@ _HOMES = {
     "propagate_only": "shardwright.propagation.pipeline:propagate_only",
     "Recording": "shardwright.propagation.recording:Recording",
     "DEFAULT_STRATEGY": "shardwright.propagation.strategies:DEFAULT_STRATEGY",
+    "PRICED_STRATEGIES": "shardwright.propagation.strategies:PRICED_STRATEGIES",
     "STRATEGY_WORDS": "shardwright.propagation.strategies:STRATEGY_WORDS",
     "check_strategy": "shardwright.propagation.strategies:check_strategy",
 }

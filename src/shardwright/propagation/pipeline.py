@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.errors import ShardingError
@@ -27,6 +28,9 @@ from shardwright.propagation.working import EDGE, Working
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
+if TYPE_CHECKING:
+    from shardwright.propagation.engine.rivals import Rivals
+
 __all__ = ["propagate", "propagate_only"]
 
 
@@ -46,9 +50,10 @@ def propagate(
 
     Arguments:
         graph: The program; it is not changed. Shardings of its values and of `main`'s results are what the user said.
-        strategy: `user-priority`, or a simpler one of `method.STRATEGIES`, or `rfc`, the mesh RFC's own.
-        factors: How conflicts between the loops of an op are settled: `aggressive`, `basic`, `basic-then-aggressive`.
-            The strategies `basic` and `rfc` have no choice.
+        strategy: `user-priority`, or another of `method.STRATEGIES`, or `rfc`, the mesh RFC's own.
+        factors: How conflicts between the loops of an op are settled: `aggressive`, `basic`, `basic-then-aggressive`,
+            or `cost`, by the time that ops take on the hardware of the session, which settles those between ops as
+            well. The strategies `basic`, `cost` and `rfc` have no choice.
         conservative: Whether only whole axes flow, and none to where data would move between neighbours.
         in_order_of_use: Whether ops take their turns in the order in which XLA has them when JAX compiles a program
             (see `order`); else in the order of the program, as in Shardy's passes. Nothing to `rfc`.
@@ -83,6 +88,8 @@ def _completed(graph: Graph, how: Method, in_order_of_use: bool, record: Recordi
         places = order_by_use(working)
     results = _import(working, graph, record)
     propagator = Propagator(working, results, how, graph.locations, record)
+    if how.by_cost:
+        propagator.rivals = _rivals(propagator, graph)
     propagator.run()
     made = _graph(graph, working)
     if record is not None and debug.any:
@@ -133,12 +140,21 @@ def propagate_only(
     if record is not None:
         record.note(working, "group")
     propagator = Propagator(working, results, how, graph.locations, record)
+    if how.by_cost:
+        propagator.rivals = _rivals(propagator, graph)
     propagator.run()
     made = _graph(graph, working)
     made.main.result_shardings = propagator.result_shardings
     if record is not None and debug.any:
         write_debug(debug, record, made, graph.main.block.terminator.operands, sink=False)
     return made
+
+
+def _rivals(propagator: Propagator, graph: Graph) -> Rivals:
+    """What chooses where shardings compete in a program that was read from `graph`."""
+    from shardwright.propagation.by_cost import rivals_in  # and what plans reshards
+
+    return rivals_in(propagator, _graph(graph, propagator.working))
 
 
 def _import(working: Working, graph: Graph, record: Recording | None) -> list[TensorSharding | None]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
-from shardwright.propagation.engine.worklist import Changes, Key, Numbers, StepTable, Worklist
+from shardwright.propagation.engine.worklist import Change, Changes, Key, Numbers, StepTable, Worklist
 from shardwright.propagation.method import Phase
 from shardwright.propagation.rfc.derivation import Completion, Dropped
 from shardwright.propagation.working import CONSTRAINT, Working
@@ -193,8 +193,9 @@ class Recording:
         """A result of `main` and what it returns are about to be made equal."""
         self._append(~index, (value, ~index), table, key, changes)
 
-    def _stepped(self, op: int, table: StepTable, key: Key, changes: Changes) -> None:
+    def _stepped(self, op: int, table: StepTable, key: Key, changes: Changes) -> Change:
         self._append(op, self.tensors[op], table, key, changes)
+        return op, table, key, changes
 
     def _append(self, op: int, places: tuple[int, ...], table: StepTable, key: Key, changes: Changes) -> None:
         assert self._when is not None, "phases come first"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardwright.errors import ShardingError
 
-__all__ = ["DEFAULT_STRATEGY", "STRATEGY_WORDS", "check_strategy"]
+__all__ = ["DEFAULT_STRATEGY", "PRICED_STRATEGIES", "STRATEGY_WORDS", "check_strategy"]
 
 DEFAULT_STRATEGY = "user-priority"
 
@@ -14,9 +14,13 @@ STRATEGY_WORDS = {
     "op-priority": "ops in rounds, elementwise ones first; dimensions have no priorities",
     "aggressive": "all at once; where axes compete, each goes as far as it can",
     "basic": "all at once; the tensors of an op all take an axis, or none does",
+    "cost": "as user-priority, but where shardings compete, the one that takes less time wins",
     "rfc": "the mesh RFC's: backward once, forward once; hints that lose are listed",
 }
 """What every strategy does, by its name; see `method.STRATEGIES` and `rfc`."""
+
+PRICED_STRATEGIES = ("cost",)
+"""Those that ask what the hardware of the session takes."""
 
 
 def check_strategy(name: str) -> None:

@@ -26,7 +26,7 @@ from shardwright.propagation.engine.compatible import (
 from shardwright.propagation.engine.conservative import whole_prefix
 from shardwright.propagation.engine.projection import TensorProjection
 
-__all__ = ["propagate_aggressive"]
+__all__ = ["expand", "no_more_than_results", "order_of_factors", "propagate_aggressive", "taken"]
 
 
 def propagate_aggressive(
@@ -47,12 +47,12 @@ def propagate_aggressive(
     if not lacking:
         return tensors, changed
     count = len(operands)
-    for factor in _order(tensors, sizes, compatible, elementwise) if len(lacking) > 1 else lacking:
+    for factor in order_of_factors(tensors, sizes, compatible, elementwise) if len(lacking) > 1 else lacking:
         for index in lacking.get(factor, ()):
-            taken = _taken(tensors[index], factor, compatible[factor], sizes[factor], whole)
-            if taken and elementwise and index < count:
-                taken = _no_more_than_results(tensors[count:], factor, taken)
-            _expand(tensors, changed, index, factor, taken)
+            axes = taken(tensors[index], factor, compatible[factor], sizes[factor], whole)
+            if axes and elementwise and index < count:
+                axes = no_more_than_results(tensors[count:], factor, axes)
+            expand(tensors, changed, index, factor, axes)
     return tensors, changed
 
 
@@ -84,7 +84,7 @@ def _compatible(
     return compatible, lacking
 
 
-def _order(
+def order_of_factors(
     tensors: Sequence[TensorProjection], sizes: tuple[int, ...], compatible: Sequence[Axes], elementwise: bool
 ) -> list[int]:
     """The factors, the one to be served first first."""
@@ -103,7 +103,7 @@ def _order(
     return sorted(range(len(sizes)), key=urgency)
 
 
-def _taken(tensor: TensorProjection, factor: int, axes: Axes, size: int, whole: Mesh | None) -> Axes:
+def taken(tensor: TensorProjection, factor: int, axes: Axes, size: int, whole: Mesh | None) -> Axes:
     """The axes a tensor takes for a factor, or none if that is no more than it has."""
     split = tensor.factors.get(factor)
     if split is None or not axes:
@@ -117,7 +117,7 @@ def _taken(tensor: TensorProjection, factor: int, axes: Axes, size: int, whole: 
     return across if whole is None else whole_prefix(across, whole)
 
 
-def _no_more_than_results(results: Sequence[TensorProjection], factor: int, axes: Axes) -> Axes:
+def no_more_than_results(results: Sequence[TensorProjection], factor: int, axes: Axes) -> Axes:
     """An elementwise op's operands are split no further than its results, else all of them would be gathered."""
     for result in results:
         split = result.factors.get(factor)
@@ -126,7 +126,8 @@ def _no_more_than_results(results: Sequence[TensorProjection], factor: int, axes
     return axes
 
 
-def _expand(tensors: list[TensorProjection], changed: list[bool], index: int, factor: int, axes: Axes) -> None:
+def expand(tensors: list[TensorProjection], changed: list[bool], index: int, factor: int, axes: Axes) -> None:
+    """Split a factor of a tensor further by some axes, if they go on from what it has."""
     if not axes:
         return
     tensor = tensors[index]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
@@ -17,14 +18,21 @@ from shardwright.propagation.method import Method, Phase
 from shardwright.propagation.recording import Recording, When
 from shardwright.propagation.working import EDGE, Working
 from shardwright.rules.facts import Flow
-from shardwright.rules.rule import identity_rule
+from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:  # what prices is loaded where something is priced
+    from shardwright.propagation.engine.rivals import Rivals
 
 __all__ = ["Propagator"]
 
 
 class Propagator:
-    """Propagates through a working copy; `run` leaves the shardings found in it."""
+    """Propagates through a working copy; `run` leaves the shardings found in it.
+
+    Attributes:
+        rivals: What chooses where shardings compete, if the first to come is not to win.
+    """
 
     def __init__(
         self,
@@ -68,6 +76,7 @@ class Propagator:
             self._groups(),
         )
         self.worklist.on_dead = self._bury
+        self.rivals: Rivals | None = None
         self._inward = [self.positions[op] for op, edge in self.edges.items() if edge.inward]
         self.classes = Classes(self.numbers, method)
         self._class_of = self._classify()
@@ -81,6 +90,8 @@ class Propagator:
         if self.record is not None:
             self.record.begin(self.working, self.worklist, self.ops, self.results)
             self.record.enter(When(0, self.method.phases[0]))
+        if self.rivals is not None:
+            self.rivals.listen()
         later = self._hide_later_priorities() if self.method.user_priority else {}
         self._phases_of_one_priority(0)
         for priority in sorted(later):
@@ -100,6 +111,12 @@ class Propagator:
     def result_shardings(self) -> list[TensorSharding | None]:
         """The shardings of `main`'s results."""
         return [self.numbers.shardings[number] for number in self.results]
+
+    @property
+    def rules(self) -> list[ShardingRule | None]:
+        """The rule of each op through which anything flows, and that sees its tensors as they lie."""
+        tables = [self.classes.rounds[-1][number] for number in self._class_of]
+        return [None if table is None or table.before is not None else table.rule for table in tables]
 
     # Numbering
 

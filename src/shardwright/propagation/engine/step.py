@@ -13,6 +13,7 @@ from shardwright.mesh import Mesh
 from shardwright.propagation.engine.aggressive import propagate_aggressive
 from shardwright.propagation.engine.basic import propagate_basic
 from shardwright.propagation.engine.compatible import Direction
+from shardwright.propagation.engine.preference import Preferred, propagate_anyhow, propagate_preferring
 from shardwright.propagation.engine.projection import TensorProjection, project, unproject
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
@@ -31,6 +32,7 @@ class Strategy(enum.Enum):
 
     BASIC = "basic"
     AGGRESSIVE = "aggressive"
+    COST = "cost"
 
     __hash__ = object.__hash__  # strategies are keys; the hash that enumerations have of their own is slow
 
@@ -49,7 +51,7 @@ def outcome(
     shardings: Shardings,
     directions: tuple[Direction, ...],
     elementwise: bool,
-    strategy: Strategy,
+    strategy: Strategy | Preferred,
     conservative: bool,
 ) -> Outcome | None:
     """What a step does, by factor; nothing, where the tensors lie on different meshes or on one device. See `step`."""
@@ -61,10 +63,15 @@ def outcome(
     before = [project(mapping, sharding, sizes) for mapping, sharding in zip(mappings, shardings, strict=True)]
     count = len(rule.operands)
     whole = mesh if conservative else None
-    if strategy is Strategy.BASIC:
-        after, changed = propagate_basic(before[:count], before[count:], sizes, directions, whole)
-    else:
+    if strategy is Strategy.AGGRESSIVE:
         after, changed = propagate_aggressive(before[:count], before[count:], sizes, directions, elementwise, whole)
+    elif strategy is Strategy.BASIC:
+        after, changed = propagate_basic(before[:count], before[count:], sizes, directions, whole)
+    elif strategy is Strategy.COST:
+        after, changed = propagate_anyhow(before[:count], before[count:], sizes, directions, elementwise, whole)
+    else:
+        tensors = before[:count], before[count:]
+        after, changed = propagate_preferring(strategy, *tensors, sizes, directions, elementwise, whole)
     return Outcome(mesh, before, after, changed)
 
 
@@ -74,7 +81,7 @@ def step(
     shardings: Shardings,
     directions: tuple[Direction, ...],
     elementwise: bool,
-    strategy: Strategy = Strategy.AGGRESSIVE,
+    strategy: Strategy | Preferred = Strategy.AGGRESSIVE,
     conservative: bool = False,
 ) -> Updates:
     """What propagating through an op changes.
@@ -84,7 +91,7 @@ def step(
         shardings: Shardings before the step; `None` where nothing is said yet.
         directions: For each factor, the way it may flow.
         elementwise: Whether the op counts as elementwise.
-        strategy: Basic or aggressive.
+        strategy: Basic, aggressive, or which tensor is followed; by cost, something that changes if anything does.
         conservative: Whether only whole axes flow.
 
     Returns:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from shardwright.propagation.engine.compatible import Direction
+from shardwright.propagation.engine.preference import Preferred
 from shardwright.propagation.engine.projection import extend_axes
 from shardwright.propagation.engine.step import Shardings, Strategy, step
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import DimSharding, TensorSharding
 
-__all__ = ["Changes", "Key", "Numbers", "StepTable", "Transform", "Worklist"]
+__all__ = ["Change", "Changes", "Key", "Numbers", "StepTable", "Transform", "Worklist"]
 
 _MAX_SWEEPS = 1
 """As many as MLIR's driver makes."""
@@ -29,6 +30,9 @@ _MAX_SWEEPS = 1
 Key = tuple[int, ...]
 Changes = tuple[tuple[int, int], ...]
 """`(tensor, sharding number)` pairs."""
+
+Change = tuple[int, "StepTable", Key, Changes]
+"""An op, its table, its key, and what changes."""
 
 Transform = Callable[[TensorSharding], TensorSharding]
 
@@ -74,7 +78,7 @@ class StepTable(dict[Key, Changes]):
         rule: ShardingRule,
         directions: tuple[Direction, ...],
         elementwise: bool,
-        strategy: Strategy,
+        strategy: Strategy | Preferred,
         before: Transform | None = None,
         after: Transform | None = None,
         conservative: bool = False,
@@ -167,7 +171,8 @@ class Worklist:
         due: For each op, whether it may have something to do.
         dead: For each op, whether nothing uses it and it has no effect.
         on_dead: Called with a dead op and the place of the sweep; answers the ops to look at again.
-        on_change: Called with an op, its table, its key and what is about to change, where somebody keeps a record.
+        on_change: Called with an op, its table, its key and what is about to change, where somebody keeps a record or
+            chooses; answers what is to change instead.
     """
 
     def __init__(
@@ -202,7 +207,7 @@ class Worklist:
         self._is_waiting = bytearray(count)
         self._changed: list[tuple[int, StepTable, Key, Changes]] = []
         self.on_dead: Callable[[int, int], list[int]] | None = None
-        self.on_change: Callable[[int, StepTable, Key, Changes], None] | None = None
+        self.on_change: Callable[[int, StepTable, Key, Changes], Change] | None = None
 
     def sweep(self) -> None:
         """Visit what is due from first to last, and what that makes due before it."""
@@ -234,7 +239,7 @@ class Worklist:
             if not changes:
                 continue
             if on_change is not None:
-                on_change(op, table, key, changes)
+                op, table, key, changes = on_change(op, table, key, changes)
             changed.append((op, table, key, changes))
             values = tensors[op]
             for tensor, number in changes:
