@@ -104,14 +104,22 @@ class Exhaustive:
         return known
 
     def steps(self, state: State) -> Iterator[tuple[Fraction, int, State]]:
+        yield from self.permutes(state)
+        yield from self.other_steps(state)
+
+    def permutes(self, state: State) -> Iterator[tuple[Fraction, int, State]]:
         layout, partial = state
-        held = Fraction(math.prod(self.shape), math.prod(self.counts(layout)))
+        held = self.held(layout)
         for after in self.by_counts[self.counts(layout)]:
             if partial.isdisjoint(itertools.chain(*after)):
                 yield held, int(after != layout), (after, partial)
         for after, parts in self.in_parts(layout):
             if partial.isdisjoint(itertools.chain(*after)):
                 yield held, parts, (after, partial)
+
+    def other_steps(self, state: State) -> Iterator[tuple[Fraction, int, State]]:
+        layout, partial = state
+        held = self.held(layout)
         free = [a for a in range(len(self.sizes)) if a not in partial and a not in set(itertools.chain(*layout))]
         for atom in free:
             yield from ((Fraction(0), 0, (grown, partial)) for grown in self.grown(layout, (atom,)))
@@ -157,9 +165,19 @@ class Exhaustive:
         for lengths in itertools.product(*(range(len(atoms) + 1) for atoms in layout)):
             left = tuple(atoms[: len(atoms) - n] for atoms, n in zip(layout, lengths, strict=True))
             moved = tuple(itertools.chain(*(atoms[len(atoms) - n :] for atoms, n in zip(layout, lengths, strict=True))))
+            takers = [dim for dim, given in enumerate(lengths) if not given]
+            if not moved or not takers:
+                continue
             for order in itertools.permutations(moved):
-                for after in self.grown(left, order):
-                    if all(now == kept for now, kept, n in zip(after, left, lengths, strict=True) if n) and moved:
+                for cuts in itertools.combinations_with_replacement(range(len(moved) + 1), len(takers) - 1):
+                    arriving = dict(zip(takers, itertools.pairwise((0, *cuts, len(moved))), strict=True))
+                    after = tuple(
+                        [
+                            (*atoms, *order[slice(*arriving[dim])]) if dim in arriving else atoms
+                            for dim, atoms in enumerate(left)
+                        ]
+                    )
+                    if self.fits(after):
                         yield after, self.count(moved)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -75,7 +75,6 @@ class Edges:
         self.counts = tuple(map(self.count, problem.target))
         self.final = self.local(problem.target)
         self.kind_of = dict(zip(problem.partial, problem.kinds, strict=True))
-        self.spare = frozenset(range(len(self.sizes))).difference(*problem.target)
 
     def count(self, atoms: Atoms) -> int:
         """Into how many shards `atoms` split."""
@@ -106,12 +105,14 @@ class Edges:
     def union(self, layout: Layout, dim: int) -> int:
         """Into how many shards `dim` is split where it is split by its atoms and by its final ones.
 
-        0 where neither are the beginning of the other.
+        0 where neither are the beginning of the other: there are shards that have nothing in common then. What parts of
+        one axis have in common that cannot be used together is counted as all.
         """
         atoms = layout[dim]
         known = self.unions[dim].get(atoms)
         if known is None:
-            apart = self.matched(layout, dim) < min(len(atoms), len(self.problem.target[dim]))
+            place, goal = self.matched(layout, dim), self.problem.target[dim]
+            apart = place < min(len(atoms), len(goal)) and not self.problem.clashes[atoms[place]] >> goal[place] & 1
             known = self.unions[dim][atoms] = 0 if apart else max(self.count(atoms), self.counts[dim])
         return known
 
@@ -160,9 +161,7 @@ class Edges:
         """Appends one unused atom to a dimension, at no cost."""
         layout = state.layout
         used = {atom for atoms in layout for atom in atoms}.union(state.partial)
-        clashing = 0
-        for atom in used:
-            clashing |= self.problem.clashes[atom]
+        clashing = self.clashing(used)
         for atom in range(len(self.sizes)):
             if atom in used or clashing >> atom & 1:
                 continue
@@ -215,7 +214,7 @@ class Edges:
     def by_held(self) -> dict[int, dict[tuple[int, ...], list[Layout]]]:
         """What a device holds → shard counts → layouts of these that may lead to the target without a permute."""
         found: dict[int, dict[tuple[int, ...], list[Layout]]] = {}
-        ways = [*self.wider(self.problem.target, self.spare), *itertools.chain(*self.before_target.values())]
+        ways = [*self.wider(self.problem.target, self.beside_target), *itertools.chain(*self.before_target.values())]
         for layout in dict.fromkeys(ways):
             of_size = found.setdefault(self.local(layout), {})
             of_size.setdefault(tuple(map(self.count, layout)), []).append(layout)
@@ -225,7 +224,7 @@ class Edges:
         """The layouts of `counts` shards per dimension that a permute should lead to."""
         if all(have % goal == 0 for have, goal in zip(counts, self.counts, strict=True)):
             extra = tuple(have // goal for have, goal in zip(counts, self.counts, strict=True))
-            filled = self.fill(extra, self.spare)
+            filled = self.fill(extra, self.beside_target)
             if filled is not None:
                 yield tuple(goal + more for goal, more in zip(self.problem.target, filled, strict=True))
         yield from self.before_target.get(counts, ())
@@ -236,20 +235,40 @@ class Edges:
         by_counts: dict[tuple[int, ...], list[Layout]] = {}
         if len(set(self.sizes)) == 1:
             return by_counts
-        for wider in self.wider(self.problem.target, self.spare):
+        for wider in self.wider(self.problem.target, self.beside_target):
             for layout, _ in self.all_to_alls.of(wider, tuple(map(len, wider))):
                 by_counts.setdefault(tuple(map(self.count, layout)), []).append(layout)
         return by_counts
 
     def wider(self, layout: Layout, spare: frozenset[int]) -> Iterator[Layout]:
-        """`layout`, and `layout` with some of `spare` appended."""
+        """`layout`, and `layout` with some of `spare` appended, each of which can be in use together with it."""
         yield layout
+        if len(self.sizes) > _FEW and len(self.beside_target) > 2:
+            return
         for atom in spare:
-            if (len(self.sizes) > _FEW and len(self.spare) > 2) or self.problem.clashes[atom]:
-                continue
             for dim in range(len(layout)):
                 if self.fits(layout, dim, (atom,)):
-                    yield from self.wider(_replaced(layout, {dim: (*layout[dim], atom)}), spare - {atom})
+                    wider = _replaced(layout, {dim: (*layout[dim], atom)})
+                    yield from self.wider(wider, self.beside(atom, spare))
+
+    def clashing(self, atoms: Iterable[int]) -> int:
+        """The set (as bits) of atoms that cannot be in use together with some of `atoms`."""
+        clashing = 0
+        for atom in atoms:
+            clashing |= self.problem.clashes[atom]
+        return clashing
+
+    def beside(self, atom: int, others: frozenset[int]) -> frozenset[int]:
+        """Those of `others` that can be in use together with an atom of them, which is left out."""
+        clashing = self.problem.clashes[atom]
+        return frozenset([other for other in others if other != atom and not clashing >> other & 1])
+
+    @cached_property
+    def beside_target(self) -> frozenset[int]:
+        """The atoms that the target does not use, and that can be in use together with those that it does."""
+        used = tuple(itertools.chain(*self.problem.target))
+        clashing = self.clashing(used)
+        return frozenset([atom for atom in range(len(self.sizes)) if atom not in used and not clashing >> atom & 1])
 
     def fill(self, extra: tuple[int, ...], spare: frozenset[int]) -> Layout | None:
         """Atoms of `spare` for each dimension, of the given products, if there are such."""
@@ -257,10 +276,10 @@ class Edges:
         if dim is None:
             return ((),) * len(extra)
         for atom in sorted(spare):
-            if extra[dim] % self.sizes[atom] or self.problem.clashes[atom]:
+            if extra[dim] % self.sizes[atom]:
                 continue
             less = (*extra[:dim], extra[dim] // self.sizes[atom], *extra[dim + 1 :])
-            rest = self.fill(less, spare - {atom})
+            rest = self.fill(less, self.beside(atom, spare))
             if rest is not None:
                 return _replaced(rest, {dim: (atom, *rest[dim])})
         return None
