@@ -22,7 +22,16 @@ from shardwright.memo import memoize
 from shardwright.partition.edges import NOTHING, read_costs, write_costs
 from shardwright.partition.factors import merge, project, within_bounds
 from shardwright.partition.in_place import choice_in_place
-from shardwright.partition.proposals import Proposals, Shardings, Source, from_mesh, from_tensors, mesh_of, without_sums
+from shardwright.partition.proposals import (
+    Intended,
+    Proposals,
+    Shardings,
+    Source,
+    from_mesh,
+    from_tensors,
+    mesh_of,
+    without_sums,
+)
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import (
     ROUNDED,
@@ -69,6 +78,7 @@ def assign(
     passing: frozenset[int],
     hardware: Hardware | None = None,
     unread: frozenset[int] = frozenset(),
+    intended: Intended = (),
 ) -> Choice:
     """The cheapest of the `choices` to split an op.
 
@@ -79,13 +89,16 @@ def assign(
         passing: Operands whose partial sum may pass through this op (it is their only use).
         hardware: What it is to be cheap on; that of the session where it is not said.
         unread: Results that nobody reads: bringing them to their targets costs nothing.
+        intended: How operands shall lie that are sums so far, which proposes ways as the tensors do that are there.
     """
     hardware = hardware or current_hardware()
     splits = splits_of(signature)
     if splits is None:
         return _whole(signature, sources, targets, hardware)
     in_place = choice_in_place(splits, sources, targets)
-    return in_place or _cheapest(question_of(signature, splits, sources, targets, passing, hardware, unread))
+    if in_place is not None:
+        return in_place
+    return _cheapest(question_of(signature, splits, sources, targets, passing, hardware, unread, intended))
 
 
 def choices(
@@ -192,7 +205,7 @@ def _fastest(question: Question) -> Choice:
     hardware, iterations, work = question.hardware, question.splits.iterations, _least_work(question)
     best: Choice | None = None
     least = math.inf, math.inf, 0, 0
-    for factors in from_tensors(question.splits, question.sources, question.targets):
+    for factors in from_tensors(question.splits, question.proposing, question.targets):
         if best is not None and price(work_cost(iterations, factors), hardware) * ROUNDED > least[0]:
             continue
         for way in ways_of(question, factors):
@@ -220,7 +233,7 @@ def _with_less_work(question: Question, fastest: Choice) -> Choice:
     seconds = fastest.price(hardware)
     best, least, limit = fastest, (fastest.own.multiply_adds, seconds), WORTH * seconds
     most = math.inf if _is_gathered_for_a_sum(question, fastest) else fastest.total(hardware).bytes_sent
-    at_hand = question.splits, question.sources, question.targets
+    at_hand = question.splits, question.proposing, question.targets
     for factors in itertools.chain(from_tensors(*at_hand), without_sums(*at_hand)):
         if work_cost(iterations, factors).multiply_adds > least[0]:
             continue
@@ -259,7 +272,7 @@ def _is_gathered_for_a_sum(question: Question, choice: Choice) -> bool:
 
 def _least_work(question: Question) -> Cost:
     """The work of the op if all axes split it that tensors at hand have: what they propose leaves no less."""
-    shardings = itertools.chain(question.targets, *[source[:2] for source in question.sources])
+    shardings = itertools.chain(question.targets, *[source[:2] for source in question.proposing])
     axes = set(itertools.chain.from_iterable([sharding.used_axes for sharding in shardings]))
     return work_cost(question.splits.iterations, (axes,))
 

@@ -15,7 +15,7 @@ from shardwright.mesh import Mesh
 from shardwright.partition.assign import assign, choice_of
 from shardwright.partition.decisions import Computed, Layout
 from shardwright.partition.op_notes import extra_work, is_unknown
-from shardwright.partition.proposals import Source
+from shardwright.partition.proposals import Intended, Source
 from shardwright.partition.ways import Choice, Way
 from shardwright.sharding import TensorSharding, replicated
 
@@ -62,6 +62,7 @@ class Situation(NamedTuple):
     mesh: Mesh
     hardware: Hardware
     unread: frozenset[int]
+    intended: Intended = ()
 
     @property
     def targets(self) -> tuple[TensorSharding, ...]:
@@ -97,8 +98,8 @@ NOTHING_GIVEN = Given()
 @memoize
 def split_alike(situation: Situation) -> Split:
     """How all ops in a situation are split: as is cheapest for the op by itself."""
-    signature, sources, _, passing, _, hardware, unread = situation
-    return split_as(assign(signature, sources, situation.targets, passing, hardware, unread), situation)
+    signature, sources, _, passing, _, hardware, unread, intended = situation
+    return split_as(assign(signature, sources, situation.targets, passing, hardware, unread, intended), situation)
 
 
 def split_by(way: Way, situation: Situation) -> Split:
@@ -106,7 +107,7 @@ def split_by(way: Way, situation: Situation) -> Split:
     by_itself = split_alike(situation)
     if (way.operands, way.results) == (by_itself.choice.operands, by_itself.choice.results):
         return by_itself
-    signature, sources, _, passing, _, hardware, unread = situation
+    signature, sources, _, passing, _, hardware, unread, _ = situation
     choice = choice_of(way, signature, sources, situation.targets, passing, hardware, unread)
     return split_as(choice._replace(for_program=True), situation)
 

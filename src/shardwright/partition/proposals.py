@@ -19,12 +19,25 @@ from shardwright.partition.factors import FactorAxes, feasible, merge, project
 from shardwright.partition.splits import Splits
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Proposals", "Shardings", "Source", "from_mesh", "from_tensors", "legal_splits", "mesh_of", "without_sums"]
+__all__ = [
+    "Intended",
+    "Proposals",
+    "Shardings",
+    "Source",
+    "from_mesh",
+    "from_tensors",
+    "legal_splits",
+    "mesh_of",
+    "without_sums",
+]
 
 Source: TypeAlias = tuple[TensorSharding, ...]
 """The shardings in which a value exists already, the first one first; none for what any device can make (constants)."""
 
 Shardings: TypeAlias = tuple[TensorSharding, ...]
+
+Intended: TypeAlias = tuple[tuple[int, TensorSharding], ...]
+"""Operands that are nothing but parts of a sum so far and read by several ops, with how they shall lie once whole."""
 
 Proposals: TypeAlias = Callable[[Splits, tuple[Source, ...], Shardings], Iterable[FactorAxes]]
 """`(how an op may be split, its operands' shardings, its results' targets) -> axes of its factors`, none twice."""

@@ -17,7 +17,7 @@ from shardwright.ir.types import TensorType
 from shardwright.partition.edges import NOTHING, edge_bound, leads_to, least_of, read_costs, write_costs
 from shardwright.partition.factors import FactorAxes, can_split, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
-from shardwright.partition.proposals import Shardings, Source, mesh_of
+from shardwright.partition.proposals import Intended, Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
@@ -94,6 +94,8 @@ class Question(NamedTuple):
     """Whether it moves elements and computes nothing."""
     unread: frozenset[int]
     """Results that nobody reads, which may lie as they like."""
+    proposing: tuple[Source, ...]
+    """The sources, and behind them how operands shall lie that are sums still: what ways are proposed by."""
 
 
 class Way(NamedTuple):
@@ -113,11 +115,15 @@ def question_of(
     passing: frozenset[int],
     hardware: Hardware,
     unread: frozenset[int] = frozenset(),
+    intended: Intended = (),
 ) -> Question:
     """The question how an op is split; the arguments are those of `assign`, with how it may be."""
     exchanging = signature if splits.exchanged else None
     types, moves = (signature.operands, signature.results), facts_of(signature.name).moves
-    return Question(splits, *types, sources, targets, passing, hardware, exchanging, moves, unread)
+    proposing = list(sources)
+    for operand, layout in intended:
+        proposing[operand] = (*sources[operand][:1], layout)
+    return Question(splits, *types, sources, targets, passing, hardware, exchanging, moves, unread, tuple(proposing))
 
 
 def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:

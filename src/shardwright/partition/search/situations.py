@@ -19,7 +19,7 @@ Exceptions = Mapping[Situation, Choice]
 
 def cheapest(situation: Situation, most: int) -> tuple[Choice, ...]:
     """The cheapest ways to split an op by itself, the cheapest first."""
-    signature, sources, _, passing, _, hardware, unread = situation
+    signature, sources, _, passing, _, hardware, unread, _ = situation
     return cheapest_choices(signature, sources, situation.targets, passing, hardware, unread, most)
 
 
