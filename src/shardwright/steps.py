@@ -160,7 +160,7 @@ class CollectivePermute:
     """Each device hands what it holds to another, as it is; or in equal parts to several, one after the other.
 
     As it is where every dimension keeps its number of shards; it may then go to a mesh with the same axes and another
-    device order. In parts where only the product of these numbers stays, and those of a dimension divide one another.
+    device order. In parts where only the product of these numbers stays.
     """
 
     attribute: ClassVar[str] = ""
@@ -172,7 +172,7 @@ class CollectivePermute:
         counts = [(axes_size(old), axes_size(new)) for old, new in zip(before.axes, self.target.axes, strict=True)]
         if math.prod(old for old, _ in counts) != math.prod(new for _, new in counts):
             return 0
-        return parts_between(counts) if all(max(pair) % min(pair) == 0 for pair in counts) else 0
+        return parts_between(counts)
 
     def apply(self, before: TensorSharding) -> TensorSharding:
         """The layout after, `target`; ShardingError where shard counts, partial axes or meshes do not agree."""
@@ -315,8 +315,12 @@ def local_bytes(shape: Sequence[int], element_bytes: int, sharding: TensorShardi
 
 
 def parts_between(counts: Iterable[tuple[int, int]]) -> int:
-    """Of how many shards a part each makes one of the other layout; `counts` are those of each dimension in both."""
-    return math.prod([old // new for old, new in counts if old > new])
+    """Of how many parts, each of one shard, one of the other layout is made; `counts` are each dimension's in both.
+
+    >>> parts_between([(4, 2), (2, 4)]), parts_between([(6, 4), (4, 6)])
+    (2, 6)
+    """
+    return math.prod([old // math.gcd(old, new) for old, new in counts])
 
 
 def _per_dim(step: AllSlice | AllGather | ReduceScatter, before: TensorSharding) -> tuple[Axes, ...]:

@@ -140,10 +140,8 @@ class Exhaustive:
         """All layouts that a permute in parts leads to, and in how many."""
         counts = self.counts(layout)
         for others, layouts in self.by_counts.items():
-            if math.prod(others) == math.prod(counts) and all(
-                a % b == 0 or b % a == 0 for a, b in zip(counts, others, strict=True)
-            ):
-                parts = math.prod(max(1, a // b) for a, b in zip(counts, others, strict=True))
+            if math.prod(others) == math.prod(counts):
+                parts = math.prod(a // math.gcd(a, b) for a, b in zip(counts, others, strict=True))
                 if 1 < parts <= MOST_PARTS:
                     yield from ((after, parts) for after in layouts)
 

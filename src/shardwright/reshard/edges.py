@@ -206,7 +206,7 @@ class Edges:
         counts = tuple(map(self.count, state.layout))
         for goal, layouts in self.by_held.get(held, {}).items():
             pairs = tuple(zip(counts, goal, strict=True))
-            if 1 < parts_between(pairs) <= MOST_PARTS and not any(max(pair) % min(pair) for pair in pairs):
+            if 1 < parts_between(pairs) <= MOST_PARTS:
                 for after in layouts:
                     yield Edge(held, parts_between(pairs), PERMUTE, SearchState(after, (), True, ""))
 

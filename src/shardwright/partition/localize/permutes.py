@@ -10,6 +10,10 @@ half, and wants a half and a quarter. It cuts its columns in two, for two device
 In turn `t` a device whose shard is the `s`th of those that one is joined from sends its part `s + t`, and who is
 waiting for his part `r` gets that of the shard `r − t`, all of them modulo their number. So in each turn all devices
 send one part, and all get one.
+
+Where a dimension goes from two shards to three, each is cut and each is joined, and which part goes when follows no
+such line: it is dealt out once for as many devices as there are parts (`turns_between`), all others do as these, and a
+device looks up the number of its part.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.localize.collectives import paired
 from shardwright.partition.localize.local import Local, positions
+from shardwright.partition.localize.matchings import is_in_line, turns_between
 from shardwright.sharding import TensorSharding
 
 __all__ = ["local_permute_in_parts"]
@@ -42,23 +47,25 @@ def local_permute_in_parts(ctx: Local, value: int, source: TensorSharding, targe
     if not result.elements:
         return ctx.constant(0, result)
     sending, waiting = _number(ctx, source.axes, joined, mesh), _number(ctx, target.axes, cut, mesh)
+    in_line, schedule = is_in_line(cut, joined), turns_between(cut, joined)
     whole = ctx.reshape(value, result.dims)  # of as many elements, all of which are written
-    turns = math.prod(cut)
     dtype = "i64" if max(shape + result.dims) >= 1 << 31 else "i32"
-    for turn in range(turns):
-        sent = ctx.dynamic_slice(value, _starts(ctx, _turned(ctx, sending, turn, turns), cut, part, dtype), part)
+    for turn, (parts, places) in enumerate(schedule):
+        of_part = _turned(ctx, sending, turn, len(schedule)) if in_line else _looked_up(ctx, parts, sending)
+        sent = ctx.dynamic_slice(value, _starts(ctx, of_part, cut, part, dtype), part)
         text = _pairs_text(source, target, turn, ctx.mesh)
         attributes = {"source_target_pairs": text, "channel_handle": ctx.channel()}
         received = ctx.emit("collective_permute", (sent,), ctx.type(sent), attributes)
-        place = _starts(ctx, _turned(ctx, waiting, -turn, turns), joined, part, dtype)
+        of_place = _turned(ctx, waiting, -turn, len(schedule)) if in_line else _looked_up(ctx, places, waiting)
+        place = _starts(ctx, of_place, joined, part, dtype)
         whole = ctx.emit("dynamic_update_slice", (whole, received, *place), result)
     return whole
 
 
 def _ratios(few: TensorSharding, many: TensorSharding) -> tuple[int, ...]:
-    """Into how many shards of `many` one of `few` is cut, in each dimension; 1 where it is not."""
+    """Into how many parts, each for a shard of `many`, one of `few` is cut in each dimension; 1 where it is not."""
     counts = ((axes_size(old), axes_size(new)) for old, new in zip(few.axes, many.axes, strict=True))
-    return tuple(max(1, new // old) for old, new in counts)
+    return tuple(new // math.gcd(old, new) for old, new in counts)
 
 
 def _number(ctx: Local, axes: Sequence[Axes], counts: tuple[int, ...], mesh: Mesh) -> int:
@@ -72,6 +79,10 @@ def _number(ctx: Local, axes: Sequence[Axes], counts: tuple[int, ...], mesh: Mes
         number = digit if number is None else ctx.binary("add", ctx.binary("multiply", number, size), digit)
     assert number is not None, "there are several parts"
     return number
+
+
+def _looked_up(ctx: Local, table: Sequence[int], index: int) -> int:
+    return ctx.reshape(ctx.dynamic_slice(ctx.integers(table), [index], (1,)), ())
 
 
 def _turned(ctx: Local, number: int, turn: int, turns: int) -> int:
@@ -108,10 +119,11 @@ def _pairs_text(source: TensorSharding, target: TensorSharding, turn: int, parti
     number = np.zeros_like(position)
     for index, count in zip(held, joined, strict=True):
         number = number * count + index % count
-    number = (number + turn) % math.prod(cut)
+    number = np.array(turns_between(cut, joined)[turn].parts)[number]
     going: list[Any] = []
     for index, more, fewer in reversed(list(zip(held, cut, joined, strict=True))):
-        going.append(index // fewer * more + number % more)
+        part = index % fewer * more + number % more  # among those of as many shards as the two layouts have in common
+        going.append(index // fewer * more + part // fewer)
         number = number // more
     staying = _index(source.partial_axes, source.mesh, position)
     counts = [axes_size(axes) for axes in target.axes]
