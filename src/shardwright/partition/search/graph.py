@@ -9,36 +9,39 @@ give, and computations that are manual.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.cost.price import price
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
-from shardwright.partition.assign import LISTED
 from shardwright.partition.decisions import AtUses, Computed, Decisions, Layout, PassedOn
 from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.op_split import filled
-from shardwright.partition.proposals import Source, from_mesh
+from shardwright.partition.proposals import Source
+from shardwright.partition.search.all_ways import (
+    AllWays,
+    Layouts,
+    Numbers,
+    Seconds,
+    Together,
+    all_ways,
+    is_held,
+    numbered,
+)
 from shardwright.partition.search.layouts import layouts_of
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.targets import Targets
-from shardwright.partition.ways import Question, Way, question_of, ways_of
+from shardwright.partition.ways import Way
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding, replicated
-from shardwright.steps import local_bytes
 
 __all__ = ["ChoiceGraph", "End", "Link", "Node", "Numbers", "Scope", "Seconds", "Slot", "choice_graph"]
-
-Numbers = NDArray[np.intp]
-Seconds = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,30 +210,32 @@ class _Builder:
         condition, body = op.regions
         carried = [self.carried(op, number, layout) for number, layout in enumerate(decision.results)]
         for (node, layouts), value in zip(carried, op.operands, strict=True):
-            self.reads(node, value, [self.reached(value, layout) for layout in layouts])
+            self.reads(node, value, numbered([self.reached(value, layout) for layout in layouts]))
         outer = self.scope
         for region in op.regions:
             self.scope = len(self.made.scopes)
             self.made.scopes.append(Scope(outer, op, self.times[region.terminator]))
             for (node, layouts), value in zip(carried, region.arguments, strict=True):
-                self.makes(node, value, layouts)
+                self.makes(node, value, numbered(layouts))
             for inner in region.ops[:-1]:
                 self.op(inner)
             if region is condition:
                 self.op(region.terminator)
                 continue
             for (node, layouts), value in zip(carried, body.terminator.operands, strict=True):
-                self.reads(node, value, [self.reached(value, layout) for layout in layouts])
+                self.reads(node, value, numbered([self.reached(value, layout) for layout in layouts]))
         self.scope = outer
         for (node, layouts), value in zip(carried, op.results, strict=True):
-            self.makes(node, value, layouts)
+            self.makes(node, value, numbered(layouts))
 
     def carried(self, op: Op, number: int, layout: Layout) -> tuple[int, Sequence[Layout]]:
         """A node of all layouts in which a value may be carried round, and these."""
         type = self.graph.types[op.results[number]]
         layouts: tuple[Layout, ...] = (layout,)
         if layout is not None and type.is_tensor and 0 not in type.dims:
-            layouts = tuple([one for one in layouts_of(type, layout) if one == layout or self.is_held(type, one)])
+            layouts = tuple(
+                [one for one in layouts_of(type, layout) if one == layout or is_held(type, one, self.most_held)]
+            )
         return self.node(op, (), np.zeros(len(layouts)), number), layouts
 
     def op(self, op: Op) -> None:
@@ -286,9 +291,9 @@ class _Builder:
             seconds = self.times[op] * price(cost, self.hardware)
         node = self.node(op, (), np.array([seconds]))
         for value, layout in zip(*read, strict=True):
-            self.reads(node, value, [self.reached(value, layout)])
+            self.reads(node, value, numbered([self.reached(value, layout)]))
         for value, layout in zip(*made, strict=True):
-            self.makes(node, value, [layout])
+            self.makes(node, value, numbered([layout]))
 
     def reached(self, value: int, layout: Layout) -> Layout:
         """From where contributions are made of what is complete, which sends nothing."""
@@ -299,45 +304,29 @@ class _Builder:
 
     def split(self, op: Op, decision: Computed) -> None:
         """A node of all ways in which an op can be split."""
-        ways = tuple(self.ways(op, decision))
-        seconds = [self.times[op] * price(way.own + way.exchange, self.hardware) for way in ways]
-        node = self.node(op, ways, np.array(seconds))
-        for number, value in enumerate(op.operands):
-            self.reads(node, value, [way.operands[number] for way in ways])
-        for number, value in enumerate(op.results):
-            self.makes(node, value, [way.results[number] for way in ways])
+        all = self.ways(op, decision)
+        node = self.node(op, all.ways, self.times[op] * all.seconds)
+        for value, layouts in zip(op.operands, all.operands, strict=True):
+            self.reads(node, value, layouts)
+        for value, layouts in zip(op.results, all.results, strict=True):
+            self.makes(node, value, layouts)
 
     def node(self, op: Op | None, ways: tuple[Way, ...], seconds: Seconds, carried: int | None = None) -> int:
         self.made.nodes.append(Node(op, carried, ways, seconds))
         return len(self.made.nodes) - 1
 
-    def ways(self, op: Op, decision: Computed) -> Iterator[Way]:
-        """The ways to split an op that the mesh allows, each once, those first of which fewest axes are used."""
+    def ways(self, op: Op, decision: Computed) -> AllWays:
+        """The ways to split an op that the mesh allows."""
         splits = splits_of(op.signature)
         assert splits is not None
         read = zip(op.operands, decision.operands, strict=True)
         sources = tuple([(layout,) if layout and self.link(value) is not None else () for value, layout in read])
         asked = filled(self.targets.of(op.results), self.targets.mesh)
-        question = question_of(op.signature, splits, sources, asked, frozenset(), self.hardware)
-        through = [self.passing(question, op, splits, *which) for which in self.partial_operands(op, splits, sources)]
-        seen, decided = set(), (decision.operands, decision.results)
-        types = *op.signature.operands, *op.signature.results
-        for factors in itertools.islice(from_mesh(splits, sources, asked), LISTED):
-            passing = [itertools.islice(ways_of(other, factors), 1, None) for other in through]
-            for way in itertools.chain(ways_of(question, factors), *passing):
-                key = way.operands, way.results
-                if key not in seen:
-                    seen.add(key)
-                    if key == decided or all(map(self.is_held, types, (*way.operands, *way.results))):
-                        yield way
+        passing = tuple(self.partial_operands(op, splits, sources))
+        decided = decision.operands, decision.results
+        return all_ways(op.signature, sources, asked, passing, decided, self.most_held, self.hardware)
 
-    def is_held(self, type: TensorType, layout: TensorSharding) -> bool:
-        """Whether a device may hold so much of a tensor."""
-        return local_bytes(type.dims, type.bytes // max(1, type.elements), layout) <= self.most_held
-
-    def partial_operands(
-        self, op: Op, splits: Splits, sources: tuple[Source, ...]
-    ) -> Iterator[tuple[tuple[int, ...], tuple[Partial, ...]]]:
+    def partial_operands(self, op: Op, splits: Splits, sources: tuple[Source, ...]) -> Iterator[Together]:
         """Operands that may be parts of sums together, which pass through the op, and along which axes."""
         for together in splits.linear if splits.kind == "sum" else ():
             links = [self.link(op.operands[i]) for i in together]
@@ -346,16 +335,6 @@ class _Builder:
             for partial in self.partials(links[0]):
                 if all(partial in self.partials(link) for link in links) and all(p.kind == "sum" for p in partial):
                     yield together, partial
-
-    def passing(
-        self, question: Question, op: Op, splits: Splits, together: tuple[int, ...], partial: tuple[Partial, ...]
-    ) -> Question:
-        """A question of an op whose operands are parts of sums."""
-        sources = list(question.sources)
-        for i in together:
-            ((layout,),) = (sources[i],)
-            sources[i] = (layout.with_axes(((),) * layout.rank, partial),)
-        return question_of(op.signature, splits, tuple(sources), question.targets, frozenset(together), self.hardware)
 
     # --- links
 
@@ -371,23 +350,17 @@ class _Builder:
         layouts = self.made.slot(self.made.links[link].maker).layouts
         return dict.fromkeys(layout.partial for layout in layouts if layout.partial)
 
-    def makes(self, node: int, value: int, layouts: Sequence[Layout]) -> None:
-        if layouts[0] is None or 0 in self.graph.types[value].dims or not self.targets.uses[value]:
+    def makes(self, node: int, value: int, layouts: Layouts) -> None:
+        if not layouts.layouts or 0 in self.graph.types[value].dims or not self.targets.uses[value]:
             return
         slots = self.made.nodes[node].slots
         self.link_of[value] = len(self.made.links)
         self.made.links.append(Link(value, self.graph.types[value], (node, len(slots))))
-        slots.append(_slot(self.link_of[value], self.scope, layouts))
+        slots.append(Slot(self.link_of[value], self.scope, *layouts))
 
-    def reads(self, node: int, value: int, layouts: Sequence[Layout]) -> None:
+    def reads(self, node: int, value: int, layouts: Layouts) -> None:
         link = self.link(value)
-        if link is not None and layouts[0] is not None:
+        if link is not None and layouts.layouts:
             slots = self.made.nodes[node].slots
             self.made.links[link].readers.append((node, len(slots)))
-            slots.append(_slot(link, self.scope, layouts))
-
-
-def _slot(link: int, scope: int, layouts: Sequence[Layout]) -> Slot:
-    numbers: dict[TensorSharding, int] = {}
-    of_way = [numbers.setdefault(layout, len(numbers)) for layout in layouts if layout is not None]
-    return Slot(link, scope, tuple(numbers), np.array(of_way, dtype=np.intp))
+            slots.append(Slot(link, self.scope, *layouts))

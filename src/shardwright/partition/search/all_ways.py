@@ -1,0 +1,133 @@
+"""All ways in which an op can be split on a mesh, what each takes by itself, and the layouts that its tensors get."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardwright.cost.hardware import Hardware
+from shardwright.cost.price import price
+from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
+from shardwright.partition.assign import LISTED
+from shardwright.partition.decisions import Layout
+from shardwright.partition.factors import FactorAxes
+from shardwright.partition.proposals import Shardings, Source, from_mesh
+from shardwright.partition.splits import Splits, splits_of
+from shardwright.partition.ways import Question, Way, question_of, ways_of
+from shardwright.sharding import Partial, TensorSharding
+from shardwright.steps import local_bytes
+
+__all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "is_held", "numbered"]
+
+Numbers = NDArray[np.intp]
+Seconds = NDArray[np.float64]
+
+Together = tuple[tuple[int, ...], tuple[Partial, ...]]
+"""Operands that may be parts of sums together, and along which axes."""
+
+
+class Layouts(NamedTuple):
+    """The layouts of a tensor.
+
+    Attributes:
+        layouts: Each once.
+        of_way: For each way, the number of the layout.
+    """
+
+    layouts: tuple[TensorSharding, ...]
+    of_way: Numbers
+
+
+class AllWays(NamedTuple):
+    """The ways of an op, those first of which fewest axes are used.
+
+    Attributes:
+        ways: Each once.
+        seconds: What each takes by itself, with what is exchanged inside.
+        operands: Their layouts.
+        results: The results'.
+    """
+
+    ways: tuple[Way, ...]
+    seconds: Seconds
+    operands: tuple[Layouts, ...]
+    results: tuple[Layouts, ...]
+
+
+@memoize
+def all_ways(
+    signature: Signature,
+    sources: tuple[Source, ...],
+    asked: Shardings,
+    passing: tuple[Together, ...],
+    decided: tuple[tuple[Layout, ...], tuple[Layout, ...]],
+    most_held: float,
+    hardware: Hardware,
+) -> AllWays:
+    """All ways to split an op.
+
+    Arguments:
+        signature: The op, which can be split.
+        sources: The layout that each operand has somewhere; none of what any device can make.
+        asked: The layouts that its results should have.
+        passing: Parts of sums that may pass through.
+        decided: The layouts of operands and results of a way that is one of them however much it holds.
+        most_held: Bytes that a device may hold of a tensor.
+        hardware: Where.
+    """
+    splits = splits_of(signature)
+    assert splits is not None
+    question = question_of(signature, splits, sources, asked, frozenset(), hardware)
+    through = [_passing(question, signature, splits, one) for one in passing]
+    types = *signature.operands, *signature.results
+    found: dict[tuple[Shardings, Shardings], Way] = {}
+    for factors in itertools.islice(from_mesh(splits, sources, asked), LISTED):
+        for way in _ways(question, through, factors):
+            key = way.operands, way.results
+            if key in found:
+                continue
+            tensors = zip(types, (*way.operands, *way.results), strict=True)
+            if key == decided or all(is_held(type, layout, most_held) for type, layout in tensors):
+                found[key] = way
+    ways = tuple(found.values())
+    return AllWays(
+        ways,
+        np.array([price(way.own + way.exchange, hardware) for way in ways]),
+        tuple([numbered([way.operands[number] for way in ways]) for number in range(len(signature.operands))]),
+        tuple([numbered([way.results[number] for way in ways]) for number in range(len(signature.results))]),
+    )
+
+
+def _ways(question: Question, through: Sequence[Question], factors: FactorAxes) -> Iterator[Way]:
+    """What axes of factors allow, with no part of a sum passing through, and with some."""
+    yield from ways_of(question, factors)
+    for other in through:
+        yield from itertools.islice(ways_of(other, factors), 1, None)
+
+
+def _passing(question: Question, signature: Signature, splits: Splits, together: Together) -> Question:
+    """A question of an op whose operands are parts of sums."""
+    sources, (operands, partial) = list(question.sources), together
+    for i in operands:
+        ((layout,),) = (sources[i],)
+        sources[i] = (layout.with_axes(((),) * layout.rank, partial),)
+    return question_of(signature, splits, tuple(sources), question.targets, frozenset(operands), question.hardware)
+
+
+@memoize
+def is_held(type: TensorType, layout: TensorSharding, most: float) -> bool:
+    """Whether a device may hold so many bytes of a tensor."""
+    return local_bytes(type.dims, type.bytes // max(1, type.elements), layout) <= most
+
+
+def numbered(layouts: Sequence[Layout]) -> Layouts:
+    """The layouts of ways, each once."""
+    numbers: dict[TensorSharding, int] = {}
+    of_way = [numbers.setdefault(layout, len(numbers)) for layout in layouts if layout is not None]
+    return Layouts(tuple(numbers), np.array(of_way, dtype=np.intp))
