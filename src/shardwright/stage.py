@@ -31,7 +31,8 @@ ARGUMENTS = {"split": "its shard of each", "whole": "each in full, of which it s
 
 EFFORTS = {
     "fast": "each op as is cheapest for it by itself",
-    "best": "all ops together, so that the program is fastest, with a proof of how fast one can be",
+    "default": "all ops together, in a second or a few, with a bound of what any choice takes",
+    "best": "the same, as long as there may be something to gain, which takes up to minutes",
 }
 """How hard the partitioner looks for how ops are best split."""
 

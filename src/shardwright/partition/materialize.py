@@ -99,7 +99,7 @@ def _how_split(graph: Graph, effort: str) -> tuple[SplitOf, Given, Searched | No
         return split_alike, NOTHING_GIVEN, None
     from shardwright.partition.search.best import search  # and what counts how often loops run
 
-    return search(graph)
+    return search(graph, effort)
 
 
 def _with_results(graph: Graph) -> Graph:

@@ -102,6 +102,7 @@ def split_alike(situation: Situation) -> Split:
     return split_as(assign(signature, sources, situation.targets, passing, hardware, unread, intended), situation)
 
 
+@memoize
 def split_by(way: Way, situation: Situation) -> Split:
     """How an op in a situation is split in a way that is given."""
     by_itself = split_alike(situation)

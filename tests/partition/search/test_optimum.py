@@ -66,7 +66,7 @@ def _check(seed: int) -> bool:
         least = _least(graph)
         if least is None:
             return False
-        *_, searched = search(graph, math.inf)
+        *_, searched = search(graph, most_held=math.inf)
     assert searched.gap == pytest.approx(0, abs=1e-5)
     assert searched.seconds <= least * (1 + 1e-9)
     return True

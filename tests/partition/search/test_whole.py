@@ -22,12 +22,13 @@ from shardwright.memo import Session
 from shardwright.partition.decide import decider
 from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.op_split import split_alike
-from shardwright.partition.search import reduced
-from shardwright.partition.search.best import search
+from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.graph import ChoiceGraph, Link, choice_graph
 from shardwright.partition.search.held import largest_held, most_to_hold
-from shardwright.partition.search.integer import solve
+from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import Distances, least_seconds
+from shardwright.partition.search.messages import Messages
+from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.total import times_run
 from shardwright.sharding import TensorSharding
 from tests.models.nets.all import NETS
@@ -109,7 +110,7 @@ def _check(seed: int) -> bool:
         least = _All(choice_graph(graph, decide(split_alike), times)).least()
         if least is None:
             return False
-        *_, searched = search(graph, math.inf)
+        *_, searched = search(graph, most_held=math.inf)
     assert searched.seconds <= least * (1 + 1e-5)
     assert searched.gap == pytest.approx(0, abs=1e-4)
     return True
@@ -185,20 +186,33 @@ def test_what_a_loop_reads_from_outside_in_every_turn_is_gathered_in_front_of_it
     spmd.verify().require()
 
 
-def test_a_program_too_large_to_choose_as_a_whole_is_descended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reduced, "LARGEST", 0)
-    searched = _in_turns().partition(effort="best").searched
+def test_bounds_know_that_what_a_loop_reads_may_be_made_in_front_of_it() -> None:
+    graph = ready(sw.load(_CAPTURING).shard())
+    with Session(hardware=TPU_V5P):
+        *_, searched = search(graph)
+        choices = choice_graph(graph, decider(graph)(split_alike), times_run(graph))
+        bound, _ = Messages(choices, 10 * searched.seconds_before).least(Distances(TPU_V5P), 8)
+    assert searched.seconds < searched.seconds_before / 5
+    assert bound == pytest.approx(searched.seconds)
+
+
+NO_TIME = Budget(nodes=1, each=Limits(0, 0.0, 0), all=0, rounds=2)
+"""Nothing but messages."""
+
+
+def test_a_program_too_large_for_integer_programs_is_chosen_by_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUDGETS, "default", NO_TIME)
+    searched = _in_turns().partition(effort="default").searched
     assert searched is not None
-    assert searched.gap is None
-    assert searched.seconds <= searched.seconds_before
-    assert searched.trials > 1
+    assert searched.seconds < searched.seconds_before / 5
+    assert searched.gap == pytest.approx(0)
 
 
 def test_no_tensor_is_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ready(_in_turns())
     whole = 64 * 64 * 4
-    for largest in (reduced.LARGEST, 0):  # chosen as a whole, and descended
-        monkeypatch.setattr(reduced, "LARGEST", largest)
+    for budget in (BUDGETS["best"], NO_TIME):
+        monkeypatch.setitem(BUDGETS, "best", budget)
         split_of, given, searched = search(graph)
         decisions = decider(graph)(split_of, given)
         assert largest_held(graph, decisions) <= most_to_hold(graph, decider(graph)(split_alike))
@@ -212,7 +226,7 @@ def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:
         choices = choice_graph(graph, decider(graph)(split_alike), times_run(graph))
         shared = [number for number, link in enumerate(choices.links) if len(link.readers) > 1]
         one_each = choices.restricted([np.array([0]) for _ in choices.nodes])
-        solution, _ = solve(one_each, Distances(SCALED), shared, 1.0, 1000)
+        solution, _ = solve(one_each, Distances(SCALED), shared, 1.0, Limits(1000, 1e-6, 50))
     assert shared
     assert solution is not None
     assert set(solution.ways) == {0}

@@ -1,8 +1,8 @@
 """The fastest program that is found, and how far from the optimum it can be at most.
 
 First the program is chosen as a whole (`whole`), which mostly proves its choice. Where it does not, since the program
-is too large or takes more than was thought, it is descended to a faster one from the one in which each op is split as
-is cheapest for it by itself (`descent`), and the faster of both is taken.
+is too large or takes more than was thought, with the effort `best` it is descended to a faster one from the one in
+which each op is split as is cheapest for it by itself (`descent`), and the faster of both is taken.
 """
 
 from __future__ import annotations
@@ -18,11 +18,19 @@ from shardwright.partition.decisions import Computed, Decisions
 from shardwright.partition.op_split import NOTHING_GIVEN, Given, SplitOf, split_alike
 from shardwright.partition.search.descent import descend
 from shardwright.partition.search.held import largest_held, most_to_hold
+from shardwright.partition.search.integer import Limits
+from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.situations import Following
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.partition.search.whole import choose
 
-__all__ = ["Searched", "search"]
+__all__ = ["BUDGETS", "Searched", "search"]
+
+BUDGETS = {
+    "default": Budget(nodes=400, each=Limits(entries=100_000, gap=1e-3, divisions=1), all=500_000, rounds=8),
+    "best": Budget(nodes=1_000, each=Limits(entries=250_000, gap=1e-6, divisions=20), all=1_000_000, rounds=12),
+}
+"""What bounds the time of each effort that chooses ops together."""
 
 _NEAR = 0.01
 """What a choice may take more than is proven to be the least, as a part of that, for nothing else to be looked for."""
@@ -54,11 +62,12 @@ class Searched:
         return self.seconds / self.seconds_least - 1 if self.seconds_least else None
 
 
-def search(graph: Graph, most_held: float | None = None) -> tuple[SplitOf, Given, Searched]:
+def search(graph: Graph, effort: str = "best", most_held: float | None = None) -> tuple[SplitOf, Given, Searched]:
     """Look for the fastest way to split the ops of a propagated program.
 
     Arguments:
         graph: The program.
+        effort: How hard to look, one of `BUDGETS`.
         most_held: Bytes that a device may hold of a tensor; `most_to_hold` where it is not said.
 
     Returns:
@@ -71,10 +80,10 @@ def search(graph: Graph, most_held: float | None = None) -> tuple[SplitOf, Given
     first = decide(split_alike)
     before = total_seconds(graph, first, times, hardware)
     most_held = most_to_hold(graph, first) if most_held is None else most_held
-    chosen = choose(graph, decide, times, first, most_held)
+    chosen = choose(graph, decide, times, first, most_held, BUDGETS[effort])
     split_of: SplitOf = split_alike
     given, seconds, trials = chosen.given, chosen.seconds, chosen.rounds
-    if seconds > chosen.bound * (1 + _NEAR):
+    if effort == "best" and seconds > chosen.bound * (1 + _NEAR):
         descended = descend(graph)
         trials += descended.trials
         following = Following(descended.exceptions)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,12 +68,14 @@ class Slot:
         scope: The scope in which the node makes or reads the value, by number.
         layouts: Those that the value may have here, each once.
         of_way: For each way of the node, the number of the layout.
+        share: Which part of the nodes have it for which the node stands.
     """
 
     link: int
     scope: int
     layouts: tuple[TensorSharding, ...]
     of_way: Numbers
+    share: float = 1.0
 
 
 @dataclass(slots=True)
@@ -108,12 +110,14 @@ class Link:
         type: Its type.
         maker: Who makes it.
         readers: Who reads it, in order.
+        times: For how many values that are alike it stands.
     """
 
     value: int
     type: TensorType
     maker: End
     readers: list[End] = field(default_factory=list)
+    times: int = 1
 
 
 @dataclass(slots=True)
@@ -142,6 +146,15 @@ class ChoiceGraph:
         node, slot = end
         return self.nodes[node].slots[slot]
 
+    def around(self, link: Link, scope: int) -> list[int]:
+        """A scope in which a value is read, and those around it in which it is there: a version may be made in each."""
+        outermost, found = self.slot(link.maker).scope, [scope]
+        while found[-1] != outermost:
+            parent = self.scopes[found[-1]].parent
+            assert parent is not None, "what is read was made in a scope around"
+            found.append(parent)
+        return found
+
     def restricted(self, kept: Sequence[Numbers]) -> ChoiceGraph:
         """The graph in which nodes have these of their ways only, and slots the layouts of those."""
         nodes = [
@@ -159,7 +172,7 @@ class ChoiceGraph:
 
 def _restricted(slot: Slot, ways: Numbers) -> Slot:
     numbers, of_way = np.unique(slot.of_way[ways], return_inverse=True)
-    return Slot(slot.link, slot.scope, tuple([slot.layouts[number] for number in numbers]), of_way)
+    return replace(slot, layouts=tuple([slot.layouts[number] for number in numbers]), of_way=of_way)
 
 
 def choice_graph(

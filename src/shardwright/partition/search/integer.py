@@ -12,24 +12,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from shardwright.partition.search.graph import ChoiceGraph, End, Link, Numbers, Seconds
+from shardwright.ir.types import TensorType
+from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.chosen import Solution
+from shardwright.partition.search.graph import ChoiceGraph, End, Link
 from shardwright.partition.search.least import Distances
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Solution", "solve"]
-
-_GAP = 1e-6
-"""How far the optimum may be from what is proven, relatively."""
-
-_NODES = 50
-"""How often the program is divided to prove what is best; most need it not at all."""
+__all__ = ["Limits", "solve"]
 
 _USED = 1e-6
 """What part of an arc is none."""
@@ -38,42 +34,44 @@ _IMPOSSIBLE = 10.0
 """As many times as long as all takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """What was chosen.
+class Limits(NamedTuple):
+    """What bounds the time that an integer program takes.
 
     Attributes:
-        ways: Of every node, the number of the way.
-        links: What each link takes by that.
-        arcs: The layouts between which those links were brought that are told in full.
-        seconds: What all takes.
-        bound: What every choice takes at least.
+        entries: How many numbers its rows may have; with more it is not solved.
+        gap: How far what is chosen may be from what is proven, relatively.
+        divisions: How often it is divided to prove what is best; most need it not at all.
     """
 
-    ways: tuple[int, ...]
-    links: tuple[float, ...]
-    arcs: Mapping[int, tuple[tuple[TensorSharding, TensorSharding], ...]]
-    seconds: float
-    bound: float
+    entries: int
+    gap: float
+    divisions: int
 
 
 def solve(
-    graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float, largest: int
+    graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float, limits: Limits
 ) -> tuple[Solution | None, int]:
-    """The choice that takes least, and how many variables the program has.
+    """The choice that takes least, and how many entries the program has.
 
     Arguments:
         graph: What there is to choose.
         distances: What redistributions take.
         in_full: Links of which every version is told.
         most: Seconds that some choice is known to take: the unit of all.
-        largest: How many variables the program may have; with more it is not solved.
+        limits: What bounds the time that it takes.
 
     Returns:
-        The choice; `None` where the program is too large, or there is no choice.
+        The choice; `None` where the program is too large, which then counts as none, or there is no choice.
     """
-    program = _Program(graph, distances, in_full, most)
-    return program.solution() if program.size <= largest else None, program.size
+    try:
+        program = _Program(graph, distances, in_full, most, limits.entries)
+    except _TooLargeError:
+        return None, 0
+    return program.solution(limits), program.filled
+
+
+class _TooLargeError(Exception):
+    """The rows of the program have more entries than they may."""
 
 
 Terms = list[tuple[Numbers, Seconds]]
@@ -91,12 +89,15 @@ class _Arcs(NamedTuple):
 class _Program:
     """Variables, what they cost, and rows: each says that a sum of variables lies between two numbers."""
 
-    def __init__(self, graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float) -> None:
+    def __init__(
+        self, graph: ChoiceGraph, distances: Distances, in_full: Collection[int], most: float, largest: int
+    ) -> None:
         self.graph = graph
         self.distances = distances
         self.most = most
-        self.known: dict[tuple[object, ...], Seconds] = {}
-        self.size = self.rows = 0
+        self.largest = largest
+        self.known: dict[tuple[TensorType, tuple[TensorSharding, ...], tuple[TensorSharding, ...]], Seconds] = {}
+        self.size = self.rows = self.filled = 0
         self.entries: list[tuple[Numbers, Numbers, Seconds]] = []
         self.limits: list[tuple[Seconds, Seconds]] = []
         self.ways = [self.variables(len(node.seconds)) for node in graph.nodes]
@@ -105,13 +106,14 @@ class _Program:
         self.row([[(ways, np.ones(ways.size))] for ways in self.ways], 1.0, 1.0)
         self.links = [self.link(number, link, number in in_full) for number, link in enumerate(graph.links)]
 
-    def solution(self) -> Solution | None:
+    def solution(self, limits: Limits) -> Solution | None:
         """Solve it."""
         costs = np.zeros(self.size)
         for node, ways in zip(self.graph.nodes, self.ways, strict=True):
             costs[ways] = node.seconds / self.most
-        for variables, factors in itertools.chain.from_iterable(self.links):
-            np.add.at(costs, variables, factors)
+        for link, terms in zip(self.graph.links, self.links, strict=True):
+            for variables, factors in terms:
+                np.add.at(costs, variables, link.times * factors)
         rows, columns, factors = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
         low, high = (np.concatenate(parts) for parts in zip(*self.limits, strict=True))
         matrix = coo_matrix((factors, (rows, columns)), shape=(self.rows, self.size)).tocsr()
@@ -120,7 +122,7 @@ class _Program:
             constraints=LinearConstraint(matrix, low, high),
             bounds=Bounds(0, np.inf),
             integrality=np.arange(self.size) < self.whole,
-            options={"mip_rel_gap": _GAP, "node_limit": _NODES},
+            options={"mip_rel_gap": limits.gap, "node_limit": limits.divisions},
         )
         if found.x is None:
             return None
@@ -140,16 +142,25 @@ class _Program:
         """Each of these sums lies between two numbers."""
         for number, terms in enumerate(sums):
             for variables, factors in terms:
-                self.entries.append((np.full(variables.size, self.rows + number), variables, factors))
+                self.enter(self.rows + number, variables, factors)
         self.limits.append((np.full(len(sums), low), np.full(len(sums), high)))
         self.rows += len(sums)
 
     def rows_of(self, count: int, terms: Sequence[tuple[Numbers, Numbers, float]], low: float, high: float) -> None:
         """Rows at once: in each term the row of every variable, and how often it counts there."""
         for rows, variables, factor in terms:
-            self.entries.append((self.rows + rows, variables, np.full(variables.size, factor)))
+            self.enter(self.rows + rows, variables, factor)
         self.limits.append((np.full(count, low), np.full(count, high)))
         self.rows += count
+
+    def enter(self, rows: Numbers | int, variables: Numbers, factors: Seconds | float) -> None:
+        """In each of these rows a variable counts so many times."""
+        self.filled += variables.size
+        if self.filled > self.largest:
+            raise _TooLargeError
+        self.entries.append(
+            (np.broadcast_to(rows, variables.shape), variables, np.broadcast_to(factors, variables.shape))
+        )
 
     # --- links
 
@@ -242,16 +253,7 @@ class _Program:
 
     def scopes(self, link: Link, reader: End) -> list[int]:
         """The scopes in which a version may be made for a reader."""
-        return self.around(link, self.graph.slot(reader).scope)
-
-    def around(self, link: Link, scope: int) -> list[int]:
-        """A scope, and those around it in which the value is there."""
-        outermost, found = self.graph.slot(link.maker).scope, [scope]
-        while found[-1] != outermost:
-            parent = self.graph.scopes[found[-1]].parent
-            assert parent is not None, "what is read was made in a scope around"
-            found.append(parent)
-        return found
+        return self.graph.around(link, self.graph.slot(reader).scope)
 
     def runs(self, reader: End) -> float:
         """How often a reader does."""
@@ -261,6 +263,5 @@ class _Program:
         """What it takes from each layout to each, of what all takes; what is impossible more than all."""
         key = link.type, before, after
         if key not in self.known:
-            seconds = [[self.distances(link.type, one, other) for other in after] for one in before]
-            self.known[key] = np.minimum(np.array(seconds) / self.most, _IMPOSSIBLE)
+            self.known[key] = np.minimum(self.distances.between(*key) / self.most, _IMPOSSIBLE)
         return self.known[key]

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from shardwright.partition.search.graph import ChoiceGraph, Seconds
+from shardwright.partition.search.all_ways import Seconds
+from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import Star, star
 
@@ -21,7 +22,13 @@ __all__ = ["Messages"]
 
 
 class Messages:
-    """What was moved by now."""
+    """What was moved by now.
+
+    Attributes:
+        moved: For each end of a node, what was moved from the node to the link, for each layout.
+        of_nodes: What each node takes at least by itself.
+        bound: What every choice takes at least.
+    """
 
     def __init__(self, graph: ChoiceGraph, most: float) -> None:
         """Nothing moved yet; what is impossible takes `most` seconds."""
@@ -31,6 +38,8 @@ class Messages:
         self.ends = [(link.maker, *link.readers) for link in graph.links]
         self.place = {end: place for ends in self.ends for place, end in enumerate(ends)}
         self.stars: list[Star | None] = []
+        self.of_nodes: list[float] = []
+        self.bound = 0.0
 
     def least(self, distances: Distances, passes: int) -> tuple[float, list[Seconds]]:
         """What every choice takes at least, and what those with each way of each node do.
@@ -48,13 +57,32 @@ class Messages:
             for number in reversed(order):
                 self._visit(number, forth=False)
         of_links = [float(self._marginal(link, 0).min()) if star else 0.0 for link, star in enumerate(self.stars)]
-        of_nodes = [float(self._energy(number).min()) for number in order]
-        bound = sum(of_links) + sum(of_nodes)
-        return bound, [bound + self._more(number, of_nodes[number], of_links) for number in order]
+        self.of_nodes = [float(self.energy(number).min()) for number in order]
+        self.bound = sum(of_links) + sum(self.of_nodes)
+        return self.bound, [self.bound + self._more(number, of_links) for number in order]
 
-    def _more(self, number: int, least: float, of_links: list[float]) -> Seconds:
+    def chosen(self) -> tuple[int, ...]:
+        """A way of every node: in the order of the program each takes what is least by what is chosen already, what
+        was moved standing for the rest. Asked after `least`.
+        """
+        kept, ways = self.moved, list[int]()
+        self.moved = [list(slots) for slots in kept]
+        for number, node in enumerate(self.graph.nodes):
+            energy = self.energy(number)
+            for slot, one in enumerate(node.slots):
+                if self.stars[one.link] is not None and min(other for other, _ in self.ends[one.link]) < number:
+                    energy += self._marginal(one.link, self.place[number, slot])[one.of_way]
+            ways.append(int(np.argmin(energy)))
+            for slot, one in enumerate(node.slots):
+                moved = np.full(len(one.layouts), np.inf)
+                moved[one.of_way[ways[-1]]] = self.moved[number][slot][one.of_way[ways[-1]]]
+                self.moved[number][slot] = moved
+        self.moved = kept
+        return tuple(ways)
+
+    def _more(self, number: int, of_links: list[float]) -> Seconds:
         """What each way of a node takes more than the bound, with the links at the node."""
-        node, more = self.graph.nodes[number], self._energy(number) - least
+        node, more = self.graph.nodes[number], self.energy(number) - self.of_nodes[number]
         seen = set[int]()
         for slot, one in enumerate(node.slots):
             if self.stars[one.link] is not None and one.link not in seen:
@@ -78,15 +106,20 @@ class Messages:
         taken, given = (before, behind) if forth else (behind, before)
         for slot in taken:
             moved[slot] -= self._marginal(node.slots[slot].link, self.place[number, slot])
-        energy, shares = self._energy(number), max(len(before), len(behind))
-        for left, slot in zip(range(shares, 0, -1), given, strict=False):
+        energy, left = (
+            self.energy(number),
+            max(sum(node.slots[slot].share for slot in side) for side in (before, behind)),
+        )
+        for slot in given:
             one = node.slots[slot]
             least = np.full(len(one.layouts), np.inf)
             np.minimum.at(least, one.of_way, energy)
-            moved[slot] += least / left
-            energy -= (least / left)[one.of_way]
+            least *= one.share / left
+            left -= one.share
+            moved[slot] += least
+            energy -= least[one.of_way]
 
-    def _energy(self, number: int) -> Seconds:
+    def energy(self, number: int) -> Seconds:
         """What each way of a node takes by itself, with what was moved."""
         node = self.graph.nodes[number]
         energy = node.seconds.copy()

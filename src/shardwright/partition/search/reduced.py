@@ -6,44 +6,58 @@ no way that is bound to take more than that need be looked at. Of what is left, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
-from shardwright.partition.search.graph import ChoiceGraph, Numbers, Seconds
-from shardwright.partition.search.integer import Solution, solve
+from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.chosen import Solution, solution_of
+from shardwright.partition.search.graph import ChoiceGraph
+from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages
 
-__all__ = ["Reduced"]
+__all__ = ["Budget", "Reduced"]
 
-_FIRST, _AGAIN = 8, 3
+_FIRST, _AGAIN = 6, 2
 """How many passes messages take, at first and after distances changed."""
 
-LARGEST = 130_000
-"""Variables that an integer program may have."""
+_FEW = 2, 4, 8
+"""How many ways of a node are looked at first, to know which others can be left out."""
 
-ALL = 400_000
-"""Variables that all of them may have together: what bounds the time that large programs take."""
 
-_FEW = (8, 6, 4)
-"""How many ways of a node are looked at where those are too many."""
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What bounds the time that a choice takes, the same for the same program wherever it is chosen.
 
-_NEAR = (0.0, 0.01, 0.1)
-"""How much more than the bound ways may take that are looked at first, as a part of it."""
+    Attributes:
+        nodes: Nodes of the choice graph that are told apart where more are alike.
+        each: What bounds an integer program.
+        all: Entries that all of them may have together.
+        rounds: How often it is chosen anew at most.
+    """
+
+    nodes: int
+    each: Limits
+    all: int
+    rounds: int
 
 
 class Reduced:
     """A choice graph, of which better and better bounds are known."""
 
-    def __init__(self, graph: ChoiceGraph, most: float) -> None:
+    def __init__(self, graph: ChoiceGraph, most: float, budget: Budget) -> None:
         """Nothing known yet but that some choice takes `most` seconds."""
         self.graph = graph
         self.most = most
         self.messages = Messages(graph, 10 * most)
         self.passes = _FIRST
-        self.left = ALL
+        self.each = budget.each
+        self.left = budget.all
+        self.found: list[tuple[int, ...]] = []
 
     def solve(self, distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The choice that takes least, or one near it with a bound of what that takes.
@@ -53,32 +67,45 @@ class Reduced:
             in_full: Links of which every version is told.
 
         Returns:
-            The choice; `None` where the program is too large.
+            The choice; `None` where none was found.
         """
         bound, least = self.messages.least(distances, self.passes)
         self.passes = _AGAIN
-        found: Solution | None = None
-        for kept in (*[_kept(least, bound + near * abs(bound) + 1e-9 * self.most) for near in _NEAR], *_few(least)):
-            found = self.among(kept, distances, in_full)
-            if found is not None:
-                break
-        if found is None:
-            return None
-        kept, left = _kept(least, found.seconds * (1 + 1e-9) + 1e-12 * self.most), kept
-        if all(one.size == other.size for one, other in zip(kept, left, strict=True)):
-            return found
-        whole = self.among(kept, distances, in_full)
-        return whole or replace(found, bound=min(found.seconds, max(bound, 0.0)))
+        self.found.append(self.messages.chosen())
+        found = [solution_of(self.graph, ways, distances, bound) for ways in self.found]
+        for kept in self.sets(bound, least):
+            among = self.among(kept, distances, in_full)
+            if among is None:
+                continue
+            found.append(among)
+            best = min(found, key=attrgetter("seconds"))
+            most = _kept(least, best.seconds * (1 + 1e-9) + 1e-12 * self.most)
+            if best is among and all(np.isin(one, other).all() for one, other in zip(most, kept, strict=True)):
+                return best
+            whole = self.among(most, distances, in_full)
+            if whole is not None:
+                return whole
+        best = min(found, key=attrgetter("seconds"))
+        return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
+
+    def sets(self, bound: float, least: Sequence[Seconds]) -> Iterator[list[Numbers]]:
+        """Ways among which one is chosen first, to know which others can be left out: those that may take least, and
+        those that may take as little as the bound; with what was chosen before, which is not to be forgotten where
+        other distances have changed.
+        """
+        for some in (*_few(least), _kept(least, bound + 1e-9 * self.most)):
+            yield [np.union1d(ways, found) for ways, found in zip(some, np.array(self.found).T, strict=True)]
 
     def among(self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int]) -> Solution | None:
-        """The best choice among some ways."""
-        largest = min(LARGEST, self.left)
-        found, size = solve(self.graph.restricted(kept), distances, in_full, self.most, largest)
-        self.left -= size if size <= largest else 0
+        """The best choice among some ways; `None` if they are too many."""
+        limits = self.each._replace(entries=min(self.each.entries, self.left))
+        found, size = solve(self.graph.restricted(kept), distances, in_full, self.most, limits)
+        self.left -= size
         if found is None or found.seconds > 5 * self.most:
             return None
-        ways = [int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)]
-        return replace(found, ways=tuple(ways))
+        ways = tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)])
+        self.found.append(ways)
+        return replace(found, ways=ways)
 
 
 def _kept(least: Sequence[Seconds], most: float) -> list[Numbers]:

@@ -1,7 +1,7 @@
 """What a value takes on its way from its maker to its readers at least, for every layout that each of them may choose.
 
 A version that several readers want is made once, and with it others that lie on its way. So all readers together take
-at least what the dearest does, as often as the one runs that does so least often.
+at least what the dearest does, as often as a version of it must be made.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from shardwright.partition.search.graph import ChoiceGraph, Link, Numbers, Seconds
+from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.least import Distances
 
-__all__ = ["Star", "star"]
+__all__ = ["Star", "runs_at_least", "star"]
 
 
 class Star(Protocol):
@@ -46,11 +47,14 @@ class _Shared:
     def __init__(self, seconds: Sequence[Seconds]) -> None:
         self.limits = np.sort(np.concatenate(seconds, axis=1), axis=1)
         self.orders = [np.argsort(one, axis=1, kind="stable") for one in seconds]
-        self.within: list[Numbers] = []  # how many layouts of a reader are within each limit
+        self.within: list[
+            Numbers
+        ] = []  # how many layouts of a reader are within each limit: where the least of these is
         self.first: list[Numbers] = []  # the first limit that a layout is within
         for one, order in zip(seconds, self.orders, strict=True):
             sides = list(zip(np.take_along_axis(one, order, 1), self.limits, one, strict=True))
-            self.within.append(np.array([np.searchsorted(taken, limits, "right") for taken, limits, _ in sides]))
+            within = np.array([np.searchsorted(taken, limits, "right") for taken, limits, _ in sides])
+            self.within.append(within + np.arange(len(within))[:, None] * (one.shape[1] + 1))
             self.first.append(np.array([np.searchsorted(limits, taken, "left") for _, limits, taken in sides]))
 
     def marginal(self, moved: Sequence[Seconds], place: int) -> Seconds:
@@ -58,14 +62,23 @@ class _Shared:
         total: Seconds = self.limits + made[:, None]
         for reader, (seconds, order, within) in enumerate(zip(read, self.orders, self.within, strict=True), 1):
             if reader != place:
-                least = np.minimum.accumulate(seconds[order], axis=1)
-                total = total + np.take_along_axis(np.pad(least, ((0, 0), (1, 0)), constant_values=np.inf), within, 1)
+                least = np.full((len(order), order.shape[1] + 1), np.inf)
+                np.minimum.accumulate(seconds[order], axis=1, out=least[:, 1:])
+                total = total + least.ravel()[within]
         if place == 0:
             made_so: Seconds = total.min(1)
             return made_so
         beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
         read_so: Seconds = np.take_along_axis(beyond, self.first[place - 1], 1).min(0) + read[place - 1]
         return read_so
+
+
+def runs_at_least(graph: ChoiceGraph, link: Link) -> float:
+    """How often a version of a value is made at least that a reader wants: as often as the scope runs that does so
+    least often of those in which it may be made; 0 if nobody reads it.
+    """
+    scopes = dict.fromkeys(graph.slot(end).scope for end in link.readers)
+    return min([graph.scopes[one].runs for scope in scopes for one in graph.around(link, scope)], default=0.0)
 
 
 def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made: dict[object, Star]) -> Star | None:
@@ -81,12 +94,9 @@ def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made
     if not link.readers:
         return None
     maker, *readers = (graph.slot(end).layouts for end in (link.maker, *link.readers))
-    runs = min([graph.scopes[graph.slot(end).scope].runs for end in link.readers])
+    runs = link.times * runs_at_least(graph, link)
     key = link.type, maker, tuple(readers), runs
     if key not in made:
-        seconds = [
-            np.array([[min(most, runs * distances(link.type, one, other)) for other in read] for one in maker])
-            for read in readers
-        ]
+        seconds = [np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers]
         made[key] = _Pair(seconds[0]) if len(seconds) == 1 else _Shared(seconds)
     return made[key]

@@ -20,17 +20,15 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
 from shardwright.partition.op_split import NOTHING_GIVEN, Given, split_alike
+from shardwright.partition.search.chosen import Solution
+from shardwright.partition.search.folded import folded
 from shardwright.partition.search.graph import choice_graph
-from shardwright.partition.search.integer import Solution
 from shardwright.partition.search.least import Distances
-from shardwright.partition.search.reduced import Reduced
+from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import reshards, steps_cost, total_seconds
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Best", "choose"]
-
-_ROUNDS = 12
-"""How often it is chosen anew at most."""
 
 _CLOSE = 1e-5
 """How much more than the bound is none."""
@@ -61,7 +59,9 @@ class Best:
         return self.seconds <= self.bound * (1 + _CLOSE)
 
 
-def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Decisions, most_held: float) -> Best:
+def choose(
+    graph: Graph, decide: Decide, times: Sequence[float], first: Decisions, most_held: float, budget: Budget
+) -> Best:
     """The best choice for a propagated program, as far as it can be told.
 
     Arguments:
@@ -70,16 +70,23 @@ def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Decision
         times: How often each of its ops runs.
         first: What is decided where each op is split as is cheapest for it by itself.
         most_held: Bytes that a device may hold of a tensor where it does not already so.
+        budget: What bounds the time that it takes.
 
     Raises:
         ShardingError: what `decide` does.
     """
-    return _Choosing(graph, decide, times, first, most_held).run()
+    return _Choosing(graph, decide, times, first, most_held, budget).run()
 
 
 class _Choosing:
     def __init__(
-        self, graph: Graph, decide: Decide, times: Sequence[float], first: Decisions, most_held: float
+        self,
+        graph: Graph,
+        decide: Decide,
+        times: Sequence[float],
+        first: Decisions,
+        most_held: float,
+        budget: Budget,
     ) -> None:
         self.graph = graph
         self.decide = decide
@@ -92,13 +99,16 @@ class _Choosing:
             op: one.results for op, one in decided if op.name == "stablehlo.while" and isinstance(one, Computed)
         }
         self.distances = Distances(self.hardware)
-        self.in_full: set[int] = set()
-        self.reduced = Reduced(self.choices, self.first)
+        self.budget = budget
+        self.folded = folded(self.choices, budget.nodes)
+        self.in_full: set[int] = set()  # of the folded graph
+        self.reduced = Reduced(self.folded.graph, self.first, budget)
+        self.seen: set[tuple[int, ...]] = set()
 
     def run(self) -> Best:
         best = Best(NOTHING_GIVEN, self.first, 0.0, 0)
-        for number in range(1, _ROUNDS + 1):
-            solution = self.reduced.solve(self.distances, self.in_full) if self.first else None
+        for number in range(1, self.budget.rounds + 1):
+            solution = self.solution() if self.first else None
             if solution is None:
                 break
             best = replace(best, bound=max(best.bound, solution.bound), rounds=number)
@@ -113,6 +123,15 @@ class _Choosing:
             if best.is_proven or not self.is_mended(solution, decisions):
                 break
         return best
+
+    def solution(self) -> Solution | None:
+        """What is chosen by what is known; `None` where that was tried, and it is not known to be the best."""
+        solution = self.reduced.solve(self.distances, self.in_full)
+        if solution is None or (solution.ways in self.seen and solution.bound < solution.seconds * (1 - _CLOSE)):
+            return None
+        self.seen.add(solution.ways)
+        solution = self.folded.unfolded(solution)
+        return solution if self.folded.is_whole else replace(solution, bound=self.folded.bound(self.reduced.messages))
 
     # --- what was chosen
 
@@ -182,8 +201,8 @@ class _Choosing:
                 planned = [self.distances.plan(link.type, *pair) for pair in sorted(pairs, key=repr)]
                 if any(planned):
                     mended = True
-                elif number not in self.in_full and len(link.readers) > 1:
-                    self.in_full.add(number)
+                elif self.folded.link_of[number] not in self.in_full and len(link.readers) > 1:
+                    self.in_full.add(self.folded.link_of[number])
                     mended = True
         return mended
 

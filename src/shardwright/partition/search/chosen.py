@@ -1,0 +1,52 @@
+"""What was chosen of a choice graph, and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from shardwright.partition.search.graph import ChoiceGraph
+from shardwright.partition.search.least import Distances
+from shardwright.partition.search.stars import runs_at_least
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Solution", "solution_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What was chosen.
+
+    Attributes:
+        ways: Of every node, the number of the way.
+        links: What each of the values that a link stands for takes by that.
+        arcs: The layouts between which those links were brought that are told in full.
+        seconds: What all takes.
+        bound: What every choice takes at least.
+    """
+
+    ways: tuple[int, ...]
+    links: tuple[float, ...]
+    arcs: Mapping[int, tuple[tuple[TensorSharding, TensorSharding], ...]]
+    seconds: float
+    bound: float
+
+
+def solution_of(graph: ChoiceGraph, ways: Sequence[int], distances: Distances, bound: float) -> Solution:
+    """A choice as a solution, in which a value takes what its dearest reader does.
+
+    Arguments:
+        graph: What there was to choose.
+        ways: Of every node, the number of the way.
+        distances: What redistributions take.
+        bound: What every choice takes at least.
+    """
+    links = []
+    for link in graph.links:
+        slots = [(graph.slot(end), ways[end[0]]) for end in (link.maker, *link.readers)]
+        made, *read = [slot.layouts[slot.of_way[way]] for slot, way in slots]
+        dearest = max([distances(link.type, made, layout) for layout in read], default=0.0)
+        links.append(runs_at_least(graph, link) * dearest)
+    seconds = sum(float(node.seconds[way]) for node, way in zip(graph.nodes, ways, strict=True))
+    seconds += sum(link.times * taken for link, taken in zip(graph.links, links, strict=True))
+    return Solution(tuple(ways), tuple(links), {}, seconds, min(bound, seconds))

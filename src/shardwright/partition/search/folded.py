@@ -1,0 +1,174 @@
+"""The choice graph with nodes that are alike made one: the ops of blocks that repeat are chosen alike.
+
+Nodes are alike that have the same ways, and the same links to nodes that are alike, as far around as told. Those with
+one way have nothing to choose, and tell nothing of what is behind them; so the blocks in the middle of a deep program
+are alike, while the first and the last ones, around which something else stands, are chosen by themselves.
+
+Source: colour refinement, as in Weisfeiler and Leman, "The reduction of a graph to canonical form" (1968).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from shardwright.partition.search.chosen import Solution
+from shardwright.partition.search.graph import ChoiceGraph, End, Link, Node
+from shardwright.partition.search.messages import Messages
+
+__all__ = ["Folded", "folded"]
+
+_FIXED = 0
+"""The number of the node that stands for all that have one way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A choice graph, and what of it stands for what of the one that it was folded from.
+
+    Attributes:
+        graph: The smaller graph.
+        node_of: For each node of the other, the one that stands for it.
+        link_of: For each link of the other, the one that stands for it.
+        slots: For each slot of a node that stands for others, with what the link is folded to: the slot here.
+        whole: The other graph.
+    """
+
+    graph: ChoiceGraph
+    node_of: Sequence[int]
+    link_of: Sequence[int]
+    slots: Mapping[tuple[int, int, int], int]
+    whole: ChoiceGraph
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all nodes with a choice stand for themselves: what is proven of this graph is so of the other."""
+        return max((number for node, number in Counter(self.node_of).items() if node != _FIXED), default=1) == 1
+
+    def unfolded(self, solution: Solution) -> Solution:
+        """What was chosen, for each node and link of the other graph."""
+        return replace(
+            solution,
+            ways=tuple([solution.ways[node] for node in self.node_of]),
+            links=tuple([solution.links[link] for link in self.link_of]),
+            arcs={number: solution.arcs[link] for number, link in enumerate(self.link_of) if link in solution.arcs},
+        )
+
+    def bound(self, messages: Messages) -> float:
+        """What every choice of the other graph takes at least, where nodes need not be chosen alike.
+
+        What was moved from a node here is moved in equal parts from all that it stands for. Links are bound to take
+        together what they are here; each node, seeing links of its own only, takes the least for itself.
+        """
+        nodes = zip(self.node_of, self.whole.nodes, strict=True)
+        seen = Counter(
+            [(number, *[self.link_of[slot.link] for slot in node.slots]) for number, node in nodes if number]
+        )
+        alike = Counter(self.node_of)
+        of_nodes = 0.0
+        for (number, *links), count in seen.items():
+            energy = self.graph.nodes[number].seconds / alike[number]
+            for which, link in enumerate(links):
+                slot = self.graph.nodes[number].slots[self.slots[number, which, link]]
+                moved = messages.moved[number][self.slots[number, which, link]] / (slot.share * alike[number])
+                energy = energy - moved[slot.of_way]
+            of_nodes += count * float(energy.min())
+        return messages.bound - sum(messages.of_nodes[1:]) + of_nodes
+
+
+def folded(graph: ChoiceGraph, most: int) -> Folded:
+    """Make nodes one that are alike, as far around as leaves no more nodes than told.
+
+    Arguments:
+        graph: The choice graph.
+        most: How many nodes there may be; there are more where those that have the same ways are.
+    """
+    return _Folding(graph).run(most)
+
+
+class _Folding:
+    """Numbers of nodes and links, in the order of the program: those alike have the same."""
+
+    def __init__(self, graph: ChoiceGraph) -> None:
+        self.graph = graph
+        self.has_choice = [len(node.seconds) > 1 for node in graph.nodes]
+        self.fixed: dict[Hashable, int] = {}
+        self.alike = Counter[int]()
+        self.slots: dict[tuple[int, int, int], int] = {}
+        self.node_of = self.nodes_by([_look(number, node) for number, node in enumerate(graph.nodes)])
+
+    def run(self, most: int) -> Folded:
+        """Tell nodes apart by what is around them, farther and farther."""
+        while True:
+            link_of = _numbered(self.links())
+            finer = self.nodes_by(
+                [(colour, *links) for colour, links in zip(self.node_of, self.around(link_of), strict=True)]
+            )
+            if max(finer) == max(self.node_of) or max(finer) >= most:
+                return self.made(link_of)
+            self.node_of = finer
+
+    def nodes_by(self, keys: Iterable[Hashable]) -> list[int]:
+        """Nodes with a choice by what they have in common; one number is for all that have none."""
+        seen = [key if has_choice else None for key, has_choice in zip(keys, self.has_choice, strict=True)]
+        return _numbered(seen, {None: _FIXED})
+
+    def around(self, link_of: Sequence[int]) -> Iterator[list[int]]:
+        """For each node its links."""
+        return ([link_of[slot.link] for slot in node.slots] for node in self.graph.nodes)
+
+    def links(self) -> Iterator[Hashable]:
+        """What links have in common that are alike."""
+        for link in self.graph.links:
+            yield link.type, self.end(link.maker), tuple(sorted(map(self.end, link.readers)))
+
+    def end(self, end: End) -> tuple[int, int]:
+        """How the end of a link is seen from there."""
+        if self.has_choice[end[0]]:
+            return self.node_of[end[0]], end[1]
+        slot = self.graph.slot(end)
+        return _FIXED, self.fixed.setdefault((slot.scope, slot.layouts), len(self.fixed))
+
+    def made(self, link_of: Sequence[int]) -> Folded:
+        """The graph of what nodes and links have in common; readers of a link that choose alike are as one."""
+        nodes = [Node(None, None, (), np.zeros(1))]
+        for node, number in zip(self.graph.nodes, self.node_of, strict=True):
+            if number == len(nodes):
+                nodes.append(replace(node, seconds=np.zeros(node.seconds.size), slots=[]))
+            nodes[number].seconds = nodes[number].seconds + node.seconds
+        links: list[Link] = []
+        self.alike, counts = Counter(self.node_of), Counter(link_of)
+        for link, number in zip(self.graph.links, link_of, strict=True):
+            if number == len(links):
+                alike, times = Counter(map(self.end, link.readers)), counts[number]
+                readers = {self.end(end): end for end in link.readers}
+                maker = self.slot(nodes, number, link.maker, times)
+                ends = [self.slot(nodes, number, end, alike[key] * times) for key, end in readers.items()]
+                links.append(Link(link.value, link.type, maker, ends, times))
+        return Folded(ChoiceGraph(nodes, links, self.graph.scopes), self.node_of, link_of, self.slots, self.graph)
+
+    def slot(self, nodes: Sequence[Node], link: int, end: End, ends: int) -> End:
+        """Give a node the end of a link that so many of those have for which it stands."""
+        number = self.node_of[end[0]]
+        slot = len(nodes[number].slots)
+        share = 1.0 if number == _FIXED else ends / self.alike[number]
+        nodes[number].slots.append(replace(self.graph.slot(end), link=link, share=share))
+        self.slots[number, end[1], link] = slot
+        return number, slot
+
+
+def _look(number: int, node: Node) -> Hashable:
+    """What nodes must have in common to be alike; a value that is carried round is so by itself alone."""
+    if node.carried is not None:
+        return number
+    return id(node.ways), node.seconds.tobytes(), *[(slot.scope, slot.layouts) for slot in node.slots]
+
+
+def _numbered(keys: Iterable[Hashable], numbers: Mapping[Hashable, int] = MappingProxyType({})) -> list[int]:
+    """A number for each key, in the order in which they first appear."""
+    known = dict(numbers)
+    return [known.setdefault(key, len(known)) for key in keys]

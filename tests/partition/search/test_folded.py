@@ -1,0 +1,124 @@
+"""Blocks that repeat, chosen alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardwright as sw
+from shardwright.memo import Session
+from shardwright.partition.decide import decider
+from shardwright.partition.op_split import split_alike
+from shardwright.partition.search.best import BUDGETS, search
+from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.folded import Folded, folded
+from shardwright.partition.search.graph import ChoiceGraph, choice_graph
+from shardwright.partition.search.integer import Limits, solve
+from shardwright.partition.search.least import Distances
+from shardwright.partition.search.messages import Messages
+from shardwright.partition.search.total import times_run
+from tests.partition.search.programs import SCALED, ready, small_program
+
+ALL = Limits(entries=10_000_000, gap=1e-6, divisions=1000)
+
+
+def _layers(x: Any, *weights: Any) -> Any:
+    for number in range(0, len(weights), 2):
+        hidden = jnp.tanh(x @ weights[number])
+        x = x + hidden @ weights[number + 1]
+        x = x - x.mean(1, keepdims=True)
+    return x.sum()
+
+
+def _deep(layers: int) -> sw.Plan:
+    """Layers of a training step, whose weights are split alike."""
+    weights = [jnp.ones((32, 64)), jnp.ones((64, 32))] * layers
+    step = jax.value_and_grad(_layers, argnums=tuple(range(1, 2 * layers + 1)))
+    specs: dict[str | int, Any] = {
+        number: sw.P("y") if number % 2 else sw.P(None, "y") for number in range(1, 2 * layers + 1)
+    }
+    return sw.from_jax(step, jnp.ones((16, 32)), *weights).shard(sw.Mesh(x=2, y=2), {0: sw.P("x"), **specs})
+
+
+@contextmanager
+def _choices(plan: sw.Plan) -> Iterator[ChoiceGraph]:
+    with Session(hardware=SCALED):
+        graph = ready(plan)
+        yield choice_graph(graph, decider(graph)(split_alike), times_run(graph))
+
+
+def _chosen(one: Folded, passes: int) -> tuple[Messages, tuple[int, ...]]:
+    messages = Messages(one.graph, 1.0)
+    messages.least(Distances(SCALED), passes)
+    return messages, messages.chosen()
+
+
+def test_the_middle_of_a_deep_program_is_as_that_of_a_deeper_one() -> None:
+    sizes = []
+    for layers in (8, 16):
+        with _choices(_deep(layers)) as graph:
+            sizes.append((len(folded(graph, 60).graph.nodes), len(graph.nodes)))
+    (few, all), (few_of_more, more) = sizes
+    assert few == few_of_more < all / 3
+    assert more > 1.8 * all
+
+
+def test_what_is_chosen_of_a_folded_graph_takes_as_much_in_the_other() -> None:
+    with _choices(_deep(5)) as graph:
+        for most in (1, 40, 80, 10_000):
+            one = folded(graph, most)
+            _, ways = _chosen(one, 3)
+            small = solution_of(one.graph, ways, Distances(SCALED), 0.0)
+            large = solution_of(graph, one.unfolded(small).ways, Distances(SCALED), 0.0)
+            assert small.seconds == pytest.approx(large.seconds)
+            assert one.unfolded(small).links == pytest.approx(large.links)
+            assert math.isfinite(small.seconds)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_of_a_folded_graph_are_bounds_of_the_other(seed: int) -> None:
+    with _choices(small_program(seed)) as graph:
+        some = solution_of(graph, [0] * len(graph.nodes), Distances(SCALED), 0.0).seconds
+        best, _ = solve(graph, Distances(SCALED), (), min(some, 1e-6), ALL)
+        assert best is not None
+        for most, passes in ((1, 1), (1, 6), (30, 2), (30, 6), (10_000, 6)):
+            one = folded(graph, most)
+            messages, ways = _chosen(one, passes)
+            assert one.bound(messages) <= best.seconds * (1 + 1e-6) + 1e-15
+            assert solution_of(one.graph, ways, Distances(SCALED), 0.0).seconds >= best.seconds * (1 - 1e-6)
+
+
+def test_a_graph_with_nothing_alike_stays_as_it_is() -> None:
+    with _choices(small_program(3)) as graph:
+        one = folded(graph, 10_000)
+        assert one.is_whole
+        messages, _ = _chosen(one, 5)
+        assert one.bound(messages) == pytest.approx(messages.bound)
+        assert sum(len(node.seconds) > 1 for node in graph.nodes) == len(one.graph.nodes) - 1
+    with _choices(_deep(5)) as graph:
+        assert not folded(graph, 1).is_whole
+
+
+def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUDGETS, "default", replace(BUDGETS["default"], nodes=40))
+    with Session(hardware=SCALED):
+        plan = _deep(6)
+        spmd = plan.partition(effort="default")
+        *_, searched = search(ready(plan), "default")
+    assert searched.seconds <= searched.seconds_before
+    assert 0 < searched.seconds_least <= searched.seconds
+    spmd.verify().require()
+
+
+def test_what_one_way_is_left_of_does_not_tell_nodes_apart() -> None:
+    with _choices(_deep(4)) as graph:
+        fixed = graph.restricted([np.array([0]) for _ in graph.nodes])
+        assert len(folded(fixed, 1000).graph.nodes) == 1
