@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -60,6 +61,7 @@ class Compiled:
         self._stacks = tuple(stacks)
         self._filled_in = tuple(fillings[: len(in_shardings)])
         self._filled_out = tuple(fillings[len(in_shardings) :])
+        self._makers: list[Callable[[Any], Any]] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run once.
@@ -83,14 +85,19 @@ class Compiled:
         with jax.enable_x64(True):  # leaves have the program's types already; without it 64 bits would become 32
             placed = [self._placed(number, leaf) for number, leaf in enumerate(leaves)]
             shards = _called(self._executable, placed)
-            return [self._result(number, parts) for number, parts in enumerate(shards)]
+            if self._makers is not None:
+                return [make(list(parts)) for make, parts in zip(self._makers, shards, strict=True)]
+            results = [self._result(number, parts) for number, parts in enumerate(shards)]
+            self._makers = [self._maker(number, array) for number, array in enumerate(results)]
+            return results
 
-    def _placed(self, number: int, leaf: Any) -> jax.Array:
+    def _placed(self, number: int, leaf: Any) -> Any:
         filled, sharding = self._filled_in[number], self.in_shardings[number]
         if filled is not None:
             leaf, sharding = filled.fill(leaf), filled.inside
-        placed: jax.Array = self._executable.placed(number, leaf, sharding)
-        return placed
+        elif self._executable.is_placed(number, leaf, sharding):
+            return leaf
+        return self._executable.placed(number, leaf, sharding)
 
     def _result(self, number: int, parts: Sequence[jax.Array]) -> jax.Array:
         """The array of one result; contributions that JAX has no sharding for are combined."""
@@ -101,6 +108,11 @@ class Compiled:
         if stack is not None:
             return stack.complete(dims, parts, sharding)
         return jax.make_array_from_single_device_arrays(dims, sharding, parts)
+
+    def _maker(self, number: int, array: jax.Array) -> Callable[[Any], Any]:
+        """What makes a result of its shards from the second run on, by the array of the first one."""
+        own = self._stacks[number] is None and self._filled_out[number] is None
+        return (self._executable.maker(array) if own else None) or partial(self._result, number)
 
     def _checked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         if len(args) != len(self._in_types) or kwargs:

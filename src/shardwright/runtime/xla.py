@@ -11,12 +11,13 @@ they end the process. So an executable says how each argument is to lie, and pla
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
+from jax._src.interpreters.pxla import global_aval_to_result_handler
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 from jax.experimental.layout import Format, Layout
 
@@ -58,6 +59,7 @@ class Executable:
         self.memory_kinds = tuple(memory_kinds)
         self.layouts = tuple(map(Layout.from_pjrt_layout, loaded.get_parameter_layouts()))
         self.result_memory_kinds = tuple(loaded.get_output_memory_kinds()[0])
+        self._orders: dict[Any, bool] = {}
 
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Run once: `inputs[argument][partition]` → `outputs[result][partition]`."""
@@ -70,15 +72,39 @@ class Executable:
         """Run once on jax arrays, each with one shard a device: `outputs[result][partition]`, on the devices."""
         return self.loaded.execute_sharded(list(arguments)).disassemble_into_single_device_arrays()
 
+    def maker(self, array: Any) -> Callable[[Any], Any] | None:
+        """What makes arrays like this one, which JAX has checked, of the shards of later runs, with no checks.
+
+        `None` where the devices of its mesh are in another order than the partitions.
+        """
+        if not self._is_in_order(array.sharding):
+            return None
+        made: Callable[[Any], Any] = global_aval_to_result_handler(array.aval, array.sharding, True)
+        return made
+
+    def is_placed(self, number: int, value: Any, sharding: Any) -> bool:
+        """Whether `value` lies as `placed` would have it, which takes longer to find that nothing is to do."""
+        given = getattr(value, "sharding", None)
+        if given is None or not _is_same(given, sharding, value.ndim):
+            return False
+        return bool(value.format.layout == self.layouts[number]) and self._is_in_order(sharding)
+
     def placed(self, number: int, value: Any, sharding: Any) -> Any:
         """`value` as `call` takes argument `number`: laid out as `sharding`, its shards in the order of partitions."""
         placed = contributed(value, sharding)
         if placed.format.layout != self.layouts[number]:
             placed = jax.device_put(placed, Format(self.layouts[number], sharding))
-        if list(sharding.mesh.devices.flat) == self.devices:
+        if self._is_in_order(sharding):
             return placed
         held = {shard.device: shard.data for shard in placed.addressable_shards}
         return self._joined([held[device] for device in self.devices], sharding.memory_kind)
+
+    def _is_in_order(self, sharding: Any) -> bool:
+        """Whether the devices of a sharding's mesh are in the order of the partitions."""
+        mesh = sharding.mesh
+        if mesh not in self._orders:
+            self._orders[mesh] = list(mesh.devices.flat) == self.devices
+        return self._orders[mesh]
 
     def _argument(self, number: int, shards: Sequence[Array]) -> Any:
         memory_kind, layout = self.memory_kinds[number], self.layouts[number]
@@ -94,6 +120,15 @@ class Executable:
         mesh = jax.sharding.Mesh(np.array(self.devices), ("partition",))
         sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(), memory_kind=memory_kind)
         return jax.make_array_from_single_device_arrays(shards[0].shape, sharding, list(shards))
+
+
+def _is_same(given: Any, sharding: Any, rank: int) -> bool:
+    """Whether two shardings of JAX are one; of those that await sums only what is written alike."""
+    if given == sharding:
+        return True
+    if not isinstance(given, jax.sharding.NamedSharding) or given.spec.unreduced or sharding.spec.unreduced:
+        return False
+    return bool(given.is_equivalent_to(sharding, rank))
 
 
 def available_devices(count: int, platform: str | None = None) -> list[Any]:
