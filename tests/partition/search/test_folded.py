@@ -27,7 +27,7 @@ from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.total import times_run
 from tests.partition.search.programs import SCALED, ready, small_program
 
-ALL = Limits(entries=10_000_000, gap=1e-6, divisions=1000)
+ALL = Limits(entries=10_000_000, gap=1e-6, work=1_000_000_000)
 
 
 def _layers(x: Any, *weights: Any) -> Any:

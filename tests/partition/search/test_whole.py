@@ -226,7 +226,7 @@ def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:
         choices = choice_graph(graph, decider(graph)(split_alike), times_run(graph))
         shared = [number for number, link in enumerate(choices.links) if len(link.readers) > 1]
         one_each = choices.restricted([np.array([0]) for _ in choices.nodes])
-        solution, _ = solve(one_each, Distances(SCALED), shared, 1.0, Limits(1000, 1e-6, 50))
+        solution, _ = solve(one_each, Distances(SCALED), shared, 1.0, Limits(10_000, 1e-6, 100_000))
     assert shared
     assert solution is not None
     assert set(solution.ways) == {0}

@@ -81,7 +81,7 @@ class Folded:
 
 
 def folded(graph: ChoiceGraph, most: int) -> Folded:
-    """Make nodes one that are alike, as far around as leaves no more nodes than told.
+    """Make nodes one that are alike, as far around as leaves no more nodes than told; none where there are no more.
 
     Arguments:
         graph: The choice graph.
@@ -103,6 +103,9 @@ class _Folding:
 
     def run(self, most: int) -> Folded:
         """Tell nodes apart by what is around them, farther and farther."""
+        if sum(self.has_choice) < most:
+            self.node_of = self.nodes_by(range(len(self.has_choice)))
+            return self.made(_numbered(self.links()))
         while True:
             link_of = _numbered(self.links())
             finer = self.nodes_by(

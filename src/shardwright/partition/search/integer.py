@@ -40,12 +40,12 @@ class Limits(NamedTuple):
     Attributes:
         entries: How many numbers its rows may have; with more it is not solved.
         gap: How far what is chosen may be from what is proven, relatively.
-        divisions: How often it is divided to prove what is best; most need it not at all.
+        work: Entries that it may have in all parts into which it is divided to prove what is best; most need not be.
     """
 
     entries: int
     gap: float
-    divisions: int
+    work: int
 
 
 def solve(
@@ -122,7 +122,7 @@ class _Program:
             constraints=LinearConstraint(matrix, low, high),
             bounds=Bounds(0, np.inf),
             integrality=np.arange(self.size) < self.whole,
-            options={"mip_rel_gap": limits.gap, "node_limit": limits.divisions},
+            options={"mip_rel_gap": limits.gap, "node_limit": max(1, limits.work // self.filled)},
         )
         if found.x is None:
             return None
