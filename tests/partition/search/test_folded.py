@@ -65,7 +65,7 @@ def test_the_middle_of_a_deep_program_is_as_that_of_a_deeper_one() -> None:
     sizes = []
     for layers in (8, 16):
         with _choices(_deep(layers)) as graph:
-            sizes.append((len(folded(graph, 60).graph.nodes), len(graph.nodes)))
+            sizes.append((len(folded(graph, 0, 60).graph.nodes), len(graph.nodes)))
     (few, all), (few_of_more, more) = sizes
     assert few == few_of_more < all / 3
     assert more > 1.8 * all
@@ -74,7 +74,7 @@ def test_the_middle_of_a_deep_program_is_as_that_of_a_deeper_one() -> None:
 def test_what_is_chosen_of_a_folded_graph_takes_as_much_in_the_other() -> None:
     with _choices(_deep(5)) as graph:
         for most in (1, 40, 80, 10_000):
-            one = folded(graph, most)
+            one = folded(graph, 0, most)
             _, ways = _chosen(one, 3)
             small = solution_of(one.graph, ways, Distances(SCALED), 0.0)
             large = solution_of(graph, one.unfolded(small).ways, Distances(SCALED), 0.0)
@@ -90,7 +90,7 @@ def test_bounds_of_a_folded_graph_are_bounds_of_the_other(seed: int) -> None:
         best, _ = solve(graph, Distances(SCALED), (), min(some, 1e-6), ALL)
         assert best is not None
         for most, passes in ((1, 1), (1, 6), (30, 2), (30, 6), (10_000, 6)):
-            one = folded(graph, most)
+            one = folded(graph, 0, most)
             messages, ways = _chosen(one, passes)
             assert one.bound(messages) <= best.seconds * (1 + 1e-6) + 1e-15
             assert solution_of(one.graph, ways, Distances(SCALED), 0.0).seconds >= best.seconds * (1 - 1e-6)
@@ -98,17 +98,17 @@ def test_bounds_of_a_folded_graph_are_bounds_of_the_other(seed: int) -> None:
 
 def test_a_graph_with_nothing_alike_stays_as_it_is() -> None:
     with _choices(small_program(3)) as graph:
-        one = folded(graph, 10_000)
+        one = folded(graph, 10_000, 1)
         assert one.is_whole
         messages, _ = _chosen(one, 5)
         assert one.bound(messages) == pytest.approx(messages.bound)
         assert sum(len(node.seconds) > 1 for node in graph.nodes) == len(one.graph.nodes) - 1
     with _choices(_deep(5)) as graph:
-        assert not folded(graph, 1).is_whole
+        assert not folded(graph, 0, 1).is_whole
 
 
 def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUDGETS, "default", replace(BUDGETS["default"], nodes=40))
+    monkeypatch.setitem(BUDGETS, "default", replace(BUDGETS["default"], whole=0, nodes=40))
     with Session(hardware=SCALED):
         plan = _deep(6)
         spmd = plan.partition(effort="default")
@@ -121,4 +121,4 @@ def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) 
 def test_what_one_way_is_left_of_does_not_tell_nodes_apart() -> None:
     with _choices(_deep(4)) as graph:
         fixed = graph.restricted([np.array([0]) for _ in graph.nodes])
-        assert len(folded(fixed, 1000).graph.nodes) == 1
+        assert len(folded(fixed, 0, 1000).graph.nodes) == 1

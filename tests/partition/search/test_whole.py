@@ -196,7 +196,7 @@ def test_bounds_know_that_what_a_loop_reads_may_be_made_in_front_of_it() -> None
     assert bound == pytest.approx(searched.seconds)
 
 
-NO_TIME = Budget(nodes=1, each=Limits(0, 0.0, 0), all=0, rounds=2)
+NO_TIME = Budget(whole=1_000, nodes=1, each=Limits(0, 0.0, 0), all=0, rounds=2)
 """Nothing but messages."""
 
 

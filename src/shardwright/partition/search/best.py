@@ -27,8 +27,12 @@ from shardwright.partition.search.whole import choose
 __all__ = ["BUDGETS", "Searched", "search"]
 
 BUDGETS = {
-    "default": Budget(nodes=400, each=Limits(entries=100_000, gap=1e-3, work=500_000), all=500_000, rounds=8),
-    "best": Budget(nodes=1_000, each=Limits(entries=250_000, gap=1e-6, work=5_000_000), all=1_000_000, rounds=12),
+    "default": Budget(
+        whole=800, nodes=400, each=Limits(entries=100_000, gap=1e-3, work=500_000), all=500_000, rounds=8
+    ),
+    "best": Budget(
+        whole=1_000, nodes=1_000, each=Limits(entries=250_000, gap=1e-6, work=5_000_000), all=1_000_000, rounds=12
+    ),
 }
 """What bounds the time of each effort that chooses ops together."""
 

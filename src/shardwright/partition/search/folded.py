@@ -80,14 +80,15 @@ class Folded:
         return messages.bound - sum(messages.of_nodes[1:]) + of_nodes
 
 
-def folded(graph: ChoiceGraph, most: int) -> Folded:
-    """Make nodes one that are alike, as far around as leaves no more nodes than told; none where there are no more.
+def folded(graph: ChoiceGraph, whole: int, most: int) -> Folded:
+    """Make nodes one that are alike, as far around as leaves no more nodes than told.
 
     Arguments:
         graph: The choice graph.
+        whole: With so many nodes that have a choice it stays as it is.
         most: How many nodes there may be; there are more where those that have the same ways are.
     """
-    return _Folding(graph).run(most)
+    return _Folding(graph).run(whole, most)
 
 
 class _Folding:
@@ -101,9 +102,9 @@ class _Folding:
         self.slots: dict[tuple[int, int, int], int] = {}
         self.node_of = self.nodes_by([_look(number, node) for number, node in enumerate(graph.nodes)])
 
-    def run(self, most: int) -> Folded:
+    def run(self, whole: int, most: int) -> Folded:
         """Tell nodes apart by what is around them, farther and farther."""
-        if sum(self.has_choice) < most:
+        if sum(self.has_choice) <= whole:
             self.node_of = self.nodes_by(range(len(self.has_choice)))
             return self.made(_numbered(self.links()))
         while True:

@@ -34,12 +34,14 @@ class Budget:
     """What bounds the time that a choice takes, the same for the same program wherever it is chosen.
 
     Attributes:
-        nodes: Nodes of the choice graph that are told apart where more are alike.
+        whole: Nodes that the choice graph may have for none to be chosen alike.
+        nodes: Nodes that are told apart where it has more.
         each: What bounds an integer program.
         all: Entries that all of them may have together.
         rounds: How often it is chosen anew at most.
     """
 
+    whole: int
     nodes: int
     each: Limits
     all: int

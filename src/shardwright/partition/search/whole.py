@@ -100,7 +100,7 @@ class _Choosing:
         }
         self.distances = Distances(self.hardware)
         self.budget = budget
-        self.folded = folded(self.choices, budget.nodes)
+        self.folded = folded(self.choices, budget.whole, budget.nodes)
         self.in_full: set[int] = set()  # of the folded graph
         self.reduced = Reduced(self.folded.graph, self.first, budget)
         self.seen: set[tuple[int, ...]] = set()
