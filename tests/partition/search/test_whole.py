@@ -28,8 +28,8 @@ from shardwright.partition.search.held import largest_held, most_to_hold
 from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import Distances, least_seconds
 from shardwright.partition.search.messages import Messages
-from shardwright.partition.search.reduced import Budget
-from shardwright.partition.search.total import times_run
+from shardwright.partition.search.reduced import Budget, Reduced
+from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.sharding import TensorSharding
 from tests.models.nets.all import NETS
 from tests.partition.search.programs import SCALED, ready, small_program
@@ -230,6 +230,25 @@ def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:
     assert shared
     assert solution is not None
     assert set(solution.ways) == {0}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_chosen_among_few_ways_first_is_the_best_of_all(seed: int) -> None:
+    with Session(hardware=SCALED):
+        graph = ready(small_program(seed))
+        decide, times = decider(graph), times_run(graph)
+        choices = choice_graph(graph, decide(split_alike), times)
+        most = total_seconds(graph, decide(split_alike), times, SCALED) or 1e-9
+        shared = [number for number, link in enumerate(choices.links) if len(link.readers) > 1]
+        best, _ = solve(choices, Distances(SCALED), shared, most, Limits(10_000_000, 1e-6, 100_000_000))
+        assert best is not None
+        chosen = Reduced(choices, most, BUDGETS["default"])
+        solutions = [chosen.solve(Distances(SCALED), in_full) for in_full in ((), shared, shared)]
+    for solution in solutions:  # what was found before takes more where values are told in full
+        assert solution is not None
+        assert solution.bound <= best.seconds * (1 + 1e-5) + 1e-12 * most
+    assert solutions[-1] is not None
+    assert solutions[-1].seconds == pytest.approx(best.seconds, rel=2e-3, abs=1e-9 * most)
 
 
 def test_most_models_are_proven_to_be_the_best_there_are() -> None:

@@ -74,19 +74,22 @@ class Reduced:
         bound, least = self.messages.least(distances, self.passes)
         self.passes = _AGAIN
         self.found.append(self.messages.chosen())
-        found = [solution_of(self.graph, ways, distances, bound) for ways in self.found]
+        found: list[Solution] = []
         for kept in self.sets(bound, least):
             among = self.among(kept, distances, in_full)
             if among is None:
                 continue
             found.append(among)
             best = min(found, key=attrgetter("seconds"))
-            most = _kept(least, best.seconds * (1 + 1e-9) + 1e-12 * self.most)
+            limit = best.seconds * (1 + 1e-9) + 1e-12 * self.most
+            most = _kept(least, limit)
             if best is among and all(np.isin(one, other).all() for one, other in zip(most, kept, strict=True)):
                 return best
             whole = self.among(most, distances, in_full)
-            if whole is not None:
-                return whole
+            if whole is not None:  # with any way that was left out it takes more than the limit
+                return replace(whole, bound=min(whole.bound, limit))
+        if not found:  # in which values take what their dearest readers do, and more where they are told in full
+            found = [solution_of(self.graph, ways, distances, bound) for ways in self.found]
         best = min(found, key=attrgetter("seconds"))
         return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
 
