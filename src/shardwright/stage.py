@@ -31,7 +31,7 @@ ARGUMENTS = {"split": "its shard of each", "whole": "each in full, of which it s
 
 EFFORTS = {
     "fast": "each op as is cheapest for it by itself",
-    "default": "all ops together, in a second or a few, with a bound of what any choice takes",
+    "default": "all ops together, mostly in less than a second, with a bound of what any choice takes",
     "best": "the same, as long as there may be something to gain, which takes up to minutes",
 }
 """How hard the partitioner looks for how ops are best split."""

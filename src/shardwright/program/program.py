@@ -202,9 +202,9 @@ class Plan(Planned):
             arguments: How a device takes them: `split`, its shard of each, or `whole`, each in full, of which it slices
                 its shard out. Results are split in any case.
             effort: How hard to look for how ops are best split. `fast`: each as is cheapest for it by itself. `default`
-                and `best`: all together, so that the program takes least by the price; `default` in a second or a few,
-                `best` as long as there is something to gain, which may take minutes. `Spmd.searched` tells what that
-                came to, and below what no choice goes.
+                and `best`: all together, so that the program takes least by the price; `default` mostly in less than a
+                second, `best` as long as there is something to gain, which may take minutes. `Spmd.searched` tells what
+                that came to, and below what no choice goes.
             optimize: What becomes of collectives once they are written, by us or by whoever made the program explicit.
                 `off`: they stay. `all`: they are made fewer, smaller and later; `Spmd.improvements` is the log.
                 `exact`: the same where sums of floating-point numbers keep their order.
