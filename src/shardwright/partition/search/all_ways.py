@@ -12,18 +12,17 @@ from numpy.typing import NDArray
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import price
 from shardwright.ir.signature import Signature
-from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.assign import LISTED
 from shardwright.partition.decisions import Layout
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.proposals import Shardings, Source, from_mesh
+from shardwright.partition.search.held import is_held
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import Question, Way, question_of, ways_of
 from shardwright.sharding import Partial, TensorSharding
-from shardwright.steps import local_bytes
 
-__all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "is_held", "numbered"]
+__all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
 
 Numbers = NDArray[np.intp]
 Seconds = NDArray[np.float64]
@@ -118,12 +117,6 @@ def _passing(question: Question, signature: Signature, splits: Splits, together:
         ((layout,),) = (sources[i],)
         sources[i] = (layout.with_axes(((),) * layout.rank, partial),)
     return question_of(signature, splits, tuple(sources), question.targets, frozenset(operands), question.hardware)
-
-
-@memoize
-def is_held(type: TensorType, layout: TensorSharding, most: float) -> bool:
-    """Whether a device may hold so many bytes of a tensor."""
-    return local_bytes(type.dims, type.bytes // max(1, type.elements), layout) <= most
 
 
 def numbered(layouts: Sequence[Layout]) -> Layouts:

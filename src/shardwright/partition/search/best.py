@@ -1,8 +1,8 @@
 """The fastest program that is found, and how far from the optimum it can be at most.
 
-First the program is chosen as a whole (`whole`), which mostly proves its choice. Where it does not, since the program
-is too large or takes more than was thought, with the effort `best` it is descended to a faster one from the one in
-which each op is split as is cheapest for it by itself (`descent`), and the faster of both is taken.
+The program is chosen as a whole (`whole`), which mostly proves its choice. Where it does not, the effort `best` also
+descends to a faster program from the one in which each op is split as is cheapest for it by itself (`descent`), and
+takes the faster of both.
 """
 
 from __future__ import annotations

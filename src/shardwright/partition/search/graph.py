@@ -30,9 +30,9 @@ from shardwright.partition.search.all_ways import (
     Seconds,
     Together,
     all_ways,
-    is_held,
     numbered,
 )
+from shardwright.partition.search.held import is_held
 from shardwright.partition.search.layouts import layouts_of
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from shardwright.ir.graph import Graph
+from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.partition.decisions import Computed, Decisions, Layout
+from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["largest_held", "most_to_hold"]
+__all__ = ["is_held", "largest_held", "most_to_hold"]
 
 
 def largest_held(graph: Graph, decisions: Decisions) -> int:
@@ -18,7 +21,7 @@ def largest_held(graph: Graph, decisions: Decisions) -> int:
         if isinstance(one, Computed)
         for value, layout in zip((*op.operands, *op.results), (*one.operands, *one.results), strict=False)
     ]  # of branches results alone are told
-    return max([_held(graph, value, layout) for value, layout in tensors], default=0)
+    return max([_held(graph.types[value], layout) for value, layout in tensors], default=0)
 
 
 def most_to_hold(graph: Graph, decisions: Decisions) -> float:
@@ -26,9 +29,14 @@ def most_to_hold(graph: Graph, decisions: Decisions) -> float:
     the largest, or a quarter of those of all arguments. Less memory is worth more than the start of a collective.
     """
     given = zip(graph.main.block.arguments, decisions.arguments, strict=True)
-    return max(largest_held(graph, decisions), sum(_held(graph, value, layout) for value, layout in given) / 4)
+    return max(largest_held(graph, decisions), sum(_held(graph.types[value], layout) for value, layout in given) / 4)
 
 
-def _held(graph: Graph, value: int, layout: Layout) -> int:
-    type = graph.types[value]
+@memoize
+def is_held(type: TensorType, layout: TensorSharding, most: float) -> bool:
+    """Whether a device may hold so many bytes of a tensor."""
+    return _held(type, layout) <= most
+
+
+def _held(type: TensorType, layout: Layout) -> int:
     return 0 if layout is None else local_bytes(type.dims, type.bytes // max(1, type.elements), layout)

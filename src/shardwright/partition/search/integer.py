@@ -18,7 +18,6 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from shardwright.ir.types import TensorType
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.chosen import Solution
 from shardwright.partition.search.graph import ChoiceGraph, End, Link
@@ -96,7 +95,6 @@ class _Program:
         self.distances = distances
         self.most = most
         self.largest = largest
-        self.known: dict[tuple[TensorType, tuple[TensorSharding, ...], tuple[TensorSharding, ...]], Seconds] = {}
         self.size = self.rows = self.filled = 0
         self.entries: list[tuple[Numbers, Numbers, Seconds]] = []
         self.limits: list[tuple[Seconds, Seconds]] = []
@@ -261,7 +259,5 @@ class _Program:
 
     def seconds(self, link: Link, before: tuple[TensorSharding, ...], after: tuple[TensorSharding, ...]) -> Seconds:
         """What it takes from each layout to each, of what all takes; what is impossible more than all."""
-        key = link.type, before, after
-        if key not in self.known:
-            self.known[key] = np.minimum(self.distances.between(*key) / self.most, _IMPOSSIBLE)
-        return self.known[key]
+        seconds: Seconds = np.minimum(self.distances.between(link.type, before, after) / self.most, _IMPOSSIBLE)
+        return seconds

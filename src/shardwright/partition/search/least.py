@@ -18,12 +18,11 @@ from shardwright.cost.price import Cost, price
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.edges import edge_bound, edge_cost, leads_to
+from shardwright.partition.proposals import Shardings
 from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import local_bytes
 
 __all__ = ["Distances"]
-
-Layouts = tuple[TensorSharding, ...]
 
 
 class Distances:
@@ -33,27 +32,19 @@ class Distances:
         """By bounds only."""
         self.hardware = hardware
         self._planned: dict[tuple[TensorType, TensorSharding, TensorSharding], float] = {}
-        self._between: dict[tuple[TensorType, Layouts, Layouts], NDArray[np.float64]] = {}
+        self._between: dict[tuple[TensorType, Shardings, Shardings], NDArray[np.float64]] = {}
 
     def __call__(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """At least so many seconds; infinite where no plan leads there."""
         planned = self._planned.get((type, source, target))
         return least_seconds(type, source, target, self.hardware) if planned is None else planned
 
-    def between(self, type: TensorType, sources: Layouts, targets: Layouts) -> NDArray[np.float64]:
+    def between(self, type: TensorType, sources: Shardings, targets: Shardings) -> NDArray[np.float64]:
         """The same for each of some layouts and each of others."""
         key = type, sources, targets
-        known = self._between.get(key)
-        if known is None:
-            known = least_between(type, sources, targets, self.hardware)
-            for row, source in enumerate(sources) if self._planned else ():
-                for column, target in enumerate(targets):
-                    planned = self._planned.get((type, source, target))
-                    if planned is not None:
-                        known = known.copy()
-                        known[row, column] = planned
-            self._between[key] = known
-        return known
+        if key not in self._between:
+            self._between[key] = np.array([[self(type, one, other) for other in targets] for one in sources])
+        return self._between[key]
 
     def plan(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> bool:
         """Know it exactly from now on, and tell whether that is more than was known."""
@@ -65,12 +56,6 @@ class Distances:
         for key in [key for key in self._between if key[0] == type and source in key[1] and target in key[2]]:
             del self._between[key]
         return seconds > known * (1 + 1e-9)
-
-
-@memoize
-def least_between(type: TensorType, sources: Layouts, targets: Layouts, hardware: Hardware) -> NDArray[np.float64]:
-    """`least_seconds` from each of some layouts to each of others; not to be written to."""
-    return np.array([[least_seconds(type, source, target, hardware) for target in targets] for source in sources])
 
 
 @memoize

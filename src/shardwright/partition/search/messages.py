@@ -57,7 +57,7 @@ class Messages:
             for number in reversed(order):
                 self._visit(number, forth=False)
         of_links = [float(self._marginal(link, 0).min()) if star else 0.0 for link, star in enumerate(self.stars)]
-        self.of_nodes = [float(self.energy(number).min()) for number in order]
+        self.of_nodes = [float(self._energy(number).min()) for number in order]
         self.bound = sum(of_links) + sum(self.of_nodes)
         return self.bound, [self.bound + self._more(number, of_links) for number in order]
 
@@ -68,7 +68,7 @@ class Messages:
         kept, ways = self.moved, list[int]()
         self.moved = [list(slots) for slots in kept]
         for number, node in enumerate(self.graph.nodes):
-            energy = self.energy(number)
+            energy = self._energy(number)
             for slot, one in enumerate(node.slots):
                 if self.stars[one.link] is not None and min(other for other, _ in self.ends[one.link]) < number:
                     energy += self._marginal(one.link, self.place[number, slot])[one.of_way]
@@ -82,7 +82,7 @@ class Messages:
 
     def _more(self, number: int, of_links: list[float]) -> Seconds:
         """What each way of a node takes more than the bound, with the links at the node."""
-        node, more = self.graph.nodes[number], self.energy(number) - self.of_nodes[number]
+        node, more = self.graph.nodes[number], self._energy(number) - self.of_nodes[number]
         seen = set[int]()
         for slot, one in enumerate(node.slots):
             if self.stars[one.link] is not None and one.link not in seen:
@@ -106,10 +106,8 @@ class Messages:
         taken, given = (before, behind) if forth else (behind, before)
         for slot in taken:
             moved[slot] -= self._marginal(node.slots[slot].link, self.place[number, slot])
-        energy, left = (
-            self.energy(number),
-            max(sum(node.slots[slot].share for slot in side) for side in (before, behind)),
-        )
+        energy = self._energy(number)
+        left = max(sum(node.slots[slot].share for slot in side) for side in (before, behind))
         for slot in given:
             one = node.slots[slot]
             least = np.full(len(one.layouts), np.inf)
@@ -119,7 +117,7 @@ class Messages:
             moved[slot] += least
             energy -= least[one.of_way]
 
-    def energy(self, number: int) -> Seconds:
+    def _energy(self, number: int) -> Seconds:
         """What each way of a node takes by itself, with what was moved."""
         node = self.graph.nodes[number]
         energy = node.seconds.copy()

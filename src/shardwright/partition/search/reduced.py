@@ -1,7 +1,8 @@
 """The optimum of a choice graph, most of whose ways are left out before it is looked for.
 
-Messages say what choices with a way take at least. Among ways that may belong to a choice near the bound one is chosen;
-no way that is bound to take more than that need be looked at. Of what is left, the optimum is that of all.
+Messages say what choices with a way take at least. A choice is read off them, and one among few ways of each node is
+chosen that takes no more; no way that is bound to take more than that need be looked at. Of what is left, the optimum
+is that of all. Where that is too much to solve, what was found among few ways is taken, with the bound of the messages.
 """
 
 from __future__ import annotations
