@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.partition.cut_pads import with_cut_pads
-from shardwright.partition.decide import decider
+from shardwright.partition.decide import decide
 from shardwright.partition.late_rows import with_late_rows
 from shardwright.partition.one_mesh import on_one_mesh
-from shardwright.partition.op_split import NOTHING_GIVEN, split_alike
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.rolls import with_rolls
 from shardwright.partition.search.total import times_run, total_seconds
@@ -21,8 +20,8 @@ def modelled_seconds(plan: Plan) -> float:
     graph, annotated = on_one_mesh(plan.graph, plan.annotated)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     graph = pad_uneven(with_cut_pads(with_rolls(stated))).graph
-    decisions = decider(graph)(split_alike, NOTHING_GIVEN)
+    decisions = decide(graph)
     late = with_late_rows(graph, decisions)
     if late is not graph:
-        graph, decisions = late, decider(late)(split_alike, NOTHING_GIVEN)
+        graph, decisions = late, decide(late)
     return total_seconds(graph, decisions, times_run(graph), current_hardware())

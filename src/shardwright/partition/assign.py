@@ -18,7 +18,6 @@ from shardwright.cost.hardware import Hardware, current_hardware
 from shardwright.cost.price import Cost, price, work_cost
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
-from shardwright.memo import memoize
 from shardwright.partition.edges import NOTHING, read_costs, write_costs
 from shardwright.partition.factors import merge, project, within_bounds
 from shardwright.partition.in_place import choice_in_place
@@ -27,7 +26,6 @@ from shardwright.partition.proposals import (
     Proposals,
     Shardings,
     Source,
-    from_mesh,
     from_tensors,
     mesh_of,
     without_sums,
@@ -39,7 +37,6 @@ from shardwright.partition.ways import (
     Question,
     Way,
     is_dearer,
-    least_seconds,
     priced,
     question_of,
     ways_of,
@@ -48,7 +45,7 @@ from shardwright.rules.rule import TensorMapping, factors_in
 from shardwright.sharding import replicated
 from shardwright.words import counted
 
-__all__ = ["MOST", "WORTH", "assign", "cheapest_choices", "choice_of", "choices"]
+__all__ = ["MOST", "WORTH", "assign", "choice_of", "choices"]
 
 MOST = 1 << 14
 """Ways to split an op that are listed and priced."""
@@ -136,36 +133,6 @@ def choices(
     gathered, whole = _undivided(question)
     listed = [priced(question, way) for factors in proposed for way in ways_of(question, factors)]
     return tuple([choice._replace(gathered=gathered, whole=whole) for choice in listed])
-
-
-@memoize
-def cheapest_choices(
-    signature: Signature,
-    sources: tuple[Source, ...],
-    targets: Shardings,
-    passing: frozenset[int],
-    hardware: Hardware,
-    unread: frozenset[int],
-    most: int,
-) -> tuple[Choice, ...]:
-    """The `most` cheapest of the ways to split an op that the mesh allows, each once, the cheapest first.
-
-    Of a great many ways those of fewest axes are looked at. The other arguments are those of `assign`.
-    """
-    splits = splits_of(signature)
-    if splits is None:
-        return ()
-    question = question_of(signature, splits, sources, targets, passing, hardware, unread)
-    proposed = itertools.islice(from_mesh(splits, sources, targets), LISTED)
-    ways = {(way.operands, way.results): way for factors in proposed for way in ways_of(question, factors)}
-    listed = list(ways.values())
-    kept: list[tuple[float, int, Choice]] = []
-    for least, number in sorted([(least_seconds(question, way), number) for number, way in enumerate(listed)]):
-        if len(kept) == most and least * ROUNDED > kept[-1][0]:
-            break
-        choice = priced(question, listed[number])
-        kept = sorted([*kept, (choice.price(hardware), number, choice)])[:most]
-    return tuple([_told(question, choice) for _, _, choice in kept])
 
 
 def choice_of(

@@ -47,8 +47,8 @@ __all__ = ["Decide", "decide", "decider"]
 class Decide(Protocol):
     """What is decided of a graph."""
 
-    def __call__(self, split_of: SplitOf, given: Given = NOTHING_GIVEN) -> Decisions:
-        """Its ops are split so, by their situations, but for what is given of single ones."""
+    def __call__(self, given: Given = NOTHING_GIVEN, split_of: SplitOf = split_alike) -> Decisions:
+        """Single ops are split as is given, all others so, by their situations."""
 
 
 def decide(graph: Graph) -> Decisions:
@@ -58,19 +58,19 @@ def decide(graph: Graph) -> Decisions:
         ShardingError: no mesh, an op that has no meaning on one device or regions of no known meaning, or contributions
             of a kind that cannot be made.
     """
-    return decider(graph)(split_alike)
+    return decider(graph)()
 
 
 def decider(graph: Graph) -> Decide:
-    """What decides a graph, as often as asked, ops being split as the function says that it is given.
+    """What decides a graph, as often as asked.
 
     Raises:
         ShardingError: what `decide` does.
     """
     targets = Targets(graph)
 
-    def decide(split_of: SplitOf, given: Given = NOTHING_GIVEN) -> Decisions:
-        return _Decider(graph, targets, split_of, given).run()
+    def decide(given: Given = NOTHING_GIVEN, split_of: SplitOf = split_alike) -> Decisions:
+        return _Decider(graph, targets, given, split_of).run()
 
     return decide
 
@@ -80,8 +80,8 @@ class _Decider:
         self,
         graph: Graph,
         targets: Targets,
-        split_of: SplitOf,
         given: Given,
+        split_of: SplitOf,
         decisions: dict[Op, Decision] | None = None,
     ) -> None:
         self.graph = graph
@@ -363,7 +363,7 @@ class _Decider:
         self._define(op.results, results)
         if is_split_inside(self.graph, op):
             manual = boundary.manual_axes
-            inside = _Decider(self.graph, self.targets.inside(manual), self.split_of, self.given, self.decisions)
+            inside = _Decider(self.graph, self.targets.inside(manual), self.given, self.split_of, self.decisions)
             taken = body_layouts(signature.operands, boundary.in_shardings, manual)
             inside._block(op.regions[0], taken, body_layouts(signature.results, boundary.out_shardings, manual))
         return computed

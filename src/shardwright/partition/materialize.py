@@ -27,7 +27,7 @@ from shardwright.partition.notes import (
     unread_notes,
 )
 from shardwright.partition.one_mesh import on_one_mesh
-from shardwright.partition.op_split import NOTHING_GIVEN, Given, SplitOf, split_alike
+from shardwright.partition.op_split import NOTHING_GIVEN, Given
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
@@ -77,11 +77,11 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
-    split_of, given, searched = _how_split(graph, effort)
-    decisions = decider(graph)(split_of, given)
+    given, searched = _chosen(graph, effort)
+    decisions = decider(graph)(given)
     late = with_late_rows(graph, decisions)
     if late is not graph:
-        graph, decisions = late, decider(late)(split_of, given)
+        graph, decisions = late, decider(late)(given)
     explicit = recognize(write(graph, decisions))
     notes = (
         *(() if padded.is_even else cut_notes(graph)),
@@ -93,10 +93,10 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
     return Explicit(explicit, notes, searched)
 
 
-def _how_split(graph: Graph, effort: str) -> tuple[SplitOf, Given, Searched | None]:
-    """How the ops of a program are split, and what a search for that came to."""
+def _chosen(graph: Graph, effort: str) -> tuple[Given, Searched | None]:
+    """What is chosen of single ops, and what the search for that came to."""
     if effort == "fast":
-        return split_alike, NOTHING_GIVEN, None
+        return NOTHING_GIVEN, None
     from shardwright.partition.search.best import search  # and what counts how often loops run
 
     return search(graph, effort)

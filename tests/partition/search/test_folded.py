@@ -15,8 +15,7 @@ import pytest
 
 import shardwright as sw
 from shardwright.memo import Session
-from shardwright.partition.decide import decider
-from shardwright.partition.op_split import split_alike
+from shardwright.partition.decide import decide
 from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.folded import Folded, folded
@@ -52,7 +51,7 @@ def _deep(layers: int) -> sw.Plan:
 def _choices(plan: sw.Plan) -> Iterator[ChoiceGraph]:
     with Session(hardware=SCALED):
         graph = ready(plan)
-        yield choice_graph(graph, decider(graph)(split_alike), times_run(graph))
+        yield choice_graph(graph, decide(graph), times_run(graph))
 
 
 def _chosen(one: Folded, passes: int) -> tuple[Messages, tuple[int, ...]]:

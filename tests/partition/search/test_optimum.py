@@ -9,11 +9,11 @@ import pytest
 
 from shardwright.ir.graph import Graph
 from shardwright.memo import Session
-from shardwright.partition.assign import LISTED
+from shardwright.partition.assign import choices
 from shardwright.partition.decide import decider
 from shardwright.partition.op_split import Situation, Split, split_as
+from shardwright.partition.proposals import from_mesh
 from shardwright.partition.search.best import search
-from shardwright.partition.search.situations import cheapest
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.partition.ways import Choice
 from tests.partition.search.programs import SCALED, ready, small_program
@@ -47,16 +47,21 @@ def _least(graph: Graph) -> float | None:
             return split_as(said[situation], situation)
 
         try:
-            decisions = decide(split_of)
+            decisions = decide(split_of=split_of)
         except _NotSaid:
             (situation,) = missing
-            ahead += [{**said, situation: choice} for choice in cheapest(situation, LISTED)]
+            ahead += [{**said, situation: choice} for choice in _all_choices(situation)]
             continue
         count += 1
         if count > MOST:
             return None
         least = min(least, total_seconds(graph, decisions, times, SCALED))
     return least
+
+
+def _all_choices(situation: Situation) -> tuple[Choice, ...]:
+    signature, sources, _, passing, *_ = situation
+    return choices(signature, sources, situation.targets, passing, from_mesh)
 
 
 def _check(seed: int) -> bool:
@@ -66,7 +71,7 @@ def _check(seed: int) -> bool:
         least = _least(graph)
         if least is None:
             return False
-        *_, searched = search(graph, most_held=math.inf)
+        _, searched = search(graph, most_held=math.inf)
     assert searched.gap == pytest.approx(0, abs=1e-5)
     assert searched.seconds <= least * (1 + 1e-9)
     return True

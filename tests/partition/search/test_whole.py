@@ -19,9 +19,8 @@ from shardwright.cost.hardware import TPU_V5P, current_hardware
 from shardwright.cost.price import price
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
-from shardwright.partition.decide import decider
+from shardwright.partition.decide import decide, decider
 from shardwright.partition.edges import edge_cost, leads_to
-from shardwright.partition.op_split import split_alike
 from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.graph import ChoiceGraph, Link, choice_graph
 from shardwright.partition.search.held import largest_held, most_to_hold
@@ -107,10 +106,10 @@ def _check(seed: int) -> bool:
     with Session(hardware=SCALED):
         graph = ready(small_program(seed))
         decide, times = decider(graph), times_run(graph)
-        least = _All(choice_graph(graph, decide(split_alike), times)).least()
+        least = _All(choice_graph(graph, decide(), times)).least()
         if least is None:
             return False
-        *_, searched = search(graph, most_held=math.inf)
+        _, searched = search(graph, most_held=math.inf)
     assert searched.seconds <= least * (1 + 1e-5)
     assert searched.gap == pytest.approx(0, abs=1e-4)
     return True
@@ -189,8 +188,8 @@ def test_what_a_loop_reads_from_outside_in_every_turn_is_gathered_in_front_of_it
 def test_bounds_know_that_what_a_loop_reads_may_be_made_in_front_of_it() -> None:
     graph = ready(sw.load(_CAPTURING).shard())
     with Session(hardware=TPU_V5P):
-        *_, searched = search(graph)
-        choices = choice_graph(graph, decider(graph)(split_alike), times_run(graph))
+        _, searched = search(graph)
+        choices = choice_graph(graph, decide(graph), times_run(graph))
         bound, _ = Messages(choices, 10 * searched.seconds_before).least(Distances(TPU_V5P), 8)
     assert searched.seconds < searched.seconds_before / 5
     assert bound == pytest.approx(searched.seconds)
@@ -213,17 +212,17 @@ def test_no_tensor_is_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     whole = 64 * 64 * 4
     for budget in (BUDGETS["best"], NO_TIME):
         monkeypatch.setitem(BUDGETS, "best", budget)
-        split_of, given, searched = search(graph)
-        decisions = decider(graph)(split_of, given)
-        assert largest_held(graph, decisions) <= most_to_hold(graph, decider(graph)(split_alike))
+        given, searched = search(graph)
+        decisions = decider(graph)(given)
+        assert largest_held(graph, decisions) <= most_to_hold(graph, decide(graph))
         assert searched.seconds >= searched.seconds_least
-    assert largest_held(graph, decider(graph)(split_alike)) >= whole
+    assert largest_held(graph, decide(graph)) >= whole
 
 
 def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:
     with Session(hardware=SCALED):
         graph = ready(small_program(5))
-        choices = choice_graph(graph, decider(graph)(split_alike), times_run(graph))
+        choices = choice_graph(graph, decide(graph), times_run(graph))
         shared = [number for number, link in enumerate(choices.links) if len(link.readers) > 1]
         one_each = choices.restricted([np.array([0]) for _ in choices.nodes])
         solution, _ = solve(one_each, Distances(SCALED), shared, 1.0, Limits(10_000, 1e-6, 100_000))
@@ -237,8 +236,8 @@ def test_what_is_chosen_among_few_ways_first_is_the_best_of_all(seed: int) -> No
     with Session(hardware=SCALED):
         graph = ready(small_program(seed))
         decide, times = decider(graph), times_run(graph)
-        choices = choice_graph(graph, decide(split_alike), times)
-        most = total_seconds(graph, decide(split_alike), times, SCALED) or 1e-9
+        choices = choice_graph(graph, decide(), times)
+        most = total_seconds(graph, decide(), times, SCALED) or 1e-9
         shared = [number for number, link in enumerate(choices.links) if len(link.readers) > 1]
         best, _ = solve(choices, Distances(SCALED), shared, most, Limits(10_000_000, 1e-6, 100_000_000))
         assert best is not None
@@ -258,6 +257,6 @@ def test_most_models_are_proven_to_be_the_best_there_are() -> None:
 
 def _gap(name: str) -> float:
     with Session(hardware=TPU_V5P):
-        *_, searched = search(ready(NETS[name].plan()))
+        _, searched = search(ready(NETS[name].plan()))
     assert searched.gap is not None
     return searched.gap

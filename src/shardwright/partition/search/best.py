@@ -1,9 +1,4 @@
-"""The fastest program that is found, and how far from the optimum it can be at most.
-
-The program is chosen as a whole (`whole`), which mostly proves its choice. Where it does not, the effort `best` also
-descends to a faster program from the one in which each op is split as is cheapest for it by itself (`descent`), and
-takes the faster of both.
-"""
+"""The fastest program that is found, and how far from the optimum it can be at most."""
 
 from __future__ import annotations
 
@@ -15,12 +10,10 @@ from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decisions
-from shardwright.partition.op_split import NOTHING_GIVEN, Given, SplitOf, split_alike
-from shardwright.partition.search.descent import descend
-from shardwright.partition.search.held import largest_held, most_to_hold
+from shardwright.partition.op_split import Given
+from shardwright.partition.search.held import most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
-from shardwright.partition.search.situations import Following
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.partition.search.whole import choose
 
@@ -36,9 +29,6 @@ BUDGETS = {
 }
 """What bounds the time of each effort that chooses ops together."""
 
-_NEAR = 0.01
-"""What a choice may take more than is proven to be the least, as a part of that, for nothing else to be looked for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Searched:
@@ -49,7 +39,7 @@ class Searched:
         seconds: What the program takes.
         seconds_before: What it takes where each op is split so.
         seconds_least: What it takes at least, however its ops are split; 0 where nothing is known of it.
-        trials: Programs that were tried besides.
+        trials: Programs that were chosen.
     """
 
     otherwise: int
@@ -66,7 +56,7 @@ class Searched:
         return self.seconds / self.seconds_least - 1 if self.seconds_least else None
 
 
-def search(graph: Graph, effort: str = "best", most_held: float | None = None) -> tuple[SplitOf, Given, Searched]:
+def search(graph: Graph, effort: str = "best", most_held: float | None = None) -> tuple[Given, Searched]:
     """Look for the fastest way to split the ops of a propagated program.
 
     Arguments:
@@ -75,26 +65,19 @@ def search(graph: Graph, effort: str = "best", most_held: float | None = None) -
         most_held: Bytes that a device may hold of a tensor; `most_to_hold` where it is not said.
 
     Returns:
-        How its ops are split by their situations, what is given of single ones, and what the search came to.
+        What is chosen of single ops, and what the search came to.
 
     Raises:
         ShardingError: what `decide` does.
     """
-    decide, times, hardware = decider(graph), times_run(graph), current_hardware()
-    first = decide(split_alike)
-    before = total_seconds(graph, first, times, hardware)
+    decide, times = decider(graph), times_run(graph)
+    first = decide()
+    before = total_seconds(graph, first, times, current_hardware())
     most_held = most_to_hold(graph, first) if most_held is None else most_held
     chosen = choose(graph, decide, times, first, most_held, BUDGETS[effort])
-    split_of: SplitOf = split_alike
-    given, seconds, trials = chosen.given, chosen.seconds, chosen.rounds
-    if effort == "best" and seconds > chosen.bound * (1 + _NEAR):
-        descended = descend(graph)
-        trials += descended.trials
-        following = Following(descended.exceptions)
-        if descended.seconds < seconds and largest_held(graph, decide(following)) <= most_held:
-            split_of, given, seconds = following, NOTHING_GIVEN, descended.seconds
-    otherwise = _otherwise(first, decide(split_of, given))
-    return split_of, given, Searched(otherwise, seconds, before, min(chosen.bound, seconds), trials)
+    otherwise = _otherwise(first, decide(chosen.given))
+    least = min(chosen.bound, chosen.seconds)
+    return chosen.given, Searched(otherwise, chosen.seconds, before, least, chosen.rounds)
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:

@@ -5,7 +5,7 @@ it is made and read. A value of several readers takes at least what the dearest 
 as often as that runs, and what is made in front of it is there for all of its runs. Where values take more than that,
 since several versions are made, they are told in full: each is made, by an arc, of another one that is there.
 
-Solved by HiGHS, mostly to the proven optimum; what it says twice is the same.
+It is mostly solved to the proven optimum, and twice to the same one (`highs`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_matrix
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.chosen import Solution
@@ -106,28 +104,23 @@ class _Program:
 
     def solution(self, limits: Limits) -> Solution | None:
         """Solve it."""
+        from shardwright.partition.search.highs import Rows, minimum  # HiGHS takes a moment to import, many do without
+
         costs = np.zeros(self.size)
         for node, ways in zip(self.graph.nodes, self.ways, strict=True):
             costs[ways] = node.seconds / self.most
         for link, terms in zip(self.graph.links, self.links, strict=True):
             for variables, factors in terms:
                 np.add.at(costs, variables, link.times * factors)
-        rows, columns, factors = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
-        low, high = (np.concatenate(parts) for parts in zip(*self.limits, strict=True))
-        matrix = coo_matrix((factors, (rows, columns)), shape=(self.rows, self.size)).tocsr()
-        found = milp(
-            costs,
-            constraints=LinearConstraint(matrix, low, high),
-            bounds=Bounds(0, np.inf),
-            integrality=np.arange(self.size) < self.whole,
-            options={"mip_rel_gap": limits.gap, "node_limit": max(1, limits.work // self.filled)},
-        )
-        if found.x is None:
+        entries = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
+        rows = Rows(*entries, *(np.concatenate(parts) for parts in zip(*self.limits, strict=True)))
+        found = minimum(costs, self.whole, rows, limits.gap, max(1, limits.work // self.filled))
+        if found is None:
             return None
-        chosen = tuple([int(np.argmax(found.x[ways])) for ways in self.ways])
-        taken = [self.most * sum(float(found.x[v] @ factors) for v, factors in terms) for terms in self.links]
-        arcs = {number: self.taken_arcs(number, found.x) for number in self.in_full}
-        return Solution(chosen, tuple(taken), arcs, found.fun * self.most, found.mip_dual_bound * self.most)
+        chosen = tuple([int(np.argmax(found.values[ways])) for ways in self.ways])
+        taken = [self.most * sum(float(found.values[v] @ factors) for v, factors in terms) for terms in self.links]
+        arcs = {number: self.taken_arcs(number, found.values) for number in self.in_full}
+        return Solution(chosen, tuple(taken), arcs, found.costs * self.most, found.bound * self.most)
 
     # --- variables and rows
 

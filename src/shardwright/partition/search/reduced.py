@@ -1,8 +1,9 @@
 """The optimum of a choice graph, most of whose ways are left out before it is looked for.
 
-Messages say what choices with a way take at least. A choice is read off them, and one among few ways of each node is
-chosen that takes no more; no way that is bound to take more than that need be looked at. Of what is left, the optimum
-is that of all. Where that is too much to solve, what was found among few ways is taken, with the bound of the messages.
+Messages say what choices with a way take at least. A choice is read off them; where some might take less, one is looked
+for among few ways of each node. No way that is bound to take more than what is found need be looked at: of those that
+are left, the optimum is that of all. Where that is too much to solve, what was found among few ways is taken, with the
+bound of the messages.
 """
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ class Reduced:
         bound, least = self.messages.least(distances, self.passes)
         self.passes = _AGAIN
         self.found.append(self.messages.chosen())
+        read_off = solution_of(self.graph, self.found[-1], distances, bound)
+        if not in_full and read_off.seconds <= bound * (1 + self.each.gap):
+            return read_off
         found: list[Solution] = []
         for kept in self.sets(bound, least):
             among = self.among(kept, distances, in_full)

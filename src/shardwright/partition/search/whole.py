@@ -19,7 +19,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
-from shardwright.partition.op_split import NOTHING_GIVEN, Given, split_alike
+from shardwright.partition.op_split import NOTHING_GIVEN, Given
 from shardwright.partition.search.chosen import Solution
 from shardwright.partition.search.folded import folded
 from shardwright.partition.search.graph import choice_graph
@@ -114,7 +114,7 @@ class _Choosing:
             best = replace(best, bound=max(best.bound, solution.bound), rounds=number)
             given = self.given(solution)
             try:
-                decisions = self.decide(split_alike, given)
+                decisions = self.decide(given)
             except ShardingError:  # an op that was not to be chosen may not take what it gets
                 break
             seconds = total_seconds(self.graph, decisions, self.times, self.hardware)

@@ -1,0 +1,89 @@
+"""Integer programs, solved by HiGHS."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+
+from shardwright.partition.search.all_ways import Numbers, Seconds
+
+__all__ = ["Minimum", "Rows", "minimum"]
+
+
+class Rows(NamedTuple):
+    """Sums of variables, each of which lies between two numbers.
+
+    Attributes:
+        numbers: For each entry its row.
+        variables: And its variable.
+        factors: And how often that counts there; entries of the same variable in the same row add up.
+        low: For each row the least that its sum may be.
+        high: And the most.
+    """
+
+    numbers: Numbers
+    variables: Numbers
+    factors: Seconds
+    low: Seconds
+    high: Seconds
+
+
+class Minimum(NamedTuple):
+    """What was found.
+
+    Attributes:
+        values: Of each variable.
+        costs: What they cost.
+        bound: What any others do at least.
+    """
+
+    values: Seconds
+    costs: float
+    bound: float
+
+
+def minimum(costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int) -> Minimum | None:
+    """Values of variables, at least 0, that cost the least; `None` where there are none, or none were found.
+
+    Arguments:
+        costs: What one of each variable costs.
+        whole: So many of the first variables are whole numbers.
+        rows: What holds of them.
+        gap: How far what is found may be from what is proven, relatively.
+        nodes: In how many parts all values may be divided to prove that.
+    """
+    solver = highspy.Highs()
+    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "mip_max_nodes": nodes}
+    for option, value in options.items():
+        solver.setOptionValue(option, value)
+    solver.passModel(_program(costs, whole, rows))
+    solver.run()
+    info = solver.getInfo()
+    if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        return None
+    return Minimum(np.array(solver.getSolution().col_value), info.objective_function_value, info.mip_dual_bound)
+
+
+def _program(costs: Seconds, whole: int, rows: Rows) -> highspy.HighsLp:
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = costs.size, rows.low.size
+    program.col_cost_ = costs
+    program.col_lower_, program.col_upper_ = np.zeros(costs.size), np.full(costs.size, np.inf)
+    program.row_lower_, program.row_upper_ = rows.low, rows.high
+    numbers, variables, factors = _added(rows, costs.size)
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_ = np.searchsorted(numbers, np.arange(rows.low.size + 1))
+    program.a_matrix_.index_, program.a_matrix_.value_ = variables, factors
+    kinds = highspy.HighsVarType
+    program.integrality_ = [kinds.kInteger] * whole + [kinds.kContinuous] * (costs.size - whole)
+    return program
+
+
+def _added(rows: Rows, size: int) -> tuple[Numbers, Numbers, Seconds]:
+    """The entries in the order of rows and variables, each once."""
+    places, entries = np.unique(rows.numbers * size + rows.variables, return_inverse=True)
+    added = np.zeros(places.size)
+    np.add.at(added, entries, rows.factors)
+    return places // size, places % size, added
