@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ARGUMENTS", "EFFORTS", "OPTIMIZATIONS", "STAGES", "Stage"]
+__all__ = ["ARGUMENTS", "DEFAULT_EFFORT", "EFFORTS", "OPTIMIZATIONS", "STAGES", "Stage"]
 
 
 class Stage(Enum):
@@ -35,6 +35,8 @@ EFFORTS = {
     "best": "the same, as long as there may be something to gain, which takes up to minutes",
 }
 """How hard the partitioner looks for how ops are best split."""
+
+DEFAULT_EFFORT = "fast"
 
 OPTIMIZATIONS = {
     "off": "they stay as the partitioner, or whoever made them explicit, wrote them",

@@ -25,7 +25,7 @@ from shardwright.propagation import DEFAULT_STRATEGY, PRICED_STRATEGIES, STRATEG
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
-from shardwright.stage import ARGUMENTS, EFFORTS, OPTIMIZATIONS
+from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Given:
     strict: bool = False
     arguments: str = "split"
     hardware: str | None = None
-    effort: str = "fast"
+    effort: str = DEFAULT_EFFORT
     optimize: str = "off"
 
     def session(self) -> AbstractContextManager[object]:
@@ -150,7 +150,7 @@ class Given:
             "--conservative": self.conservative,
             "--arguments": self.arguments != "split",
             "--hardware": self.hardware is not None,
-            "--effort": self.effort != "fast",
+            "--effort": self.effort != DEFAULT_EFFORT,
             "--optimize": self.optimize != "off",
         }
         if any(given.values()):
@@ -254,7 +254,7 @@ def partition_options(command: F) -> F:
         click.option(
             "--effort",
             type=click.Choice(list(EFFORTS)),
-            default="fast",
+            default=DEFAULT_EFFORT,
             show_default=True,
             help=f"How ops are split. {'; '.join(f'{name}: {words}' for name, words in EFFORTS.items())}.",
         ),

@@ -22,7 +22,7 @@ from shardwright.mesh import Mesh
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
-from shardwright.stage import ARGUMENTS, EFFORTS, OPTIMIZATIONS, Stage
+from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS, Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Plan(Planned):
         return Program(self.source, self.call, self.clock.before("propagate"))
 
     def partition(
-        self, *, strict: bool = False, arguments: str = "split", effort: str = "fast", optimize: str = "off"
+        self, *, strict: bool = False, arguments: str = "split", effort: str = DEFAULT_EFFORT, optimize: str = "off"
     ) -> Spmd:
         """Make every communication explicit and write the program of one device, cheap on the session's hardware.
 
