@@ -85,6 +85,7 @@ class Given:
     hardware: str | None = None
     effort: str = DEFAULT_EFFORT
     optimize: str = "off"
+    reasons: bool = False
 
     def session(self) -> AbstractContextManager[object]:
         """What everything is decided in: a session of the hardware asked for, or the one that there is.
@@ -134,7 +135,11 @@ class Given:
     def partition(self, program: Program, limit: int | None = None) -> Spmd:
         """The program of each device, after the same look."""
         return self.shard(program, limit).partition(
-            strict=self.strict, arguments=self.arguments, effort=self.effort, optimize=self.optimize
+            strict=self.strict,
+            arguments=self.arguments,
+            effort=self.effort,
+            optimize=self.optimize,
+            reasons=self.reasons,
         )
 
     def check_unsharded(self) -> None:
@@ -152,6 +157,7 @@ class Given:
             "--hardware": self.hardware is not None,
             "--effort": self.effort != DEFAULT_EFFORT,
             "--optimize": self.optimize != "off",
+            "--reasons": self.reasons,
         }
         if any(given.values()):
             raise ShardingError(
@@ -266,6 +272,7 @@ def partition_options(command: F) -> F:
             help="What becomes of collectives, also those of a program that came with them. "
             f"{'; '.join(f'{name}: {words}' for name, words in OPTIMIZATIONS.items())}.",
         ),
+        click.option("--reasons", is_flag=True, help="Say of every op what the next best way to split it would take."),
     )
     for option in reversed(options):
         command = option(command)

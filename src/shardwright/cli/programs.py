@@ -30,6 +30,7 @@ from shardwright.report.summary import (
     describe_hardware,
     describe_improvements,
     describe_program,
+    describe_reasons,
     describe_search,
     describe_verification,
 )
@@ -177,6 +178,7 @@ def verify(
             **describe_search(spmd.searched),
             **describe_improvements(spmd.improvements),
             **describe_verification(verification),
+            **describe_reasons(spmd.reasons),
         },
     )
     return 0 if verification.ok else 1

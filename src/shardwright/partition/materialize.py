@@ -35,22 +35,29 @@ from shardwright.partition.write import write
 from shardwright.stage import Stage
 
 if TYPE_CHECKING:
+    from shardwright.partition.decisions import Decisions
     from shardwright.partition.search.best import Searched
+    from shardwright.partition.search.reasons import Reason
 
 __all__ = ["Explicit", "materialize"]
 
 
 @dataclass(frozen=True, slots=True)
 class Explicit:
-    """An explicit program (see `partition.check`), what is to be said of it, and what a search for it came to."""
+    """An explicit program (see `partition.check`), what is to be said of it, what a search for it came to, and why its ops
+    are split as they are.
+    """
 
     graph: Graph
     notes: tuple[Note, ...]
     searched: Searched | None = None
+    reasons: tuple[Reason, ...] | None = None
 
 
 @uncollected
-def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fast") -> Explicit:
+def materialize(
+    graph: Graph, annotated: Graph | None = None, effort: str = "fast", with_reasons: bool = False
+) -> Explicit:
     """Make every communication of a propagated graph explicit. The graph given is left as it is.
 
     A program that is explicit already (one that was written as such, and read again) is checked and given back.
@@ -61,6 +68,7 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
         annotated: The program that it was propagated from: uneven shardings that this states of arguments and results
             are kept, of which propagation leaves only what divides.
         effort: How hard to look for how ops are best split, one of `EFFORTS`.
+        with_reasons: Whether it is told why ops are split as they are.
 
     Raises:
         ShardingError: an op that has no meaning on one device, a value without sharding, no mesh, or a sharding that
@@ -73,7 +81,7 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
     if graph.stage is Stage.EXPLICIT:
         graph = with_body_arguments(recognize(graph))
         check(graph)
-        return Explicit(_with_results(graph), tuple(unread_notes(graph)))
+        return Explicit(_with_results(graph), tuple(unread_notes(graph)), reasons=() if with_reasons else None)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
@@ -82,6 +90,7 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
     late = with_late_rows(graph, decisions)
     if late is not graph:
         graph, decisions = late, decider(late)(given)
+    reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))
     notes = (
         *(() if padded.is_even else cut_notes(graph)),
@@ -90,7 +99,7 @@ def materialize(graph: Graph, annotated: Graph | None = None, effort: str = "fas
         *remove_unread(explicit),
     )
     without_whole_rolls(explicit)
-    return Explicit(explicit, notes, searched)
+    return Explicit(explicit, notes, searched, reasons)
 
 
 def _chosen(graph: Graph, effort: str) -> tuple[Given, Searched | None]:
@@ -100,6 +109,12 @@ def _chosen(graph: Graph, effort: str) -> tuple[Given, Searched | None]:
     from shardwright.partition.search.best import search  # and what counts how often loops run
 
     return search(graph, effort)
+
+
+def _reasons(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:
+    from shardwright.partition.search.reasons import reasons_for  # who has not looked for other ways needs none of it
+
+    return reasons_for(graph, decisions)
 
 
 def _with_results(graph: Graph) -> Graph:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shardwright.optimize import Improvement
     from shardwright.partition import Note
     from shardwright.partition.search.best import Searched
+    from shardwright.partition.search.reasons import Reason
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import JaxCall
@@ -63,6 +64,7 @@ class Partitioned(LocalValue):
     hardware: Hardware | None = None
     searched: Searched | None = None
     improvements: tuple[Improvement, ...] | None = None
+    reasons: tuple[Reason, ...] | None = None
 
     def __repr__(self) -> str:
         """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
@@ -178,6 +180,7 @@ class Partitioned(LocalValue):
             describe_improvements,
             describe_memory,
             describe_program,
+            describe_reasons,
             describe_search,
             describe_traffic,
             tensor_counts,
@@ -193,6 +196,7 @@ class Partitioned(LocalValue):
             "collectives": describe_traffic(self.traffic),
             "memory": describe_memory(self.memory, self.hardware),
             "notes": [asdict(note) for note in self.notes],
+            **describe_reasons(self.reasons),
             "seconds": dict(self.clock.seconds),
         }
 

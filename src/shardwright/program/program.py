@@ -192,7 +192,13 @@ class Plan(Planned):
         return Program(self.source, self.call, self.clock.before("propagate"))
 
     def partition(
-        self, *, strict: bool = False, arguments: str = "split", effort: str = DEFAULT_EFFORT, optimize: str = "off"
+        self,
+        *,
+        strict: bool = False,
+        arguments: str = "split",
+        effort: str = DEFAULT_EFFORT,
+        optimize: str = "off",
+        reasons: bool = False,
     ) -> Spmd:
         """Make every communication explicit and write the program of one device, cheap on the session's hardware.
 
@@ -208,6 +214,7 @@ class Plan(Planned):
             optimize: What becomes of collectives once they are written, by us or by whoever made the program explicit.
                 `off`: they stay. `all`: they are made fewer, smaller and later; `Spmd.improvements` is the log.
                 `exact`: the same where sums of floating-point numbers keep their order.
+            reasons: Whether `Spmd.reasons` tells of every op what the next best way to split it would take.
 
         Raises:
             ShardingError: an op that has no meaning on several devices, at its source line; where it is to be strict,
@@ -221,7 +228,7 @@ class Plan(Planned):
         _check_known("no such optimization", optimize, OPTIMIZATIONS)
         clock = self.clock.branch()
         with clock.stage("materialize"):
-            explicit = materialize(self.graph, self.annotated, effort)
+            explicit = materialize(self.graph, self.annotated, effort, reasons)
             notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
         graph, improvements = _optimized(explicit.graph, optimize, clock)
         graph = graph if arguments == "split" else with_whole_arguments(graph)
@@ -243,6 +250,7 @@ class Plan(Planned):
             chosen_hardware(),
             explicit.searched,
             improvements,
+            explicit.reasons,
         )
 
 
@@ -266,6 +274,7 @@ class Spmd(Partitioned):
         hardware: What it was decided for, where the session said so.
         searched: What looking for the best way to split its ops came to, where that was asked for.
         improvements: What was made better of its collectives, where that was asked for, change by change.
+        reasons: Why its ops are split as they are, where that was asked for, what matters most first.
     """
 
     @cached_property

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shardwright.ir.graph import Graph
     from shardwright.optimize import Improvement
     from shardwright.partition.search.best import Searched
+    from shardwright.partition.search.reasons import Layouts, Reason
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.compare import OutputDifference
     from shardwright.runtime.shards import ReplicaDifference
@@ -28,10 +29,11 @@ __all__ = [
     "Summary",
     "describe_hardware",
     "describe_improvements",
-    "describe_search",
     "describe_memory",
     "describe_program",
+    "describe_reasons",
     "describe_results",
+    "describe_search",
     "describe_traffic",
     "describe_verification",
     "tensor_counts",
@@ -90,6 +92,30 @@ def describe_hardware(hardware: Hardware | None) -> Summary:
 def describe_search(searched: Searched | None) -> Summary:
     """What looking for the best way to split ops came to, if it was asked for: seconds, programs, and the gap left."""
     return {} if searched is None else {"search": {**asdict(searched), "gap": searched.gap}}
+
+
+def describe_reasons(reasons: Sequence[Reason] | None) -> Summary:
+    """Why ops are split as they are, if it was asked for; layouts as text."""
+    if reasons is None:
+        return {}
+    return {
+        "reasons": [
+            {
+                "op": one.op,
+                "location": one.location,
+                "alike": one.alike,
+                "split": _split_text(one.operands, one.results),
+                "next_best": _split_text(one.next_operands, one.next_results),
+                "seconds_more": one.seconds_more,
+            }
+            for one in reasons
+        ]
+    }
+
+
+def _split_text(operands: Layouts, results: Layouts) -> str:
+    """How an op is split: `[{x}, {}], [{}, {y}] → [{x}, {y}]`."""
+    return " → ".join(", ".join(map(repr, layouts)) for layouts in (operands, results))
 
 
 def describe_improvements(improvements: Sequence[Improvement] | None) -> Summary:

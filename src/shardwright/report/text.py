@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["difference_text", "print_summary", "seconds_text", "summary_page"]
 
 _MAX_NOTES = 12
+_MAX_REASONS = 20
 
 
 def print_summary(out: Console, summary: Summary) -> None:
@@ -177,6 +178,25 @@ def _notes(page: Page, summary: Summary) -> None:
         page.line(f"… and {len(groups) - _MAX_NOTES} more; --json lists all")
 
 
+def _reasons(page: Page, summary: Summary) -> None:
+    """Why ops are split as they are: what matters most."""
+    reasons = summary["reasons"]
+    page.heading(f"Why ops are split as they are, by the price ({counted(len(reasons), 'choice', ',')})")
+    for one in reasons[:_MAX_REASONS]:
+        alike = f", {one['alike']:,} alike" if one["alike"] > 1 else ""
+        place = f"{one['location']}: " if one["location"] else ""
+        page.line(f"{place}{one['op']}{alike}: {one['split']}")
+        page.line(f"the next best takes {_more_text(one['seconds_more'])}: {one['next_best']}", indent=6)
+    if len(reasons) > _MAX_REASONS:
+        page.line(f"… and {len(reasons) - _MAX_REASONS:,} that matter less; --json lists all")
+
+
+def _more_text(seconds: float) -> str:
+    if abs(seconds) < 5e-12:
+        return "as long"
+    return f"{abs(seconds) * 1e6:,.2f} µs {'more' if seconds > 0 else 'less'}"
+
+
 def _seconds(page: Page, summary: Summary) -> None:
     page.heading("Time")
     page.pairs([(stage, seconds_text(seconds)) for stage, seconds in summary["seconds"].items()])
@@ -206,6 +226,7 @@ _PARTS: dict[str, Callable[[Page, Summary], None]] = {
     "verification": _verification,
     "results": _results,
     "notes": _notes,
+    "reasons": _reasons,
     "seconds": _seconds,
     "written": _written,
 }

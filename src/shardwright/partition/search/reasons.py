@@ -1,0 +1,157 @@
+"""Why each op is split as it is: what the next best way would take, everything else being as it is.
+
+That is worked out where it is asked for only, of whatever was decided, op by op or for all together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shardwright.cost.hardware import current_hardware
+from shardwright.ir.graph import Graph, Op
+from shardwright.partition.decide import decider
+from shardwright.partition.decisions import Computed, Decisions
+from shardwright.partition.search.all_ways import Seconds
+from shardwright.partition.search.graph import Link, Node, choice_graph
+from shardwright.partition.search.held import most_to_hold
+from shardwright.partition.search.least import Distances
+from shardwright.partition.search.stars import runs_at_least
+from shardwright.partition.search.total import times_run
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Layouts", "Reason", "reasons_for"]
+
+Layouts = tuple[TensorSharding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an op is split as it is.
+
+    Attributes:
+        op: The op as users know it.
+        location: Its place in the source.
+        alike: How many ops this is told of: those that are the same, lie alike, and could so too; of the first.
+        operands: How its operands lie.
+        results: And its results.
+        next_operands: How operands would in the next best way.
+        next_results: And results.
+        seconds_more: What the program takes more then by the price, everything else being as it is, for each of those
+            alike; less than nothing where that is faster. What several ops read takes what its dearest reader does.
+    """
+
+    op: str
+    location: str
+    alike: int
+    operands: Layouts
+    results: Layouts
+    next_operands: Layouts
+    next_results: Layouts
+    seconds_more: float
+
+
+def reasons_for(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:
+    """Why each op of a propagated program is split as was decided, where there are other ways; what matters most first.
+
+    Arguments:
+        graph: The program.
+        decisions: What was decided of it.
+    """
+    return _Reasons(graph, decisions).run()
+
+
+class _Reasons:
+    def __init__(self, graph: Graph, decisions: Decisions) -> None:
+        self.graph = graph
+        times = times_run(graph)
+        self.decided = dict(zip(graph.walk(), decisions.ops, strict=True))
+        self.choices = choice_graph(graph, decisions, times, most_to_hold(graph, decider(graph)()))
+        self.distances = Distances(current_hardware())
+        self.chosen = [self.decided_way(node) for node in self.choices.nodes]
+
+    def run(self) -> tuple[Reason, ...]:
+        places: dict[Reason, list[str]] = {}
+        for number, node in enumerate(self.choices.nodes):
+            if node.op is not None and node.ways:
+                for reason in self.reasons(number, node, node.op):
+                    places.setdefault(replace(reason, location=""), []).append(reason.location)
+        told = [replace(one, location=there[0], alike=len(there)) for one, there in places.items()]
+        return tuple(sorted(told, key=lambda one: -one.seconds_more))
+
+    def decided_way(self, node: Node) -> int:
+        """Which of the ways of a node was decided."""
+        if len(node.seconds) == 1 or node.op is None:
+            return 0
+        decision = self.decided[node.op]
+        assert isinstance(decision, Computed), "what has several ways is computed"
+        if node.carried is None:
+            layouts: list[object] = [(way.operands, way.results) for way in node.ways]
+            return layouts.index((decision.operands, decision.results))
+        slot, layout = node.slots[-1], decision.results[node.carried]
+        assert layout is not None, "tokens have one layout"
+        ways: list[int] = slot.of_way.tolist()
+        return ways.index(slot.layouts.index(layout))
+
+    def reasons(self, number: int, node: Node, op: Op) -> Iterator[Reason]:
+        """Why an op is split as it is, if there is another way: the next best by bounds first, and then by plans."""
+        chosen, tried = self.chosen[number], set[int]()
+        name, place, way = op.signature.label, str(self.graph.locations[op.location]), node.ways[chosen]
+        self.plan(number, node, chosen)
+        while len(node.ways) > 1:
+            taken = self.taken(number, node)
+            others = taken - taken[chosen]
+            others[chosen] = math.inf
+            best = int(np.argmin(others))
+            if not math.isfinite(others[best]):
+                return
+            if best in tried:
+                other, more = node.ways[best], float(others[best])
+                yield Reason(name, place, 1, way.operands, way.results, other.operands, other.results, more)
+                return
+            tried.add(best)
+            self.plan(number, node, best)
+
+    def plan(self, number: int, node: Node, way: int) -> None:
+        """Know exactly what the links of a node take where it has a way."""
+        for slot in node.slots:
+            link, layout = self.choices.links[slot.link], slot.layouts[slot.of_way[way]]
+            if link.maker[0] == number:
+                for end in link.readers:
+                    self.distances.plan(link.type, layout, self.layout(end))
+            else:
+                self.distances.plan(link.type, self.layout(link.maker), layout)
+
+    def taken(self, number: int, node: Node) -> Seconds:
+        """What each way of a node takes, with its links."""
+        taken = node.seconds.copy()
+        for link in dict.fromkeys(slot.link for slot in node.slots):
+            taken += self.of_link(self.choices.links[link], number, node)
+        return taken
+
+    def of_link(self, link: Link, number: int, node: Node) -> Seconds:
+        """What a link takes for each way of one of its nodes."""
+        runs = runs_at_least(self.choices, link)
+        if link.maker[0] == number:
+            made, read = node.slots[link.maker[1]], tuple(map(self.layout, link.readers))
+            if not read:
+                return np.zeros(len(node.seconds))
+            dearest = self.distances.between(link.type, made.layouts, read).max(1)[made.of_way]
+        else:
+            source = (self.layout(link.maker),)
+            others = tuple([self.layout(end) for end in link.readers if end[0] != number])
+            dearest = np.full(len(node.seconds), self.distances.between(link.type, source, others).max(initial=0.0))
+            for slot in [node.slots[place] for other, place in link.readers if other == number]:
+                seconds = self.distances.between(link.type, source, slot.layouts)[0][slot.of_way]
+                dearest = np.maximum(dearest, seconds)
+        taken: Seconds = runs * dearest
+        return taken
+
+    def layout(self, end: tuple[int, int]) -> TensorSharding:
+        """How a value lies at an end."""
+        slot = self.choices.slot(end)
+        layout: TensorSharding = slot.layouts[slot.of_way[self.chosen[end[0]]]]
+        return layout
