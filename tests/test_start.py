@@ -156,11 +156,17 @@ def test_a_stage_loads_what_it_needs() -> None:
     steps = {
         "program = sw.load(text)": ("propagation.pipeline", "propagation.explain", "partition", "analysis", "runtime"),
         "plan = program.shard('x=2', {0: 'x'})": ("propagation.explain", "partition", "analysis", "runtime"),
-        "spmd = plan.partition()": ("analysis", "runtime", "report"),
+        "spmd = plan.partition()": ("analysis", "partition.search", "runtime", "report"),
+        "spmd = plan.partition(effort='default')": ("runtime", "report"),
     }
     code = f"import shardwright as sw; text = {text!r}"
     for step, later in steps.items():
         code = f"{code}; {step}"
         modules = imported(code)
         names = [f"shardwright.{room}" for room in later]
-        assert not [name for name in (*names, "jax", "rich", "click") for module in modules if is_within(module, name)]
+        assert not [
+            name
+            for name in (*names, "jax", "rich", "click", "highspy")
+            for module in modules
+            if is_within(module, name)
+        ]

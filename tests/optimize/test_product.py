@@ -22,7 +22,7 @@ BETTER = ("coupling_flow", "gaussian_mixture", "guided_diffusion", "particle_fil
 
 def _spmds(name: str, optimize: str = "all") -> tuple[Spmd, Spmd]:
     plan = NETS[name].plan()
-    return plan.partition(), plan.partition(optimize=optimize)
+    return plan.partition(effort="fast"), plan.partition(effort="fast", optimize=optimize)
 
 
 def _check(name: str, optimize: str) -> None:

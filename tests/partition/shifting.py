@@ -143,7 +143,7 @@ def check_prices(make: Maker, seeds: Sequence[int]) -> None:
     for seed in seeds:
         text, _ = program(make, seed, count=1)
         with Session(hardware=BYTES):
-            spmd = sw.load(text).plan().partition()
+            spmd = sw.load(text).plan().partition(effort="fast")
         inside = [
             exchange for op, layouts in ops_with_layouts(spmd) for exchange in exchanges_of(op.signature, layouts)
         ]

@@ -77,7 +77,7 @@ def scattered(w: Any, batches: Any) -> Any:
 
 
 def spmd(function: Callable[..., Any]) -> Any:
-    return sw.from_jax(function, W, BATCHES).shard(sw.Mesh(data=4), args={1: ROWS}).partition()
+    return sw.from_jax(function, W, BATCHES).shard(sw.Mesh(data=4), args={1: ROWS}).partition(effort="fast")
 
 
 def ops_of(block: Block, in_a_loop: bool = False) -> Iterator[tuple[Op, bool]]:
@@ -123,7 +123,7 @@ def test_a_turn_sends_nothing_for_accumulated_gradients() -> None:
 
 def test_the_explicit_program_is_read_as_it_was_written() -> None:
     program = spmd(nested)
-    again = sw.load(program.module("explicit")).plan().partition()
+    again = sw.load(program.module("explicit")).plan().partition(effort="fast")
     assert again.module("local") == program.module("local")
 
 
@@ -136,5 +136,7 @@ def test_loops_within_loops_are_each_tried_once() -> None:
         inner = level(depth - 1)
         return lambda w, x: lax.scan(lambda g, _: (g + inner(w, x), None), jnp.zeros_like(w), None, length=1)[0]
 
-    program = sw.from_jax(level(30), W, BATCHES[0]).shard(sw.Mesh(data=4), args={1: sw.P("data")}).partition()
+    program = (
+        sw.from_jax(level(30), W, BATCHES[0]).shard(sw.Mesh(data=4), args={1: sw.P("data")}).partition(effort="fast")
+    )
     assert sent(program) == (1, 0)

@@ -26,7 +26,7 @@ X = np.arange(64 * 16, dtype=np.float32).reshape(64, 16)
 
 def sharded(function: Any, arg: str = "x,-") -> sw.Spmd:
     """A function of `X` on a mesh of 4 by 2, which computes what it does unsharded."""
-    spmd = sw.from_jax(function, X).shard(sw.Mesh(x=4, y=2), args={0: arg}).partition()
+    spmd = sw.from_jax(function, X).shard(sw.Mesh(x=4, y=2), args={0: arg}).partition(effort="fast")
     for actual, expected in zip(jax.tree.leaves(spmd.compile()(X)), jax.tree.leaves(function(X)), strict=True):
         np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
     return spmd

@@ -112,7 +112,7 @@ def largest_text(layout: tuple[str, str, str, list[int]], ids: str = "") -> str:
 
 
 def partition(text: str) -> sw.Spmd:
-    return sw.load(text).plan().partition()
+    return sw.load(text).plan().partition(effort="fast")
 
 
 def results(spmd: sw.Spmd, *arguments: Any) -> list[Any]:
@@ -127,7 +127,7 @@ def results(spmd: sw.Spmd, *arguments: Any) -> list[Any]:
 def by_bytes(function: Any, x: Any, mesh: sw.Mesh, arg: str) -> sw.Spmd:
     """A function of JAX partitioned so that it sends least, however many collectives that takes."""
     with Session(hardware=BYTES):
-        return sw.from_jax(function, x).shard(mesh, args={0: arg}).partition()
+        return sw.from_jax(function, x).shard(mesh, args={0: arg}).partition(effort="fast")
 
 
 def exchanging(spmd: sw.Spmd) -> int:
@@ -215,7 +215,7 @@ def test_argmax_sends_a_value_and_an_index_of_every_row() -> None:
     """All of the operand before: 3,145,728 bytes."""
     mesh = sw.Mesh(x=4)
     x = np.random.default_rng(0).standard_normal((256, 4096)).astype(np.float32)
-    spmd = sw.from_jax(lambda x: jnp.argmax(x, axis=1), x).shard(mesh, args={0: "-,x"}).partition()
+    spmd = sw.from_jax(lambda x: jnp.argmax(x, axis=1), x).shard(mesh, args={0: "-,x"}).partition(effort="fast")
     assert spmd.traffic.total.static_bytes == 3 * 256 * (4 + 4)
     assert not spmd.notes
     (actual,) = results(spmd, x)

@@ -26,7 +26,7 @@ ROW = 4 * 8 * 4
 
 @pytest.mark.parametrize("row", [0, 17, 63])
 def test_a_row_is_reduced_once(row: int) -> None:
-    spmd = sw.from_jax(lambda x: x[:, row], X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition()
+    spmd = sw.from_jax(lambda x: x[:, row], X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition(effort="fast")
     spmd.verify().require()
     total = spmd.traffic.total
     assert (total.static, total.static_bytes) == (1, 2 * 3 / 4 * ROW)
@@ -35,7 +35,7 @@ def test_a_row_is_reduced_once(row: int) -> None:
 
 @pytest.mark.parametrize(("rows", "mesh"), [(slice(-2, None), 4), (slice(14, 22), 4), (slice(0, 4), 8)])
 def test_neighbours_are_reduced_once(rows: slice, mesh: int) -> None:
-    spmd = sw.from_jax(lambda x: x[:, rows], X).shard(sw.Mesh(x=mesh), args={0: "-,x,-"}).partition()
+    spmd = sw.from_jax(lambda x: x[:, rows], X).shard(sw.Mesh(x=mesh), args={0: "-,x,-"}).partition(effort="fast")
     spmd.verify().require()
     total, taken = spmd.traffic.total, len(range(64)[rows])
     assert spmd.traffic.kinds.keys() <= {"reduce_scatter", "all_reduce"}
@@ -44,20 +44,20 @@ def test_neighbours_are_reduced_once(rows: slice, mesh: int) -> None:
 
 
 def test_rows_in_the_middle_stay_where_they_are() -> None:
-    spmd = sw.from_jax(lambda x: x[:, 30:34], X).shard(sw.Mesh(x=2), args={0: "-,x,-"}).partition()
+    spmd = sw.from_jax(lambda x: x[:, 30:34], X).shard(sw.Mesh(x=2), args={0: "-,x,-"}).partition(effort="fast")
     spmd.verify().require()
     assert not spmd.traffic.total.static
 
 
 def test_more_rows_than_a_shard_has_are_fetched() -> None:
     with Session(hardware=BYTES):
-        spmd = sw.from_jax(lambda x: x[:, 10:26], X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition()
+        spmd = sw.from_jax(lambda x: x[:, 10:26], X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition(effort="fast")
     spmd.verify().require()
     assert spmd.traffic.kinds.keys() == {"collective_permute"}
 
 
 def test_a_row_that_is_added_to_a_sum_is_reduced_with_it() -> None:
-    spmd = sw.from_jax(lambda x: x[:, 5] + x.sum(1), X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition()
+    spmd = sw.from_jax(lambda x: x[:, 5] + x.sum(1), X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition(effort="fast")
     spmd.verify().require()
     assert spmd.traffic.total.static == 1
 
@@ -68,14 +68,14 @@ def test_rows_of_a_partial_sum_are_parts_of_one_sum() -> None:
 
     x, y = np.resize(X, (64, 512)) % 7, np.resize(X, (512, 16)) % 5
     with Session(hardware=BYTES):
-        spmd = sw.from_jax(function, x, y).shard(sw.Mesh(x=2, y=4), args={0: "x,y", 1: "y,-"}).partition()
+        spmd = sw.from_jax(function, x, y).shard(sw.Mesh(x=2, y=4), args={0: "x,y", 1: "y,-"}).partition(effort="fast")
     (op,) = [op for op in spmd.explicit.walk() if op.name == "stablehlo.slice"]
     assert "partial=sum{x, y}" in repr(spmd.explicit.shardings[op.results[0]])
     spmd.verify().require()
 
 
 def test_of_two_dimensions_one_device_has_the_element() -> None:
-    spmd = sw.from_jax(lambda x: x[3, 40], X).shard(sw.Mesh(x=4, y=2), args={0: "y,x,-"}).partition()
+    spmd = sw.from_jax(lambda x: x[3, 40], X).shard(sw.Mesh(x=4, y=2), args={0: "y,x,-"}).partition(effort="fast")
     spmd.verify().require()
     total = spmd.traffic.total
     assert (total.static, total.static_bytes) == (1, 2 * 7 / 8 * 8 * 4)
@@ -85,7 +85,7 @@ def test_rows_in_front_of_rows_that_shift() -> None:
     def function(x: Any) -> Any:
         return jnp.concatenate([x[:, :1], x[:, 1:] - x[:, :-1]], 1)
 
-    spmd = sw.from_jax(function, X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition()
+    spmd = sw.from_jax(function, X).shard(sw.Mesh(x=4), args={0: "-,x,-"}).partition(effort="fast")
     spmd.verify().require()
     assert spmd.traffic.total.static_bytes < 16 * ROW
 

@@ -30,7 +30,7 @@ AXIS: list[tuple[str, Callable[[Any], Any], float]] = [
 
 
 def partitioned(function: Callable[..., Any], *arguments: Any, args: dict[str | int, Any]) -> Spmd:
-    return sw.from_jax(function, *arguments).shard(Mesh(x=8), args=args).partition()
+    return sw.from_jax(function, *arguments).shard(Mesh(x=8), args=args).partition(effort="fast")
 
 
 @pytest.mark.parametrize(("name", "function", "bytes"), AXIS, ids=[name for name, _, _ in AXIS])
@@ -46,7 +46,7 @@ def test_an_op_along_a_split_dimension_is_split_along_the_other(
 def test_axes_of_two_dimensions_go_to_the_one_that_can_be_split() -> None:
     """Two devices along x share the work too: gathered they send what two all_to_alls send, and compute twice."""
     stack = jax.ShapeDtypeStruct((16, 256, 256), jnp.complex64)
-    spmd = sw.from_jax(jnp.fft.fft2, stack).shard(Mesh(x=2, y=4), args={0: "-,x,y"}).partition()
+    spmd = sw.from_jax(jnp.fft.fft2, stack).shard(Mesh(x=2, y=4), args={0: "-,x,y"}).partition(effort="fast")
     assert "tensor<2x256x256xcomplex<f32>>) -> tensor<2x256x256xcomplex<f32>>" in spmd.module("local")
     assert "tensor<16x256x256xcomplex<f32>>" not in spmd.module("local")
     assert spmd.verify().ok
@@ -64,7 +64,7 @@ def test_what_an_fft_gives_is_gathered_along_a_dimension_that_is_not_the_first(l
           return %0 : {type}
         }}""")
         .plan()
-        .partition()
+        .partition(effort="fast")
     )
     assert [op.name for op in spmd.explicit.walk()] == ["stablehlo.fft", "sdy.all_gather", "func.return"]
     assert spmd.verify().ok
@@ -112,6 +112,6 @@ def test_features_that_a_convolution_sums_are_split_along_images_instead() -> No
 def test_where_a_result_that_nobody_reads_lies_is_no_matter() -> None:
     """What was sorted was priced on its way back, and so what cost more was taken: 1,228,800 bytes."""
     x = jax.ShapeDtypeStruct((960, 960), jnp.float32)
-    spmd = sw.from_jax(lambda x: jnp.argsort(x, 0), x).shard(Mesh(x=3, y=2), args={0: "x,y"}).partition()
+    spmd = sw.from_jax(lambda x: jnp.argsort(x, 0), x).shard(Mesh(x=3, y=2), args={0: "x,y"}).partition(effort="fast")
     assert spmd.traffic.total.executed_bytes == 2 * 960 * 960 * 4 // 6 * 2 // 3
     assert spmd.verify().ok

@@ -17,7 +17,7 @@ def _plan(arguments: str, body: str, results: str) -> Plan:
 
 
 def _spmd(arguments: str, body: str, results: str) -> Spmd:
-    return _plan(arguments, body, results).partition()
+    return _plan(arguments, body, results).partition(effort="fast")
 
 
 def _on(type: str, dims: str) -> str:
@@ -51,7 +51,7 @@ def test_an_argument_that_is_cut_to_a_part_of_an_axis_is_told_at_its_place() -> 
 
 def test_shardings_given_from_outside_are_told_as_well() -> None:
     program = sw.load(f"func.func @main(%a: {_TWO}) -> {_TWO} {{\n return %a : {_TWO}\n}}")
-    note, returned = program.shard(sw.Mesh(x=2, y=4), args={"a": sw.P("y", "x")}).partition().notes
+    note, returned = program.shard(sw.Mesh(x=2, y=4), args={"a": sw.P("y", "x")}).partition(effort="fast").notes
     assert returned.message == "operand 0 is gathered along dimension 0: it is to lie as [{}, {x}] there"
     assert note.message.startswith("argument 'a' lies as [{y:(1)2}, {x}], not as [{y}, {x}]")
 
@@ -263,7 +263,7 @@ def test_a_sharding_that_is_cut_is_refused_where_it_is_to_be_strict() -> None:
 def test_what_is_told_and_is_no_fallback_may_be_partitioned_strictly() -> None:
     plan = _plan(_BOTH, _DOT, _on(_SQUARE, '{"y"}, {}'))
     spmd = plan.partition(strict=True)
-    assert spmd.notes == plan.partition().notes != ()
+    assert spmd.notes == plan.partition(effort="fast").notes != ()
 
 
 def test_many_fallbacks_are_counted_and_the_first_are_named() -> None:

@@ -289,8 +289,8 @@ def test_a_computation_of_its_own_is_split_where_windows_take_no_padding(padding
 def test_what_was_written_is_read_again_as_the_same() -> None:
     x = numbers(64, 8)
     spmd = partitioned(pool(3, 1, "SAME", 5.0, lax.add), x, mesh=sw.Mesh(x=4))
-    again = sw.load(spmd.module("explicit")).plan().partition()
-    third = sw.load(again.module("explicit")).plan().partition()
+    again = sw.load(spmd.module("explicit")).plan().partition(effort="fast")
+    third = sw.load(again.module("explicit")).plan().partition(effort="fast")
     assert third.module("explicit") == again.module("explicit")
     assert again.traffic.total == spmd.traffic.total
     (actual,) = jax.tree.leaves(again.compile()(x))
@@ -357,7 +357,7 @@ def test_a_convolution_sends_what_windows_share(
     options = {"window_strides": (1, 1), "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **settings}
     x, k = numbers(*IMAGE) % 11, numbers(*kernel, 4 // settings.get("feature_group_count", 1), 4) % 7
     with Session(hardware=BYTES):
-        spmd = sw.from_jax(function, x, k).shard(sw.Mesh(x=8), args={0: "-,-,x,-"}).partition()
+        spmd = sw.from_jax(function, x, k).shard(sw.Mesh(x=8), args={0: "-,-,x,-"}).partition(effort="fast")
     (actual,) = jax.tree.leaves(spmd.compile()(x, k))
     np.testing.assert_allclose(actual, function(x, k), rtol=1e-6)
     assert not spmd.notes
@@ -373,7 +373,7 @@ def test_a_convolution_of_images_sends_a_row_to_each_neighbour() -> None:
         return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     x, k = (jax.ShapeDtypeStruct(shape, "float32") for shape in ((8, 64, 64, 64), (3, 3, 64, 64)))
-    spmd = sw.from_jax(function, x, k).shard(sw.Mesh(x=8), args={0: "-,x,-,-"}).partition()
+    spmd = sw.from_jax(function, x, k).shard(sw.Mesh(x=8), args={0: "-,x,-,-"}).partition(effort="fast")
     assert (spmd.traffic.total.static, spmd.traffic.total.static_bytes) == (2, 2 * 8 * 64 * 64 * 4)
 
 
@@ -384,7 +384,7 @@ def test_small_images_are_not_gathered_to_start_one_collective_in_place_of_two_t
         return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     x, k = (jax.ShapeDtypeStruct(shape, "float32") for shape in ((2, 16, 16, 8), (3, 3, 8, 8)))
-    spmd = sw.from_jax(function, x, k).shard(sw.Mesh(x=4), args={0: "-,x,-,-"}).partition()
+    spmd = sw.from_jax(function, x, k).shard(sw.Mesh(x=4), args={0: "-,x,-,-"}).partition(effort="fast")
     assert (spmd.traffic.total.static, spmd.traffic.total.static_bytes) == (2, 2 * 2 * 16 * 8 * 4)
 
 
@@ -416,7 +416,9 @@ def test_the_few_windows_of_a_kernel_gradient_are_shared_out(
     text = text.replace('"result"', f'"result", sdy.sharding = #sdy.sharding<@mesh, {result}>')
     with Session(hardware=BYTES):
         spmd = (
-            sw.load(text.replace("{\n", f"{{\n  sdy.mesh @mesh = <[{mesh}]>\n", 1)).shard(args=[image] * 2).partition()
+            sw.load(text.replace("{\n", f"{{\n  sdy.mesh @mesh = <[{mesh}]>\n", 1))
+            .shard(args=[image] * 2)
+            .partition(effort="fast")
         )
     (actual,) = jax.tree.leaves(spmd.compile()(x, cotangent))
     np.testing.assert_allclose(actual, function(x, cotangent), rtol=1e-6)
@@ -439,7 +441,11 @@ def test_the_gradient_of_a_kernel_sends_what_windows_share_and_its_sum(
 
     x, cotangent = numbers(2, 16, 32, 4) % 11, numbers(2, 16 // stride, 32 // stride, 6) % 7
     with Session(hardware=BYTES):
-        spmd = sw.from_jax(function, x, cotangent).shard(sw.Mesh(x=4), args={0: "-,x,-,-", 1: "-,x,-,-"}).partition()
+        spmd = (
+            sw.from_jax(function, x, cotangent)
+            .shard(sw.Mesh(x=4), args={0: "-,x,-,-", 1: "-,x,-,-"})
+            .partition(effort="fast")
+        )
     (actual,) = jax.tree.leaves(spmd.compile()(x, cotangent))
     np.testing.assert_allclose(actual, function(x, cotangent), rtol=1e-6)
     assert not spmd.notes

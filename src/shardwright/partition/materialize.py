@@ -14,7 +14,7 @@ from shardwright.memo import uncollected
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
 from shardwright.partition.cut_pads import with_cut_pads
-from shardwright.partition.decide import decider
+from shardwright.partition.decide import decide, decider
 from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.late_rows import with_late_rows
@@ -27,7 +27,6 @@ from shardwright.partition.notes import (
     unread_notes,
 )
 from shardwright.partition.one_mesh import on_one_mesh
-from shardwright.partition.op_split import NOTHING_GIVEN, Given
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
@@ -44,8 +43,13 @@ __all__ = ["Explicit", "materialize"]
 
 @dataclass(frozen=True, slots=True)
 class Explicit:
-    """An explicit program (see `partition.check`), what is to be said of it, what a search for it came to, and why its ops
-    are split as they are.
+    """An explicit program (see `partition.check`).
+
+    Attributes:
+        graph: The program.
+        notes: What is to be said of it.
+        searched: What a search for it came to.
+        reasons: Why its ops are split as they are, where that was asked for.
     """
 
     graph: Graph
@@ -85,11 +89,13 @@ def materialize(
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
-    given, searched = _chosen(graph, effort)
-    decisions = decider(graph)(given)
+    decisions = decide(graph)
     late = with_late_rows(graph, decisions)
     if late is not graph:
-        graph, decisions = late, decider(late)(given)
+        graph, decisions = late, decide(late)
+    searched = None
+    if effort != "fast":
+        decisions, searched = _searched(graph, decisions, effort)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))
     notes = (
@@ -102,13 +108,12 @@ def materialize(
     return Explicit(explicit, notes, searched, reasons)
 
 
-def _chosen(graph: Graph, effort: str) -> tuple[Given, Searched | None]:
-    """What is chosen of single ops, and what the search for that came to."""
-    if effort == "fast":
-        return NOTHING_GIVEN, None
+def _searched(graph: Graph, decisions: Decisions, effort: str) -> tuple[Decisions, Searched]:
+    """What is decided of a program as a whole, and what the search for that came to."""
     from shardwright.partition.search.best import search  # and what counts how often loops run
 
-    return search(graph, effort)
+    given, searched = search(graph, effort, decisions)
+    return decider(graph)(given), searched
 
 
 def _reasons(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:

@@ -244,7 +244,7 @@ class Values:
     def _reshard(self, value: Value, needed: TensorSharding) -> TensorSharding:
         first, *others = usable(value.source, needed)
         before = self.made_of.get((value.number, needed)) if self.made_of else None
-        if before is not None:
+        if before is not None and usable(value.source, before):  # it may have been reduced behind the op that made it
             first = self.bring(value, before) or first
         elif others:
             first = min((first, *others), key=lambda version: self._price(value, version, needed))

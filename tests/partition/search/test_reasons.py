@@ -20,9 +20,7 @@ from tests.partition.search.programs import SCALED, ready, small_program
 def _ways(graph: Graph, decisions: Decisions) -> dict[Op, dict[object, Way]]:
     """The ways of every op that has several, by how its tensors lie."""
     nodes = choice_graph(graph, decisions, times_run(graph)).nodes
-    return {
-        node.op: {(way.operands, way.results): way for way in node.ways} for node in nodes if node.op and node.ways
-    }
+    return {node.op: {(way.operands, way.results): way for way in node.ways} for node in nodes if node.op and node.ways}
 
 
 def _check(graph: Graph) -> int:

@@ -103,3 +103,15 @@ def test_more_effort_takes_no_more(name: str) -> None:
     assert default.seconds < default.seconds_before or default.gap == pytest.approx(0, abs=1e-3)
     assert default.gap is not None
     assert default.gap <= 0.01
+
+
+def test_what_is_reduced_behind_its_op_is_not_made_of_contributions() -> None:
+    """Minima along a split dimension never are contributions between ops, though that is how the op gives them."""
+
+    def rows(x: jax.Array, y: jax.Array) -> Any:
+        least = jnp.min(x, 2)
+        return jnp.concatenate([least, least], 0), jax.lax.dot_general(x, y, (((2,), (0,)), ((0,), (2,))))
+
+    program = sw.from_jax(rows, jnp.ones((9, 2, 9)), jnp.ones((9, 4, 9)))
+    plan = program.shard(sw.Mesh(x=2, y=4), {0: sw.P("x", None, "y"), 1: sw.P(None, "x")})
+    plan.partition().verify().require()

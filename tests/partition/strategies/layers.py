@@ -78,7 +78,7 @@ def perceptron(x: Any, p: Tree, keep: Keep = as_it_is) -> Any:
 
 def partitioned(function: Callable[..., Any], *arguments: Any, mesh: Mesh, args: Any) -> Spmd:
     """The program that every device runs, all choices left to the compiler."""
-    return from_jax(function, *arguments).shard(mesh, args=args).partition()
+    return from_jax(function, *arguments).shard(mesh, args=args).partition(effort="fast")
 
 
 def sent(spmd: Spmd) -> dict[str, tuple[int, float]]:

@@ -56,12 +56,15 @@ class Searched:
         return self.seconds / self.seconds_least - 1 if self.seconds_least else None
 
 
-def search(graph: Graph, effort: str = "best", most_held: float | None = None) -> tuple[Given, Searched]:
+def search(
+    graph: Graph, effort: str = "best", first: Decisions | None = None, most_held: float | None = None
+) -> tuple[Given, Searched]:
     """Look for the fastest way to split the ops of a propagated program.
 
     Arguments:
         graph: The program.
         effort: How hard to look, one of `BUDGETS`.
+        first: What is decided of it where each op is split as is cheapest for it by itself, if that is known.
         most_held: Bytes that a device may hold of a tensor; `most_to_hold` where it is not said.
 
     Returns:
@@ -71,7 +74,7 @@ def search(graph: Graph, effort: str = "best", most_held: float | None = None) -
         ShardingError: what `decide` does.
     """
     decide, times = decider(graph), times_run(graph)
-    first = decide()
+    first = decide() if first is None else first
     before = total_seconds(graph, first, times, current_hardware())
     most_held = most_to_hold(graph, first) if most_held is None else most_held
     chosen = choose(graph, decide, times, first, most_held, BUDGETS[effort])

@@ -15,11 +15,10 @@ from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decisions
-from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.graph import Link, Node, choice_graph
+from shardwright.partition.search.around import Around
+from shardwright.partition.search.graph import Node, choice_graph
 from shardwright.partition.search.held import most_to_hold
 from shardwright.partition.search.least import Distances
-from shardwright.partition.search.stars import runs_at_least
 from shardwright.partition.search.total import times_run
 from shardwright.sharding import TensorSharding
 
@@ -71,7 +70,8 @@ class _Reasons:
         self.decided = dict(zip(graph.walk(), decisions.ops, strict=True))
         self.choices = choice_graph(graph, decisions, times, most_to_hold(graph, decider(graph)()))
         self.distances = Distances(current_hardware())
-        self.chosen = [self.decided_way(node) for node in self.choices.nodes]
+        ways = [self.decided_way(node) for node in self.choices.nodes]
+        self.around = Around(self.choices, ways, self.distances)
 
     def run(self) -> tuple[Reason, ...]:
         places: dict[Reason, list[str]] = {}
@@ -98,11 +98,11 @@ class _Reasons:
 
     def reasons(self, number: int, node: Node, op: Op) -> Iterator[Reason]:
         """Why an op is split as it is, if there is another way: the next best by bounds first, and then by plans."""
-        chosen, tried = self.chosen[number], set[int]()
+        chosen, tried = self.around.ways[number], set[int]()
         name, place, way = op.signature.label, str(self.graph.locations[op.location]), node.ways[chosen]
         self.plan(number, node, chosen)
         while len(node.ways) > 1:
-            taken = self.taken(number, node)
+            taken = self.around.seconds(number)
             others = taken - taken[chosen]
             others[chosen] = math.inf
             best = int(np.argmin(others))
@@ -121,37 +121,6 @@ class _Reasons:
             link, layout = self.choices.links[slot.link], slot.layouts[slot.of_way[way]]
             if link.maker[0] == number:
                 for end in link.readers:
-                    self.distances.plan(link.type, layout, self.layout(end))
+                    self.distances.plan(link.type, layout, self.around.layout(end))
             else:
-                self.distances.plan(link.type, self.layout(link.maker), layout)
-
-    def taken(self, number: int, node: Node) -> Seconds:
-        """What each way of a node takes, with its links."""
-        taken = node.seconds.copy()
-        for link in dict.fromkeys(slot.link for slot in node.slots):
-            taken += self.of_link(self.choices.links[link], number, node)
-        return taken
-
-    def of_link(self, link: Link, number: int, node: Node) -> Seconds:
-        """What a link takes for each way of one of its nodes."""
-        runs = runs_at_least(self.choices, link)
-        if link.maker[0] == number:
-            made, read = node.slots[link.maker[1]], tuple(map(self.layout, link.readers))
-            if not read:
-                return np.zeros(len(node.seconds))
-            dearest = self.distances.between(link.type, made.layouts, read).max(1)[made.of_way]
-        else:
-            source = (self.layout(link.maker),)
-            others = tuple([self.layout(end) for end in link.readers if end[0] != number])
-            dearest = np.full(len(node.seconds), self.distances.between(link.type, source, others).max(initial=0.0))
-            for slot in [node.slots[place] for other, place in link.readers if other == number]:
-                seconds = self.distances.between(link.type, source, slot.layouts)[0][slot.of_way]
-                dearest = np.maximum(dearest, seconds)
-        taken: Seconds = runs * dearest
-        return taken
-
-    def layout(self, end: tuple[int, int]) -> TensorSharding:
-        """How a value lies at an end."""
-        slot = self.choices.slot(end)
-        layout: TensorSharding = slot.layouts[slot.of_way[self.chosen[end[0]]]]
-        return layout
+                self.distances.plan(link.type, self.around.layout(link.maker), layout)

@@ -16,6 +16,7 @@ from operator import attrgetter
 import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.around import improved
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.integer import Limits, solve
@@ -75,7 +76,7 @@ class Reduced:
         """
         bound, least = self.messages.least(distances, self.passes)
         self.passes = _AGAIN
-        self.found.append(self.messages.chosen())
+        self.found.append(improved(self.graph, self.messages.chosen(), distances, 1e-9 * self.most))
         read_off = solution_of(self.graph, self.found[-1], distances, bound)
         if not in_full and read_off.seconds <= bound * (1 + self.each.gap):
             return read_off

@@ -20,7 +20,8 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
 from shardwright.partition.op_split import NOTHING_GIVEN, Given
-from shardwright.partition.search.chosen import Solution
+from shardwright.partition.search.around import improved
+from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.folded import folded
 from shardwright.partition.search.graph import choice_graph
 from shardwright.partition.search.least import Distances
@@ -32,6 +33,9 @@ __all__ = ["Best", "choose"]
 
 _CLOSE = 1e-5
 """How much more than the bound is none."""
+
+_POLISHED = 8
+"""How often what was found is made better at most."""
 
 _ROUNDED = 1e-9
 """A difference, of seconds of all, that is rounding."""
@@ -104,25 +108,36 @@ class _Choosing:
         self.in_full: set[int] = set()  # of the folded graph
         self.reduced = Reduced(self.folded.graph, self.first, budget)
         self.seen: set[tuple[int, ...]] = set()
+        self.best = Best(NOTHING_GIVEN, self.first, 0.0, 0)
+        self.ways: tuple[int, ...] = ()  # of the best, folded
 
     def run(self) -> Best:
-        best = Best(NOTHING_GIVEN, self.first, 0.0, 0)
-        for number in range(1, self.budget.rounds + 1):
+        while self.best.rounds < self.budget.rounds:
             solution = self.solution() if self.first else None
-            if solution is None:
+            if solution is None or not self.is_better_known(solution) or self.best.is_proven:
                 break
-            best = replace(best, bound=max(best.bound, solution.bound), rounds=number)
-            given = self.given(solution)
-            try:
-                decisions = self.decide(given)
-            except ShardingError:  # an op that was not to be chosen may not take what it gets
+        for _ in range(_POLISHED if self.ways else 0):
+            ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
+            if ways == self.ways:
                 break
-            seconds = total_seconds(self.graph, decisions, self.times, self.hardware)
-            if seconds < best.seconds * (1 - _CLOSE):
-                best = replace(best, given=given, seconds=seconds)
-            if best.is_proven or not self.is_mended(solution, decisions):
+            solution = solution_of(self.reduced.graph, ways, self.distances, self.best.bound)
+            if not self.is_better_known(solution) and ways != self.ways:
                 break
-        return best
+        return self.best
+
+    def is_better_known(self, folded: Solution) -> bool:
+        """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
+        solution = self.folded.unfolded(folded)
+        self.best = replace(self.best, bound=max(self.best.bound, solution.bound), rounds=self.best.rounds + 1)
+        given = self.given(solution)
+        try:
+            decisions = self.decide(given)
+        except ShardingError:  # an op that was not to be chosen may not take what it gets
+            return False
+        seconds = total_seconds(self.graph, decisions, self.times, self.hardware)
+        if seconds < self.best.seconds * (1 - _ROUNDED):
+            self.best, self.ways = replace(self.best, given=given, seconds=seconds), folded.ways
+        return self.is_mended(solution, decisions)
 
     def solution(self) -> Solution | None:
         """What is chosen by what is known; `None` where that was tried, and it is not known to be the best."""
@@ -130,7 +145,6 @@ class _Choosing:
         if solution is None or (solution.ways in self.seen and solution.bound < solution.seconds * (1 - _CLOSE)):
             return None
         self.seen.add(solution.ways)
-        solution = self.folded.unfolded(solution)
         return solution if self.folded.is_whole else replace(solution, bound=self.folded.bound(self.reduced.messages))
 
     # --- what was chosen
