@@ -33,10 +33,9 @@ from shardwright.partition.op_split import (
     split_alike,
     split_by,
 )
-from shardwright.partition.proposals import Intended, Source
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
-from shardwright.partition.values import Alike, Value, Values
+from shardwright.partition.values import Alike, Value, Values, intended
 from shardwright.rules.pointwise import POINTWISE
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
@@ -200,8 +199,8 @@ class _Decider:
             self._define(op.results, layouts)
             return Computed(*self.values.read(operands, lying), layouts)
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
-        hardware, intended = self.values.hardware, _intended(operands, sources)
-        situation = Situation(op.signature, sources, asked, passing, self.mesh, hardware, unread, intended)
+        hardware, shall_lie = self.values.hardware, intended(operands, sources)
+        situation = Situation(op.signature, sources, asked, passing, self.mesh, hardware, unread, shall_lie)
         split = self.split_of(situation) if way is None else split_by(way, situation)
         computed = split.computed
         if not split.is_there:
@@ -394,15 +393,3 @@ class _Decider:
         "sdy.manual_computation": _manual,
         "sdy.named_computation": _inline,
     }
-
-
-def _intended(operands: Sequence[Value], sources: Sequence[Source]) -> Intended:
-    """How operands shall lie of which there are only parts of a sum yet, where other ops read them too."""
-    return tuple(
-        [
-            (i, value.target)
-            for i, (value, source) in enumerate(zip(operands, sources, strict=True))
-            if source and source[0].partial and value.uses > 1 and value.target is not None and any(value.target.axes)
-            if all(layout.partial for layout in source)
-        ]
-    )

@@ -14,12 +14,12 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Computed, Fresh, Layout, Reshard, Version
 from shardwright.partition.edges import usable
-from shardwright.partition.proposals import Source
+from shardwright.partition.proposals import Intended, Source
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import Step, ToUnreduced, layouts_after
 
-__all__ = ["Alike", "State", "Value", "Values"]
+__all__ = ["Alike", "State", "Value", "Values", "intended"]
 
 
 class State:
@@ -257,3 +257,15 @@ class Values:
             self.add(value.number, layout)
             source = layout
         return source
+
+
+def intended(values: Sequence[Value], sources: Sequence[Source]) -> Intended:
+    """How operands shall lie of which there are only parts of a sum yet, where other ops read them too."""
+    return tuple(
+        [
+            (i, value.target)
+            for i, (value, source) in enumerate(zip(values, sources, strict=True))
+            if source and source[0].partial and value.uses > 1 and value.target is not None and any(value.target.axes)
+            if all(layout.partial for layout in source)
+        ]
+    )

@@ -236,22 +236,9 @@ class Plan(Planned):
             check_strict(notes)
         with clock.stage("localize"):
             local = localize(graph)
-        return Spmd(
-            self.source,
-            self.call,
-            self.annotated,
-            self.graph,
-            graph,
-            local,
-            notes,
-            clock,
-            self.strategy,
-            self.conservative,
-            chosen_hardware(),
-            explicit.searched,
-            improvements,
-            explicit.reasons,
-        )
+        made_from = self.source, self.call, self.annotated, self.graph
+        how = self.strategy, self.conservative, chosen_hardware()
+        return Spmd(*made_from, graph, local, notes, clock, *how, explicit.searched, improvements, explicit.reasons)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
