@@ -27,7 +27,11 @@ FUZZ = int(os.environ.get("SHARDWRIGHT_FUZZ", "8"))
 def partitioned(function: Any, *arrays: Any, mesh: sw.Mesh, arg: str = "x,-") -> sw.Spmd:
     """A function of JAX partitioned so that it sends least, all its arguments split alike."""
     with Session(hardware=BYTES):
-        return sw.from_jax(function, *arrays).shard(mesh, args=dict.fromkeys(range(len(arrays)), arg)).partition(effort="fast")
+        return (
+            sw.from_jax(function, *arrays)
+            .shard(mesh, args=dict.fromkeys(range(len(arrays)), arg))
+            .partition(effort="fast")
+        )
 
 
 def sent(function: Any, *arrays: Any, mesh: sw.Mesh, arg: str = "x,-", collectives: int | None = None) -> float:
