@@ -60,3 +60,11 @@ def test_what_is_explicit_already_has_no_choices(file: str) -> None:
     assert "sdy.all_" in explicit
     spmd = sw.load(explicit).shard().partition(reasons=True)
     assert spmd.reasons == ()
+
+
+@pytest.mark.parametrize("output", [(), ("-o", "-")])
+def test_where_the_module_takes_standard_output_there_are_no_reasons(output: tuple[str, ...], file: str) -> None:
+    done = CliRunner().invoke(cli, ["partition", file, "--reasons", *output])
+    assert done.exit_code == 2
+    assert "without -o FILE or --json: --reasons" in done.stderr
+    assert not done.stdout

@@ -37,6 +37,7 @@ EFFORTS = {
 """How hard the partitioner looks for how ops are best split."""
 
 DEFAULT_EFFORT = "fast"
+"""How hard it does unasked: what the others win by the price, they take longer for, and may take more memory."""
 
 OPTIMIZATIONS = {
     "off": "they stay as the partitioner, or whoever made them explicit, wrote them",

@@ -22,7 +22,7 @@ from shardwright.cli.given import (
     program_options,
     progress,
 )
-from shardwright.files import make_folder, write_files
+from shardwright.files import is_standard_output, make_folder, write_files
 from shardwright.notation.module_notations import module_notation_names
 from shardwright.report.devices import describe_mesh
 from shardwright.report.summary import (
@@ -132,6 +132,8 @@ def propagate(file: str, output: str | None, **options: Any) -> None:
 def partition(file: str, stage: str, to: str, output: str | None, **options: Any) -> None:
     """Make every communication of FILE explicit and write the module of a stage."""
     given = Given(file, **options)
+    if given.reasons and not given.as_json and (output is None or is_standard_output(output)):
+        raise click.UsageError("No such option without -o FILE or --json: --reasons (standard output takes the module)")
     with given.session(), progress() as clock:
         program = given.load(clock)
         if program.is_per_device:

@@ -50,9 +50,6 @@ __all__ = ["MOST", "WORTH", "assign", "choice_of", "choices"]
 MOST = 1 << 14
 """Ways to split an op that are listed and priced."""
 
-LISTED = 1 << 9
-"""Ways to split an op that are looked at for the cheapest few."""
-
 WORTH = 1.75
 """How many times as long as the fastest a way may take in which devices repeat less work.
 

@@ -26,7 +26,6 @@ from shardwright.partition.op_split import (
     Given,
     Situation,
     Split,
-    SplitOf,
     filled,
     is_reduced_behind,
     of_tensors,
@@ -46,8 +45,8 @@ __all__ = ["Decide", "decide", "decider"]
 class Decide(Protocol):
     """What is decided of a graph."""
 
-    def __call__(self, given: Given = NOTHING_GIVEN, split_of: SplitOf = split_alike) -> Decisions:
-        """Single ops are split as is given, all others so, by their situations."""
+    def __call__(self, given: Given = NOTHING_GIVEN) -> Decisions:
+        """Single ops are split as is given, all others as is cheapest for each by itself."""
 
 
 def decide(graph: Graph) -> Decisions:
@@ -68,8 +67,8 @@ def decider(graph: Graph) -> Decide:
     """
     targets = Targets(graph)
 
-    def decide(given: Given = NOTHING_GIVEN, split_of: SplitOf = split_alike) -> Decisions:
-        return _Decider(graph, targets, given, split_of).run()
+    def decide(given: Given = NOTHING_GIVEN) -> Decisions:
+        return _Decider(graph, targets, given).run()
 
     return decide
 
@@ -80,11 +79,9 @@ class _Decider:
         graph: Graph,
         targets: Targets,
         given: Given,
-        split_of: SplitOf,
         decisions: dict[Op, Decision] | None = None,
     ) -> None:
         self.graph = graph
-        self.split_of = split_of
         self.given = given
         self.targets = targets
         self.mesh = targets.mesh
@@ -193,15 +190,14 @@ class _Decider:
             [i for i, source in enumerate(sources) if source and source[0].partial and operands[i].uses == 1]
         )
         way = self.given.ways.get(op)
-        is_usual = way is None and self.split_of is split_alike
-        lying = pointwise_in_place(op.signature, sources, asked, passing) if is_usual else None
+        lying = pointwise_in_place(op.signature, sources, asked, passing) if way is None else None
         if lying is not None:
             self._define(op.results, layouts)
             return Computed(*self.values.read(operands, lying), layouts)
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
         hardware, shall_lie = self.values.hardware, intended(operands, sources)
         situation = Situation(op.signature, sources, asked, passing, self.mesh, hardware, unread, shall_lie)
-        split = self.split_of(situation) if way is None else split_by(way, situation)
+        split = split_alike(situation) if way is None else split_by(way, situation)
         computed = split.computed
         if not split.is_there:
             before, read = self.values.read(operands, computed.operands)
@@ -213,7 +209,7 @@ class _Decider:
 
     def _in_place(self, op: Op) -> Computed | None:
         """The decision on a pointwise op in place that reads what is there, and no sums: most ops are so."""
-        if op.signature.name not in POINTWISE or self.split_of is not split_alike:
+        if op.signature.name not in POINTWISE:
             return None
         states = self.values.states
         sources = tuple([states[value].source for value in op.operands])
@@ -362,7 +358,7 @@ class _Decider:
         self._define(op.results, results)
         if is_split_inside(self.graph, op):
             manual = boundary.manual_axes
-            inside = _Decider(self.graph, self.targets.inside(manual), self.given, self.split_of, self.decisions)
+            inside = _Decider(self.graph, self.targets.inside(manual), self.given, self.decisions)
             taken = body_layouts(signature.operands, boundary.in_shardings, manual)
             inside._block(op.regions[0], taken, body_layouts(signature.results, boundary.out_shardings, manual))
         return computed

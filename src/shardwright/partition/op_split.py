@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ __all__ = [
     "Given",
     "Situation",
     "Split",
-    "SplitOf",
     "filled",
     "is_reduced_behind",
     "of_tensors",
@@ -68,10 +67,6 @@ class Situation(NamedTuple):
     def targets(self) -> tuple[TensorSharding, ...]:
         """The sharding each result should have; of what is no tensor, one of no dimensions."""
         return filled(self.layouts, self.mesh)
-
-
-SplitOf = Callable[[Situation], Split]
-"""How an op is split, by its situation."""
 
 
 @dataclass(frozen=True, slots=True)

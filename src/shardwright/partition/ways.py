@@ -30,7 +30,6 @@ __all__ = [
     "Way",
     "exchange_cost",
     "is_dearer",
-    "least_seconds",
     "priced",
     "question_of",
     "ways_of",
@@ -162,11 +161,6 @@ def is_dearer(question: Question, way: Way, seconds: float) -> bool:
         if price(total, question.hardware) * ROUNDED > seconds:
             return True
     return False
-
-
-def least_seconds(question: Question, way: Way) -> float:
-    """What a way costs at least."""
-    return price(sum(_bounds(question, way), way.own + way.exchange), question.hardware)
 
 
 def _bounds(question: Question, way: Way) -> Iterator[Cost]:

@@ -9,6 +9,7 @@ import pytest
 
 from shardwright.ir.graph import Graph
 from shardwright.memo import Session
+from shardwright.partition import decide as deciding
 from shardwright.partition.assign import choices
 from shardwright.partition.decide import decider
 from shardwright.partition.op_split import Situation, Split, split_as
@@ -38,7 +39,7 @@ def _least(graph: Graph) -> float | None:
         said = ahead.pop()
         missing: list[Situation] = []
 
-        def split_of(
+        def split_as_said(
             situation: Situation, said: Mapping[Situation, Choice] = said, missing: list[Situation] = missing
         ) -> Split:
             if situation not in said:
@@ -46,12 +47,15 @@ def _least(graph: Graph) -> float | None:
                 raise _NotSaid
             return split_as(said[situation], situation)
 
-        try:
-            decisions = decide(split_of=split_of)
-        except _NotSaid:
-            (situation,) = missing
-            ahead += [{**said, situation: choice} for choice in _all_choices(situation)]
-            continue
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(deciding, "pointwise_in_place", lambda *_: None)
+            patch.setattr(deciding, "split_alike", split_as_said)
+            try:
+                decisions = decide()
+            except _NotSaid:
+                (situation,) = missing
+                ahead += [{**said, situation: choice} for choice in _all_choices(situation)]
+                continue
         count += 1
         if count > MOST:
             return None
@@ -60,8 +64,10 @@ def _least(graph: Graph) -> float | None:
 
 
 def _all_choices(situation: Situation) -> tuple[Choice, ...]:
+    """All choices that an op has, each once."""
     signature, sources, _, passing, *_ = situation
-    return choices(signature, sources, situation.targets, passing, from_mesh)
+    listed = choices(signature, sources, situation.targets, passing, from_mesh)
+    return tuple({(choice.operands, choice.results): choice for choice in listed}.values())
 
 
 def _check(seed: int) -> bool:

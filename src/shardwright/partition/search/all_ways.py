@@ -13,7 +13,6 @@ from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import price
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
-from shardwright.partition.assign import LISTED
 from shardwright.partition.decisions import Layout
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.proposals import Shardings, Source, from_mesh
@@ -22,7 +21,10 @@ from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.ways import Question, Way, question_of, ways_of
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
+__all__ = ["LISTED", "AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
+
+LISTED = 1 << 9
+"""Of a great many ways to split an op, those of fewest axes that are looked at."""
 
 Numbers = NDArray[np.intp]
 Seconds = NDArray[np.float64]

@@ -55,11 +55,16 @@ def minimum(costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int) -> M
         nodes: In how many parts all values may be divided to prove that.
     """
     solver = highspy.Highs()
-    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "mip_max_nodes": nodes}
+    options: dict[str, bool | float | str] = {
+        "output_flag": False,
+        "parallel": "off",
+        "mip_rel_gap": gap,
+        "mip_max_nodes": nodes,
+    }
     for option, value in options.items():
         solver.setOptionValue(option, value)
-    solver.passModel(_program(costs, whole, rows))
-    solver.run()
+    done = solver.passModel(_program(costs, whole, rows)), solver.run()
+    assert highspy.HighsStatus.kError not in done, "HiGHS takes any program whose rows are numbers"
     info = solver.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None

@@ -6,9 +6,9 @@ import itertools
 
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.partition.assign import LISTED
 from shardwright.partition.factors import tensor_sharding
 from shardwright.partition.proposals import from_mesh
+from shardwright.partition.search.all_ways import LISTED
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding

@@ -13,7 +13,7 @@ import numpy as np
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph, Op
-from shardwright.partition.decide import decider
+from shardwright.partition.decide import decide
 from shardwright.partition.decisions import Computed, Decisions
 from shardwright.partition.search.around import Around
 from shardwright.partition.search.graph import Node, choice_graph
@@ -68,7 +68,7 @@ class _Reasons:
         self.graph = graph
         times = times_run(graph)
         self.decided = dict(zip(graph.walk(), decisions.ops, strict=True))
-        self.choices = choice_graph(graph, decisions, times, most_to_hold(graph, decider(graph)()))
+        self.choices = choice_graph(graph, decisions, times, most_to_hold(graph, decide(graph)))
         self.distances = Distances(current_hardware())
         ways = [self.decided_way(node) for node in self.choices.nodes]
         self.around = Around(self.choices, ways, self.distances)

@@ -114,18 +114,18 @@ class _Choosing:
     def run(self) -> Best:
         while self.best.rounds < self.budget.rounds:
             solution = self.solution() if self.first else None
-            if solution is None or not self.is_better_known(solution) or self.best.is_proven:
+            if solution is None or not self.learns_from(solution) or self.best.is_proven:
                 break
         for _ in range(_POLISHED if self.ways else 0):
             ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
             if ways == self.ways:
                 break
             solution = solution_of(self.reduced.graph, ways, self.distances, self.best.bound)
-            if not self.is_better_known(solution) and ways != self.ways:
+            if not self.learns_from(solution) and ways != self.ways:
                 break
         return self.best
 
-    def is_better_known(self, folded: Solution) -> bool:
+    def learns_from(self, folded: Solution) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
         solution = self.folded.unfolded(folded)
         self.best = replace(self.best, bound=max(self.best.bound, solution.bound), rounds=self.best.rounds + 1)

@@ -1,0 +1,37 @@
+"""Integer programs by HiGHS, whatever else the process does with it."""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+import pytest
+
+from shardwright.partition.search.highs import Minimum, Rows, minimum
+
+
+def _cheapest_cover() -> Minimum | None:
+    """`x + y + z >= 2`, the last one entered as two halves."""
+    numbers, variables = np.array([0, 0, 0, 0]), np.array([0, 1, 2, 2])
+    rows = Rows(numbers, variables, np.array([1.0, 1.0, 0.5, 0.5]), np.array([2.0]), np.array([np.inf]))
+    return minimum(np.array([3.0, 1.0, 0.75]), 3, rows, 1e-6, 1_000)
+
+
+def test_the_least_is_found_and_proven() -> None:
+    found = _cheapest_cover()
+    assert found is not None
+    assert found.values.tolist() == [0, 0, 2]
+    assert found.costs == found.bound == pytest.approx(1.5)
+
+
+def test_where_nothing_fulfils_the_rows_there_is_none() -> None:
+    rows = Rows(np.array([0]), np.array([0]), np.array([1.0]), np.array([-2.0]), np.array([-1.0]))
+    assert minimum(np.array([1.0]), 1, rows, 1e-6, 1_000) is None
+
+
+def test_nothing_is_printed_and_threads_of_others_do_not_matter(capfd: pytest.CaptureFixture[str]) -> None:
+    other = highspy.Highs()
+    other.setOptionValue("output_flag", False)
+    other.setOptionValue("threads", 2)
+    other.run()
+    assert _cheapest_cover() is not None
+    assert capfd.readouterr().out == ""
