@@ -25,11 +25,11 @@ ALL_REDUCED = 2 * 3 / 4 * ROW
 """Bytes that each of four devices sends so that all have a row of elements of one byte."""
 
 
-def sharded(function: Any, *arguments: Any, args: Any = None, mesh: Any = None) -> sw.Spmd:
+def sharded(function: Any, *arguments: Any, args: Any = None, mesh: Any = None, effort: str = "fast") -> sw.Spmd:
     """A function of `X` and more, whose dimension 1 is split in four, which computes what it does unsharded."""
     program = sw.from_jax(function, X, *arguments)
     with Session(hardware=BYTES):
-        spmd = program.shard(mesh or sw.Mesh(x=4), args=args or {0: "-,x,-"}).partition(effort="fast")
+        spmd = program.shard(mesh or sw.Mesh(x=4), args=args or {0: "-,x,-"}).partition(effort=effort)
     spmd.verify().require()
     return spmd
 
@@ -44,8 +44,9 @@ def quantized(row: Any, scale: Any = 2.0) -> Any:
 
 
 @pytest.mark.parametrize("row", [0, 17, 40, 63])
-def test_a_row_is_reduced_as_what_it_is_quantized_to(row: int) -> None:
-    assert sent(sharded(lambda x: quantized(x[:, row]))) == (1, ALL_REDUCED)
+@pytest.mark.parametrize("effort", ["fast", "default"])
+def test_a_row_is_reduced_as_what_it_is_quantized_to(effort: str, row: int) -> None:
+    assert sent(sharded(lambda x: quantized(x[:, row]), effort=effort)) == (1, ALL_REDUCED)
 
 
 def test_a_row_that_keeps_its_dimension_is_too() -> None:

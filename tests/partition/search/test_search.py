@@ -115,10 +115,3 @@ def test_what_is_reduced_behind_its_op_is_not_made_of_contributions() -> None:
     program = sw.from_jax(rows, jnp.ones((9, 2, 9)), jnp.ones((9, 4, 9)))
     plan = program.shard(sw.Mesh(x=2, y=4), {0: sw.P("x", None, "y"), 1: sw.P(None, "x")})
     plan.partition(effort="default").verify().require()
-
-
-def test_rows_that_are_narrowed_late_are_known_before() -> None:
-    x = jnp.ones((4, 64, 8))
-    row = sw.from_jax(lambda x: (x[:, 17] * 8).astype(jnp.int8), x).shard(sw.Mesh(x=4), args={0: "-,x,-"})
-    default, fast = (row.partition(effort=effort).traffic.total for effort in ("default", "fast"))
-    assert (default.executed, default.executed_bytes) == (fast.executed, fast.executed_bytes) == (1, 6 / 4 * 32)
