@@ -46,6 +46,11 @@ class Sliding:
         """Whether there is a window for each element of the operand, and nothing else in it."""
         return self.is_single and self.base == 1
 
+    @property
+    def is_beside(self) -> bool:
+        """Whether windows lie one behind the other, each in elements of its own, and there is no padding."""
+        return self.low == self.high == 0 and self.size <= self.stride
+
     def turned(self, count: int) -> Sliding:
         """What the elements of `count` windows take, one after the other: each as many as there are windows."""
         return replace(self, size=count, stride=self.within, within=self.stride)

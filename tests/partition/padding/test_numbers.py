@@ -108,6 +108,60 @@ def _images(image: Any, kernel: Any) -> Any:
     return out(1 / image, kernel), jax.grad(loss, argnums=(0, 1))(image, kernel)
 
 
+def _pooled(image: Any, weights: Any) -> Any:
+    """Windows along dimensions that do not divide, of infinite elements and of no numbers too."""
+
+    def pool(image: Any, computation: Any, start: float, size: int, stride: int, padding: Any) -> Any:
+        of = (1, min(size, image.shape[1]), min(size, image.shape[2]), 1)
+        return jax.lax.reduce_window(image, start, computation, of, (1, stride, stride, 1), padding)
+
+    def best(image: Any) -> Any:
+        return pool(image, jax.lax.max, -jnp.inf, 2, 2, "VALID")
+
+    def product(a: Any, b: Any) -> Any:
+        return a * b + 0 * a
+
+    wild = jnp.where(
+        image > 0.9, jnp.inf, jnp.where(image < -0.9, -jnp.inf, image)
+    )  # of NaN XLA:CPU makes this or that
+    found = (
+        best(wild),
+        pool(wild, jax.lax.max, -jnp.inf, 3, 2, "SAME"),
+        pool(1 / image, jax.lax.min, jnp.inf, 2, 3, "SAME"),
+    )
+    ahead = ((0, 0), (2, 0), (0, 1), (0, 0))
+    sums = pool(wild, jax.lax.add, 0.0, 3, 1, "SAME"), pool(image, jax.lax.add, 1.0, 2, 1, ahead)
+    scanned = (
+        jnp.cumsum(image, 1),
+        jax.lax.cummax(jnp.log(jnp.abs(image)), 2, reverse=True),
+        pool(image, product, 1.0, 2, 2, "VALID"),
+    )
+    gradients = jax.vjp(best, image)[1](best(wild) * weights[0]), jax.vjp(best, wild * 0)[1](best(image))
+    return *found, *sums, *scanned, *gradients
+
+
+def _slid(image: Any, kernel: Any) -> Any:
+    """Convolutions in steps, with holes, beyond the edges and within them, and their gradients."""
+
+    def slid(image: Any, kernel: Any, padding: Any = "SAME", **options: Any) -> Any:
+        options = {"window_strides": (1, 1), "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options}
+        return jax.lax.conv_general_dilated(image, kernel, padding=padding, **options)
+
+    def strided(image: Any, kernel: Any) -> Any:
+        return slid(image, kernel, window_strides=(2, 3))
+
+    wild = jnp.where(image > 0.9, jnp.inf, jnp.log(image))
+    out = strided(image, kernel)
+    edges = ((1, -1), (0, 2))
+    return (
+        strided(wild, kernel),
+        *jax.vjp(strided, image, kernel)[1](out),
+        slid(wild, kernel, edges),
+        slid(image, kernel, edges, rhs_dilation=(2, 2)),
+        slid(image, kernel, ((2, 1), (1, 1)), lhs_dilation=(2, 3)),
+    )
+
+
 def _lines(a: Any, b: Any) -> Any:
     """Along one dimension what only goes through the other."""
     positive = jnp.einsum("bij,bkj->bik", a, a) + 9 * jnp.eye(a.shape[1])
@@ -170,6 +224,8 @@ KINDS = {
     "picked": Kind(_picked, ("ij", "k")),
     "embedding": Kind(_embedding, ("vd", "t", "de")),
     "images": Kind(_images, ("bihw", "oihw")),
+    "pooled": Kind(_pooled, ("bijh", "h")),
+    "slid": Kind(_slid, ("bijh", "vwho")),
     "lines": Kind(_lines, ("bij", "bi")),
     "parts": Kind(_parts, ("ij", "ik")),
     "moved": Kind(_moved, ("ij", "ij")),

@@ -287,3 +287,24 @@ def test_kernels_of_seven_features_by_themselves_are_two_on_each_device() -> Non
     (made,) = (op for op in spmd.local.walk() if op.name == "stablehlo.convolution")
     assert (made.signature.get("feature_group_count"), made.signature.results[0].dims[3]) == (2, 2)
     assert spmd.traffic.total.static == 0
+
+
+def _windows(kind: str, image: Any, kernel: Any) -> Any:
+    if kind == "convolution":
+        return jax.lax.conv(image, kernel, (1, 1), "SAME")
+    if kind == "pooling":
+        return jax.lax.reduce_window(image, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 1, 1), "SAME")
+    return jax.lax.reduce_window(image, 0.0, jax.lax.add, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("convolution", 2), ("pooling", 2), ("beside", 3)])
+def test_windows_of_an_uneven_image_send_a_halo(kind: str, rows: int) -> None:
+    """Of 65 or 66 rows over four devices, 17 on each: a row of each neighbour; or those that 9 windows of two take."""
+    size = 66 if kind == "beside" else 65
+    image = jax.ShapeDtypeStruct((2, 3, size, 128), "float32")
+    kernel = jax.ShapeDtypeStruct((4, 3, 3, 3), "float32")
+    program = sw.from_jax(lambda image, kernel: _windows(kind, image, kernel), image, kernel)
+    spmd = program.shard(sw.Mesh(x=4), args={0: "-,-,x,-"}).partition(strict=True)
+    assert set(spmd.traffic.kinds) == {"collective_permute"}
+    assert spmd.traffic.total.executed_bytes == rows * 2 * 3 * 128 * 4
+    assert spmd.notes == ()

@@ -102,9 +102,7 @@ def _beside(signature: Signature) -> tuple[int, ...]:
     """The dimensions along which windows lie one behind the other, each in as many elements of its own."""
     sizes = zip(pooling(signature), signature.operands[0].dims, signature.operands[1].dims, strict=True)
     return tuple(
-        dim
-        for dim, (windows, rows, count) in enumerate(sizes)
-        if windows.low == windows.high == 0 and windows.size <= windows.stride and rows == count * windows.stride
+        dim for dim, (windows, rows, count) in enumerate(sizes) if windows.is_beside and rows == count * windows.stride
     )
 
 
