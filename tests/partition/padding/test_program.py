@@ -308,3 +308,17 @@ def test_windows_of_an_uneven_image_send_a_halo(kind: str, rows: int) -> None:
     assert set(spmd.traffic.kinds) == {"collective_permute"}
     assert spmd.traffic.total.executed_bytes == rows * 2 * 3 * 128 * 4
     assert spmd.notes == ()
+
+
+def test_windows_along_what_is_on_one_device_are_as_those_of_what_is_whole() -> None:
+    """A sharding on a single device has no dimensions."""
+    image, kernel = "tensor<1x1x7xf32>", "tensor<1x1x3xf32>"
+    dims = "dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {pad = [[1, 1]]}"
+    groups = "{batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+    text = program(
+        f"%0 = stablehlo.convolution(%a, %k) {dims} {groups} : ({image}, {kernel}) -> {image}",
+        f"return %0 : {image}",
+        result=f'({image} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}, {{"x"}}]>}})',
+        arguments=f"%a: {image} {{sdy.sharding = #sdy.sharding<mesh<[], device_ids=[2]>, []>}}, %k: {kernel}",
+    )
+    partition(text).verify().require()

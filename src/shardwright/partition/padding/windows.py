@@ -128,7 +128,7 @@ def _padded(op: Op, graph: Graph, shapes: Mapping[int, Shape], dim: _Dim) -> Sli
         size = shapes.get(value, own)[number]
         is_padded |= size != own[number]
         sizes.append(size)
-        if sharding is not None:
+        if sharding is not None and sharding.rank:  # one on a single device has no dimensions
             parts = max(parts, axes_size(truncate_by_divisor(sharding.axes[number], size)))
     if not is_padded:
         return None
