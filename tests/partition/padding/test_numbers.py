@@ -121,9 +121,8 @@ def _pooled(image: Any, weights: Any) -> Any:
     def product(a: Any, b: Any) -> Any:
         return a * b + 0 * a
 
-    wild = jnp.where(
-        image > 0.9, jnp.inf, jnp.where(image < -0.9, -jnp.inf, image)
-    )  # of NaN XLA:CPU makes this or that
+    # no NaN: of a maximum with one XLA:CPU makes this or that
+    wild = jnp.where(image > 0.9, jnp.inf, jnp.where(image < -0.9, -jnp.inf, image))
     found = (
         best(wild),
         pool(wild, jax.lax.max, -jnp.inf, 3, 2, "SAME"),

@@ -322,3 +322,15 @@ def test_windows_along_what_is_on_one_device_are_as_those_of_what_is_whole() -> 
         arguments=f"%a: {image} {{sdy.sharding = #sdy.sharding<mesh<[], device_ids=[2]>, []>}}, %k: {kernel}",
     )
     partition(text).verify().require()
+
+
+def test_rows_of_what_is_on_one_device_are_concatenated() -> None:
+    """Six rows over eight devices, of a value whose sharding has no dimensions."""
+    rows = "tensor<2xi32>"
+    text = program(
+        f"%0 = stablehlo.concatenate %a, %a, %a, dim = 0 : ({rows}, {rows}, {rows}) -> tensor<6xi32>",
+        "return %0 : tensor<6xi32>",
+        result='(tensor<6xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})',
+        arguments=f"%a: {rows} {{sdy.sharding = #sdy.sharding<mesh<[], device_ids=[2]>, []>}}",
+    )
+    partition(text).verify().require()

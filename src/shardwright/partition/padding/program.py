@@ -24,7 +24,7 @@ from shardwright.partition.padding.ops import index_limits, paddable, resized, s
 from shardwright.partition.padding.shifts import shifted
 from shardwright.partition.padding.sizes import exact_shape, has_uneven, padded_shapes
 from shardwright.partition.padding.versions import Versions
-from shardwright.partition.padding.windows import Slid, resized_windows, seen_by_windows, slid_dims
+from shardwright.partition.padding.windows import PaddedWindows, padded_windows, resized_windows, seen_by_windows
 from shardwright.rules.facts import names
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import facts_of
@@ -185,10 +185,10 @@ class _Padder:
             return
         known = paddable(signature)
         sizes = self._sizes(op, *known) if known is not None else {}
-        slid = slid_dims(op, self.source, self.shapes)
-        made = resized_windows(resized(signature, sizes), slid)
-        self.versions.reader = "" if self._can_be_padded(op, known, slid) else signature.label
-        operands = self._operands(op, made, frozenset(sizes), slid)
+        windows = padded_windows(op, self.source, self.shapes)
+        made = resized_windows(resized(signature, sizes), windows)
+        self.versions.reader = "" if self._can_be_padded(op, known, windows) else signature.label
+        operands = self._operands(op, made, frozenset(sizes), windows)
         self.versions.reader = ""
         results = self._write(op, made, operands)
         if known is not None and sizes and op.name in _KEEP_ZEROS:
@@ -197,12 +197,14 @@ class _Padder:
             along = frozenset(dim for dim, of in enumerate(target) if of in zeros)
             self.versions.set_zeros(results[0], along, operands[0])
 
-    def _operands(self, op: Op, padded: Signature, factors: frozenset[int], slid: tuple[Slid, ...]) -> list[int]:
+    def _operands(
+        self, op: Op, padded: Signature, factors: frozenset[int], windows: tuple[PaddedWindows, ...]
+    ) -> list[int]:
         """The operands of an op that is padded along some factors, and along what its windows slide along, masked where
         it would see their padding.
         """
         operands = [self.versions.read(value, of.dims) for value, of in zip(op.operands, padded.operands, strict=True)]
-        for seen in (*seen_padding(op.signature, factors), *seen_by_windows(op.signature, slid)):
+        for seen in (*seen_padding(op.signature, factors), *seen_by_windows(op.signature, windows)):
             initial = None if seen.initial is None else operands[seen.initial]
             value = op.operands[seen.operand]
             operands[seen.operand] = self.versions.masked(operands[seen.operand], seen, value, initial)
@@ -228,9 +230,11 @@ class _Padder:
                     sizes.setdefault(factor, size)
         return sizes
 
-    def _can_be_padded(self, op: Op, known: tuple[ShardingRule, frozenset[int]] | None, slid: tuple[Slid, ...]) -> bool:
+    def _can_be_padded(
+        self, op: Op, known: tuple[ShardingRule, frozenset[int]] | None, windows: tuple[PaddedWindows, ...]
+    ) -> bool:
         """Whether an op can be computed on all padded dimensions of its operands."""
-        along = {(tensor, dim) for one in slid for tensor, dim, _ in one.sizes}
+        along = {(tensor, dim) for one in windows for tensor, dim, _ in one.sizes}
         for number, value in enumerate(op.operands):
             padded = zip(self.shapes.get(value, ()), op.signature.operands[number].dims, strict=value in self.shapes)
             dims = [dim for dim, (size, own) in enumerate(padded) if size != own and (number, dim) not in along]

@@ -181,10 +181,11 @@ def _concatenate(move: _Move) -> int:
 
 
 def _are_whole(move: _Move, dim: int) -> bool:
-    """Whether no operand is padded along a dimension, or split."""
+    """Whether no operand is padded along a dimension, or split; of what is on one device dimensions say nothing."""
     for number, (size, own) in enumerate(zip(move.sizes, move.own[:-1], strict=False)):
         sharding = move.versions.builder.graph.shardings[move.read(number)]
-        if size[dim] != own[dim] or (sharding is not None and sharding.evenly_dividing(own).axes[dim]):
+        is_split = sharding is not None and sharding.rank and sharding.evenly_dividing(own).axes[dim]
+        if size[dim] != own[dim] or is_split:
             return False
     return True
 

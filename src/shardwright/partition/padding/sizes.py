@@ -19,7 +19,7 @@ from shardwright.partition.padding.ops import paddable
 from shardwright.routes import ceil_div
 from shardwright.sharding import TensorSharding
 
-__all__ = ["exact_shape", "has_uneven", "is_uneven", "padded_shapes", "program_values"]
+__all__ = ["exact_shape", "has_uneven", "is_uneven", "next_multiple", "padded_shapes", "program_values"]
 
 Place = tuple[int, int]
 """A value and one of its dimensions."""
@@ -40,7 +40,7 @@ def has_uneven(graph: Graph) -> bool:
 def exact_shape(sharding: TensorSharding, dims: tuple[int, ...]) -> tuple[int, ...]:
     """The least shape that a sharding divides and that holds `dims`: shards as they are, the last ones filled up."""
     parts = map(axes_size, sharding.axes)
-    return tuple(map(_ceiling, dims, parts))
+    return tuple(map(next_multiple, dims, parts))
 
 
 def program_values(graph: Graph) -> Iterator[int]:
@@ -143,7 +143,7 @@ class _Member:
 
     def held(self, size: int, own: int) -> float:
         """What a device holds if the dimension, which is `own` in size, becomes `size`."""
-        if self.fixed and size not in (own, _ceiling(own, axes_size(self.axes))):
+        if self.fixed and size not in (own, next_multiple(own, axes_size(self.axes))):
             return own * self.bytes
         return size // axes_size(truncate_by_divisor(self.axes, size)) * self.bytes
 
@@ -174,10 +174,10 @@ def _sizes(graph: Graph, together: _Together) -> dict[Place, int]:
 def _best(size: int, members: Sequence[_Member]) -> int:
     """The size of which devices hold least; among such, the smallest one."""
     counts = {axes_size(member.axes) for member in members}
-    candidates = {size, *(_ceiling(size, count) for count in (*counts, math.lcm(*counts)))}
+    candidates = {size, *(next_multiple(size, count) for count in (*counts, math.lcm(*counts)))}
     return min(sorted(candidates), key=lambda new: sum(member.held(new, size) for member in members))
 
 
-def _ceiling(size: int, count: int) -> int:
+def next_multiple(size: int, count: int) -> int:
     """The least multiple of `count` that is not below `size`."""
     return ceil_div(size, count) * count

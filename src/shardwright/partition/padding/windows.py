@@ -25,12 +25,13 @@ from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.localize.local import has_identity
 from shardwright.partition.padding.ops import Seen
+from shardwright.partition.padding.sizes import next_multiple
 from shardwright.routes import ceil_div
 from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.registry import is_given, known_rule
 from shardwright.rules.sliding import Sliding, pooling
 
-__all__ = ["Slid", "resized_windows", "seen_by_windows", "slid_dims"]
+__all__ = ["PaddedWindows", "padded_windows", "resized_windows", "seen_by_windows"]
 
 Shape = tuple[int, ...]
 
@@ -40,7 +41,7 @@ _POOLING, _SCATTERING, _CONVOLUTION = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Dim:
+class _SlidAlong:
     """A dimension along which windows slide.
 
     Attributes:
@@ -57,27 +58,27 @@ class _Dim:
 
 
 @dataclass(frozen=True, slots=True)
-class Slid:
-    """A dimension along which windows slide, and the sizes that it is padded to.
+class PaddedWindows:
+    """The sizes to which the tensors of an op are padded along a dimension along which its windows slide.
 
     Attributes:
-        dim: The dimension.
+        along: The dimension.
         rows: What the operand's size becomes.
         count: How many windows there are then.
     """
 
-    dim: _Dim
+    along: _SlidAlong
     rows: int
     count: int
 
     @property
     def sizes(self) -> Iterator[tuple[int, int, int]]:
         """Tensors of the op, their dimensions, and the sizes of these."""
-        yield from ((tensor, dim, self.rows) for tensor, dim in self.dim.rows)
-        yield from ((tensor, dim, self.count) for tensor, dim in self.dim.places)
+        yield from ((tensor, dim, self.rows) for tensor, dim in self.along.rows)
+        yield from ((tensor, dim, self.count) for tensor, dim in self.along.places)
 
 
-def slid_dims(op: Op, graph: Graph, shapes: Mapping[int, Shape]) -> tuple[Slid, ...]:
+def padded_windows(op: Op, graph: Graph, shapes: Mapping[int, Shape]) -> tuple[PaddedWindows, ...]:
     """The dimensions along which an op slides windows and is computed padded; of most ops none.
 
     Arguments:
@@ -88,36 +89,36 @@ def slid_dims(op: Op, graph: Graph, shapes: Mapping[int, Shape]) -> tuple[Slid, 
     if op.name not in (_POOLING, _SCATTERING, _CONVOLUTION):
         return ()
     padded = (_padded(op, graph, shapes, dim) for dim in _dims(op.signature))
-    return tuple([slid for slid in padded if slid is not None and _can_be_masked(op.signature, slid)])
+    return tuple([one for one in padded if one is not None and _can_be_masked(op.signature, one)])
 
 
 @memoize
-def _dims(signature: Signature) -> tuple[_Dim, ...]:
+def _dims(signature: Signature) -> tuple[_SlidAlong, ...]:
     if is_given(signature) or not all(type.elements for type in (*signature.operands, *signature.results)):
         return ()
     if signature.name == _CONVOLUTION:
         return tuple(_spatial(signature))
     numbers, result = range(len(signature.results)), len(signature.operands)
-    dims: list[_Dim] = []
+    dims: list[_SlidAlong] = []
     for dim, windows in enumerate(pooling(signature)):
         if signature.name == _POOLING and not windows.is_plain:
             places = tuple([(result + number, dim) for number in numbers])
-            dims.append(_Dim(dim, tuple([(number, dim) for number in numbers]), places, windows))
+            dims.append(_SlidAlong(dim, tuple([(number, dim) for number in numbers]), places, windows))
         elif signature.name == _SCATTERING and not windows.is_single and windows.is_beside:
-            dims.append(_Dim(dim, ((0, dim), (result, dim)), ((1, dim),), windows))
+            dims.append(_SlidAlong(dim, ((0, dim), (result, dim)), ((1, dim),), windows))
     return tuple(dims)
 
 
-def _spatial(signature: Signature) -> Iterator[_Dim]:
+def _spatial(signature: Signature) -> Iterator[_SlidAlong]:
     """The spatial dimensions that are split along windows."""
     rule = known_rule(signature)
     triples = convolution_dims(signature.text("dimension_numbers") or "").spatial
     for number, (windows, (image, _, out)) in enumerate(zip(convolution_windows(signature), triples, strict=True)):
         if rule is not None and rule.operands[0][image][:1] == rule.results[0][out]:
-            yield _Dim(number, ((0, image),), ((2, out),), windows)
+            yield _SlidAlong(number, ((0, image),), ((2, out),), windows)
 
 
-def _padded(op: Op, graph: Graph, shapes: Mapping[int, Shape], dim: _Dim) -> Slid | None:
+def _padded(op: Op, graph: Graph, shapes: Mapping[int, Shape], dim: _SlidAlong) -> PaddedWindows | None:
     """The sizes of a dimension, where some tensor of the op is padded along it."""
     values = (*op.operands, *op.results)
     parts, is_padded = 1, False
@@ -136,20 +137,16 @@ def _padded(op: Op, graph: Graph, shapes: Mapping[int, Shape], dim: _Dim) -> Sli
     own_rows, own_count = (types[tensor].dims[number] for tensor, number in (dim.rows[0], dim.places[0]))
     rows, count = max(sizes[: len(dim.rows)]), max(sizes[len(dim.rows) :])
     if op.name == _SCATTERING:
-        count = _shared(max(count, ceil_div(own_rows, dim.windows.stride)), parts)
+        count = next_multiple(max(count, ceil_div(own_rows, dim.windows.stride)), parts)
         rows = count * dim.windows.stride
-        return Slid(dim, rows, count) if rows < 2 * own_rows + parts else None
-    return Slid(dim, _worth(rows, own_rows, parts), _worth(count, own_count, parts))
+        return PaddedWindows(dim, rows, count) if rows < 2 * own_rows else None
+    return PaddedWindows(dim, _shared(rows, own_rows, parts), _shared(count, own_count, parts))
 
 
-def _shared(size: int, parts: int) -> int:
-    """The least size from one on that divides."""
-    return ceil_div(size, parts) * parts
-
-
-def _worth(size: int, own: int, parts: int) -> int:
+def _shared(size: int, own: int, parts: int) -> int:
     """A size, made one that divides unless most of that would be padding."""
-    return _shared(size, parts) if _shared(size, parts) < 2 * own else size
+    wider = next_multiple(size, parts)
+    return wider if wider < 2 * own else size
 
 
 # --- what padding holds
@@ -160,40 +157,40 @@ def _kind(signature: Signature) -> str | None:
     return signature.bodies[-1].reduction if signature.bodies else "sum"
 
 
-def _is_seen(signature: Signature, slid: Slid) -> bool:
+def _is_seen(signature: Signature, padded: PaddedWindows) -> bool:
     """Whether the op would see padding: of the operand, or of the source that it scatters."""
-    windows = slid.dim.windows
+    windows = padded.along.windows
     types = (*signature.operands, *signature.results)
-    rows, count = (types[tensor].dims[dim] for tensor, dim in (slid.dim.rows[0], slid.dim.places[0]))
+    rows, count = (types[tensor].dims[dim] for tensor, dim in (padded.along.rows[0], padded.along.places[0]))
     if signature.name == _SCATTERING:
-        return slid.count > count and count * windows.stride < rows
-    return slid.rows > rows and (count - 1) * windows.stride + windows.reach - windows.low > rows * windows.base
+        return padded.count > count and count * windows.stride < rows
+    return padded.rows > rows and (count - 1) * windows.stride + windows.reach - windows.low > rows * windows.base
 
 
-def _can_be_masked(signature: Signature, slid: Slid) -> bool:
-    kind = _kind(signature)
-    if not _is_seen(signature, slid):
+def _can_be_masked(signature: Signature, padded: PaddedWindows) -> bool:
+    if not _is_seen(signature, padded):
         return True
+    kind = _kind(signature)
     return kind is not None and all(has_identity(kind, type.dtype) for type in signature.results)
 
 
-def seen_by_windows(signature: Signature, slid: tuple[Slid, ...]) -> Iterator[Seen]:
+def seen_by_windows(signature: Signature, padded: tuple[PaddedWindows, ...]) -> Iterator[Seen]:
     """The padding that an op would see along dimensions that its windows slide along."""
-    for one in slid:
+    for one in padded:
         if _is_seen(signature, one):
-            masked = one.dim.places if signature.name == _SCATTERING else one.dim.rows
+            masked = one.along.places if signature.name == _SCATTERING else one.along.rows
             yield from (Seen(tensor, (dim,), _kind(signature)) for tensor, dim in masked)
 
 
 # --- the op
 
 
-def resized_windows(signature: Signature, slid: tuple[Slid, ...]) -> Signature:
+def resized_windows(signature: Signature, padded: tuple[PaddedWindows, ...]) -> Signature:
     """The same op with dimensions that its windows slide along in the sizes given."""
-    if not slid:
+    if not padded:
         return signature
     types = [*signature.operands, *signature.results]
-    for one in slid:
+    for one in padded:
         for tensor, dim, size in one.sizes:
             dims = types[tensor].dims
             types[tensor] = types[tensor].with_shape((*dims[:dim], size, *dims[dim + 1 :]))
@@ -203,8 +200,8 @@ def resized_windows(signature: Signature, slid: tuple[Slid, ...]) -> Signature:
         return made
     windows = convolution_windows(signature) if signature.name == _CONVOLUTION else pooling(signature)
     padding = [(one.low, one.high) for one in windows]
-    for one in slid:
-        of = one.dim.windows
+    for one in padded:
+        of = one.along.windows
         behind = (one.count - 1) * of.stride + of.reach - of.low - ((one.rows - 1) * of.base + 1)
-        padding[one.dim.number] = (of.low, behind)
+        padding[one.along.number] = (of.low, behind)
     return made.replace(padding=i64_tensor(padding))
