@@ -6,6 +6,7 @@ import highspy
 import numpy as np
 import pytest
 
+from shardwright.partition.search import highs
 from shardwright.partition.search.highs import Minimum, Rows, minimum
 
 
@@ -26,6 +27,17 @@ def test_the_least_is_found_and_proven() -> None:
 def test_where_nothing_fulfils_the_rows_there_is_none() -> None:
     rows = Rows(np.array([0]), np.array([0]), np.array([1.0]), np.array([-2.0]), np.array([-1.0]))
     assert minimum(np.array([1.0]), 1, rows, 1e-6, 1_000) is None
+
+
+def test_what_is_not_found_in_time_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random program 8931 of the graphs was never done with."""
+    random = np.random.RandomState(0)
+    numbers, variables = np.repeat(np.arange(20), 60), np.tile(np.arange(60), 20)
+    rows = Rows(numbers, variables, random.rand(1_200), np.full(20, 7.0), np.full(20, np.inf))
+    costs = 1 + random.rand(60)
+    assert minimum(costs, 60, rows, 1e-2, 1) is not None
+    monkeypatch.setattr(highs, "LONGEST", 0.0)
+    assert minimum(costs, 60, rows, 1e-2, 1) is None
 
 
 def test_nothing_is_printed_and_threads_of_others_do_not_matter(capfd: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,8 @@ _FEW = 2, 4, 8
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What bounds the time that a choice takes, the same for the same program wherever it is chosen.
+    """What bounds the time that a choice takes, the same for the same program wherever it is chosen; of the few integer
+    programs that nothing here ends, seconds do: `highs.LONGEST`.
 
     Attributes:
         whole: Nodes that the choice graph may have for none to be chosen alike.
