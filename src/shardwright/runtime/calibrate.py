@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardwright.cost.collectives import sent_bytes
+from shardwright.cost.hardware.figures import PEAKS
 from shardwright.cost.hardware.fit import Timed, fit_link
-from shardwright.cost.hardware.sheet import PEAKS, Sheet, Sourced
+from shardwright.cost.hardware.sheet import Sheet, Sourced
 from shardwright.errors import ShardingError
 from shardwright.process import DEFAULT_TIMEOUT, python_child
 from shardwright.runtime.execute import environment_of

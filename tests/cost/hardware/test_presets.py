@@ -10,8 +10,8 @@ import pytest
 
 import shardwright as sw
 from shardwright.cost.hardware import BYTES, DEFAULT, TPU_V5P, Hardware, current_hardware, preset_names, sheet_of
-from shardwright.cost.hardware.presets import _DATA
 from shardwright.cost.hardware.read import parse_sheet
+from shardwright.cost.hardware.shipped import DATA, shipped
 
 
 def test_the_default_and_the_count_of_bytes_are_what_they_were() -> None:
@@ -36,9 +36,14 @@ def test_every_preset_has_positive_figures_and_their_sources(name: str) -> None:
 
 @pytest.mark.parametrize("name", preset_names())
 def test_a_data_sheet_is_written_as_it_is_read(name: str) -> None:
-    sheet, file = sheet_of(name), _DATA / f"{name}.toml"
+    sheet, file = sheet_of(name), DATA / f"{name}.toml"
     assert sheet.text() == file.read_text()
     assert parse_sheet(sheet.text(), "again") == sheet
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_what_is_taken_from_a_data_sheet_unchecked_is_what_checking_it_gives(name: str) -> None:
+    assert shipped(name) == sheet_of(name).hardware
 
 
 def test_peaks_are_operations_and_decisions_count_multiply_adds() -> None:

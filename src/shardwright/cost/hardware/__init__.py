@@ -19,8 +19,9 @@ from shardwright.lazy import names_at
 if TYPE_CHECKING:
     from shardwright.cost.hardware.current import chosen_hardware, current_hardware
     from shardwright.cost.hardware.model import Hardware
-    from shardwright.cost.hardware.presets import BYTES, DEFAULT, TPU_V5P, hardware, preset_names, sheet_of
+    from shardwright.cost.hardware.presets import BYTES, TPU_V5P, hardware, preset_names, sheet_of
     from shardwright.cost.hardware.sheet import Sheet
+    from shardwright.cost.hardware.shipped import DEFAULT
 
 __all__ = [
     "BYTES",
@@ -37,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "BYTES": "shardwright.cost.hardware.presets:BYTES",
-    "DEFAULT": "shardwright.cost.hardware.presets:DEFAULT",
+    "DEFAULT": "shardwright.cost.hardware.shipped:DEFAULT",
     "TPU_V5P": "shardwright.cost.hardware.presets:TPU_V5P",
     "Hardware": "shardwright.cost.hardware.model:Hardware",
     "Sheet": "shardwright.cost.hardware.sheet:Sheet",

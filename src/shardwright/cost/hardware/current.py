@@ -22,9 +22,9 @@ def current_hardware() -> Hardware:
 
 @cache
 def _default() -> Hardware:
-    from shardwright.cost.hardware.presets import TPU_V5P  # reads data sheets, which most commands do without
+    from shardwright.cost.hardware.shipped import DEFAULT, shipped  # reads TOML, which most commands do without
 
-    return TPU_V5P
+    return shipped(DEFAULT)
 
 
 def chosen_hardware() -> Hardware | None:

@@ -15,22 +15,18 @@ import os
 import re
 from difflib import get_close_matches
 from functools import cache
-from pathlib import Path
 
 from shardwright.cost.hardware.model import Hardware
 from shardwright.cost.hardware.read import parse_sheet
 from shardwright.cost.hardware.sheet import Sheet
+from shardwright.cost.hardware.shipped import DATA, DEFAULT, shipped
 from shardwright.errors import ShardingError
 from shardwright.files import printable, read_file
 from shardwright.words import kind_of
 
-__all__ = ["BYTES", "DEFAULT", "TPU_V5P", "hardware", "preset_names", "sheet_of"]
+__all__ = ["BYTES", "TPU_V5P", "hardware", "preset_names", "sheet_of"]
 
-_DATA = Path(__file__).parent / "data"
 _REMEDY = "give a name that `shardwright hardware` lists, or the path of a TOML file like those that it prints"
-
-DEFAULT = "tpu_v5p"
-"""The name of the one that is taken where none is given."""
 
 
 def hardware(choice: str | os.PathLike[str]) -> Hardware:
@@ -75,12 +71,12 @@ def sheet_of(choice: str | os.PathLike[str]) -> Sheet:
 
 def preset_names() -> tuple[str, ...]:
     """The names there are."""
-    return tuple(sorted(file.stem for file in _DATA.glob("*.toml")))
+    return tuple(sorted(file.stem for file in DATA.glob("*.toml")))
 
 
 @cache
 def _preset(name: str) -> Sheet:
-    return _read(str(_DATA / f"{name}.toml"))
+    return _read(str(DATA / f"{name}.toml"))
 
 
 def _read(path: str) -> Sheet:
@@ -104,8 +100,8 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
-BYTES = hardware("bytes")
+BYTES = shipped("bytes")
 """No machine: orders by bytes sent, and by the number of collectives where these are the same. A second is a byte."""
 
-TPU_V5P = hardware(DEFAULT)
+TPU_V5P = shipped(DEFAULT)
 """A TPU v5p: one way of one link of its torus, about a microsecond a hop, and bfloat16 operations."""

@@ -16,7 +16,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from shardwright.cost.hardware.sheet import FIGURES, Figure, Sheet, Sourced, number_text
+from shardwright.cost.hardware.figures import FIGURES, Figure
+from shardwright.cost.hardware.sheet import Sheet, Sourced, number_text
 from shardwright.errors import ShardingError
 from shardwright.words import kind_of
 

@@ -32,83 +32,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from shardwright.cost.hardware.figures import FIGURES, Figure, hardware_of
 from shardwright.cost.hardware.model import Hardware
 
-__all__ = ["FIGURES", "PEAKS", "Figure", "Sheet", "Sourced", "number_text"]
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A number that a data sheet says.
-
-    Attributes:
-        name: What it is called here.
-        table: The table that it stands in.
-        key: The key of the number there, which names its unit.
-        source_key: The key there that tells where it is from; if there is none, `source` does.
-        meaning: What the number is.
-        example: One.
-        is_needed: Whether a hardware is none without it.
-        may_be_infinite: Whether `inf` is allowed, where what it measures is to cost nothing.
-    """
-
-    name: str
-    table: str
-    key: str
-    source_key: str
-    meaning: str
-    example: float
-    is_needed: bool = True
-    may_be_infinite: bool = False
-
-
-PEAKS = ("f64", "f32", "tf32", "f8", "i8")
-"""Types of elements beside bf16 whose peaks a data sheet may say: what each stands for is told in `cost.roofline`."""
-
-FIGURES = (
-    Figure(
-        "link",
-        "link",
-        "bytes_per_second",
-        "source",
-        "what a device sends, one way, while it takes part in a collective",
-        4.5e11,
-    ),
-    Figure("start", "start", "seconds", "source", "what starting a collective takes before anything is sent", 1e-6),
-    Figure(
-        "compute",
-        "compute",
-        "bf16_operations_per_second",
-        "source",
-        "the peak, two operations to each multiply-add; inf where work is to cost nothing",
-        9.9e14,
-        may_be_infinite=True,
-    ),
-    *(
-        Figure(
-            name,
-            "compute",
-            f"{name}_operations_per_second",
-            f"{name}_source",
-            f"the peak of {name}, two operations to each multiply-add",
-            9.9e14,
-            is_needed=False,
-            may_be_infinite=True,
-        )
-        for name in PEAKS
-    ),
-    Figure("memory", "memory", "bytes", "source", "what a device holds", 8e10, is_needed=False),
-    Figure(
-        "memory_traffic",
-        "memory",
-        "bytes_per_second",
-        "bytes_per_second_source",
-        "what a device reads from its memory and writes to it",
-        3.3e12,
-        is_needed=False,
-    ),
-)
-"""All that a data sheet says beside the name."""
+__all__ = ["Sheet", "Sourced", "number_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +61,7 @@ class Sheet:
     @property
     def hardware(self) -> Hardware:
         """What decisions are made by."""
-        number = {name: figure.value for name, figure in self.figures.items()}
-        return Hardware(
-            self.name,
-            number["link"],
-            number["start"],
-            number["compute"] / 2,
-            number.get("memory"),
-            number.get("memory_traffic"),
-            tuple([(name, number[name]) for name in PEAKS if name in number]),
-        )
+        return hardware_of(self.name, {name: figure.value for name, figure in self.figures.items()})
 
     def text(self) -> str:
         """As TOML, which the reader takes back."""

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardwright.cost.collectives import sent_bytes
+from shardwright.cost.hardware.figures import FIGURES
 from shardwright.cost.hardware.fit import Timed, fit_link
-from shardwright.cost.hardware.sheet import FIGURES, Sheet, Sourced
+from shardwright.cost.hardware.sheet import Sheet, Sourced
 from shardwright.cost.hardware.textproto import Message, parse_message
 from shardwright.errors import ShardingError
 
