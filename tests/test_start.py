@@ -99,6 +99,14 @@ def test_a_public_name_loads_what_it_needs(code: str) -> None:
     assert len({module for module in modules if module.startswith("shardwright.")}) < 10
 
 
+def test_partitioning_without_a_choice_of_hardware_loads_nothing_that_reads_data_sheets_of_users() -> None:
+    program = SRC.parent / "examples" / "mlp.mlir"
+    modules = imported(f"import shardwright as sw; sw.load({str(program)!r}).shard().partition()")
+    assert "shardwright.cost.hardware.shipped" in modules
+    readers = {f"shardwright.cost.hardware.{name}" for name in ("presets", "read", "sheet", "xla_files")}
+    assert modules & readers == set()
+
+
 @pytest.mark.parametrize(
     "name", ["shardwright", "shardwright.cost.hardware", "shardwright.program", "shardwright.propagation"]
 )
