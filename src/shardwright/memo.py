@@ -31,8 +31,22 @@ _put = dict.__setitem__
 _sessions: WeakSet[Session] = WeakSet()
 
 
+class _Tables(dict[str, "_Table"]):
+    """Tables by name, each made when first asked for, and bounded."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def __missing__(self, name: str) -> _Table:
+        table = self[name] = _Table(self.limit)
+        return table
+
+
 class _Table(dict[Any, Any]):
     """At `limit` entries it is emptied before the next one."""
+
+    __slots__ = ("limit",)
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -57,16 +71,13 @@ class Session:
         """Make a session with empty tables."""
         self.limit = limit
         self.hardware = hardware
-        self.tables: dict[str, dict[Any, Any]] = {}
+        self.tables = _Tables(limit)
         self._tokens: list[Token[Session]] = []
         _sessions.add(self)
 
     def table(self, name: str) -> dict[Any, Any]:
         """The memo table called `name`, made when first asked for. What it is given by `[…] =` alone is counted."""
-        table = self.tables.get(name)
-        if table is None:
-            table = self.tables[name] = _Table(self.limit)
-        return table
+        return self.tables[name]
 
     def clear(self) -> None:
         """Forget every remembered answer."""
@@ -171,14 +182,11 @@ def memoize(function: Callable[P, R]) -> Callable[P, R]:
     def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs:
             return function(*args, **kwargs)
-        session = _current.get(_default)
-        table = session.tables.get(name)
-        if table is None:
-            table = session.table(name)
+        table = _current.get(_default).tables[name]
         answer: R = table.get(args, _MISSING)
         if answer is _MISSING:
             answer = function(*args, **kwargs)
-            if len(table) >= session.limit:
+            if len(table) >= table.limit:
                 table.clear()
             _put(table, args, answer)  # what `_Table` does, without a call of Python's: most of a first run are misses
         return answer

@@ -23,7 +23,7 @@ from functools import lru_cache
 from shardwright.axes import Axes, AxisRef, axes_size, can_coexist, merge_axes, truncate_by_divisor
 from shardwright.errors import ShardingError
 from shardwright.lazy import provided
-from shardwright.memo import Hashed, once
+from shardwright.memo import Hashed, memoize, once
 from shardwright.mesh import Mesh
 from shardwright.words import counted
 
@@ -32,6 +32,7 @@ __all__ = [
     "DimSharding",
     "Partial",
     "TensorSharding",
+    "interned",
     "replicated",
     "same_grid",
     "same_placement",
@@ -255,11 +256,11 @@ class TensorSharding(Hashed):
     def with_axes(self, axes: Sequence[Axes], partial: Iterable[Partial] = ()) -> TensorSharding:
         """A closed sharding on the same mesh with other axes and partials."""
         ordered = tuple(sorted(partial, key=lambda p: self.mesh.sort_key(p.axis)))
-        return TensorSharding(self.mesh, tuple(DimSharding(tuple(a)) for a in axes), partial=ordered)
+        return interned(TensorSharding(self.mesh, tuple([DimSharding(tuple(a)) for a in axes]), partial=ordered))
 
     def equivalent(self, other: TensorSharding) -> bool:
         """Whether both lay every element on the same devices in the same state."""
-        return self == other or (self.mesh == other.mesh and self.closed() == other.closed())
+        return self is other or self == other or (self.mesh == other.mesh and self.closed() == other.closed())
 
     def check(self, shape: Sequence[int] | None = None) -> None:
         """Check that this is a valid sharding (of a tensor of `shape`, where given).
@@ -334,6 +335,12 @@ class TensorSharding(Hashed):
         """A picture, for notebooks: see `report.notebook`."""
         picture: str = provided("sharding as picture")(self)
         return picture
+
+
+@memoize
+def interned(sharding: TensorSharding) -> TensorSharding:
+    """The first of all equal ones: of those that many ask for, so that mostly a look tells that two are equal."""
+    return sharding
 
 
 @lru_cache(maxsize=4096)

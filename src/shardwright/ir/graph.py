@@ -6,8 +6,10 @@ numbers of its operands and results, the blocks of its regions, and the number o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from shardwright.boundary import NOTHING_STATED
 from shardwright.ir.callees import Callees
@@ -19,6 +21,8 @@ from shardwright.sharding import TensorSharding
 from shardwright.stage import Stage
 
 __all__ = ["Block", "Function", "Graph", "Op"]
+
+_regions, _name = attrgetter("regions"), attrgetter("signature.name")
 
 
 class Op:
@@ -82,18 +86,15 @@ class Block:
             opaque: Names of ops that are seen from outside only.
         """
         walked: list[Op] = []
-        for op in self.ops:
-            if not op.regions:  # nearly all
-                walked.append(op)
-                continue
-            if not regions_first:
-                walked.append(op)
+        ops, end = self.ops, 0
+        for place in itertools.compress(range(len(ops)), map(_regions, ops)):  # few: the others are as they stand
+            op = ops[place]
+            walked += ops[end : place if regions_first else place + 1]
             if op.signature.name not in opaque:
                 for region in op.regions:
                     walked += region.walk(regions_first, opaque)
-            if regions_first:
-                walked.append(op)
-        return walked
+            end = place if regions_first else place + 1
+        return walked + ops[end:]
 
     def blocks(self) -> Iterator[Block]:
         """This block and all within it, a block before those in its ops, which may be replaced by then."""
@@ -159,11 +160,12 @@ class Graph:
         self, types: Sequence[TensorType], shardings: Sequence[TensorSharding | None] = ()
     ) -> tuple[int, ...]:
         """Fresh values, without shardings where none are given; ValueError where there is not one for each."""
-        count, first = len(types), len(self.types)
+        known, laid = self.types, self.shardings
+        count, first = len(types), len(known)
         if shardings and len(shardings) != count:
             raise ValueError(f"{len(shardings)} shardings for {count} values")
-        self.types += types
-        self.shardings += shardings or (None,) * count
+        known += types
+        laid += shardings or (None,) * count
         return (first,) if count == 1 else tuple(range(first, first + count))
 
     def argument_location(self, number: int) -> str:
@@ -207,7 +209,7 @@ class Graph:
 
     def op_names(self) -> set[str]:
         """The names of all ops."""
-        return {op.signature.name for op in self.walk()}
+        return set(map(_name, self.walk()))
 
     def uses(self) -> list[list[tuple[Op, int]]]:
         """For each value, the `(op, operand number)` pairs that read it, in program order."""

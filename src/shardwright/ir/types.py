@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
-from shardwright.memo import Hashed, memoize
+from shardwright.memo import Hashed, memoize, once
 
 __all__ = ["TensorType", "bit_width", "static_type"]
 
@@ -36,22 +36,22 @@ class TensorType(Hashed):
         """Whether this is a tensor of static shape."""
         return self.shape is not None
 
-    @property
+    @once
     def dims(self) -> tuple[int, ...]:
         """The shape; empty for what is not a tensor."""
         return self.shape or ()
 
-    @property
+    @once
     def rank(self) -> int:
         """Number of dimensions; 0 for what is not a tensor."""
         return len(self.dims)
 
-    @property
+    @once
     def elements(self) -> int:
         """Number of elements (1 for a scalar, 0 for what is not a tensor)."""
         return math.prod(self.shape) if self.shape is not None else 0
 
-    @property
+    @once
     def bytes(self) -> int:
         """Size in bytes, sub-byte elements counted as one byte each (as XLA lays them out)."""
         return self.elements * max(1, bit_width(self.dtype) // 8)

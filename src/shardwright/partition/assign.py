@@ -36,7 +36,9 @@ from shardwright.partition.ways import (
     Choice,
     Question,
     Way,
+    held_in_one_way,
     is_dearer,
+    least_with,
     priced,
     question_of,
     ways_of,
@@ -169,8 +171,9 @@ def _fastest(question: Question) -> Choice:
     hardware, iterations, work = question.hardware, question.splits.iterations, _least_work(question)
     best: Choice | None = None
     least = math.inf, math.inf, 0, 0
+    operands = held_in_one_way(question)
     for factors in from_tensors(question.splits, question.proposing, question.targets):
-        if best is not None and price(work_cost(iterations, factors), hardware) * ROUNDED > least[0]:
+        if best is not None and price(least_with(iterations, factors, operands), hardware) * ROUNDED > least[0]:
             continue
         for way in ways_of(question, factors):
             if best is not None and is_dearer(question, way, least[0]):

@@ -10,7 +10,7 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.splits import Splits
 from shardwright.rules.rule import ShardingRule, TensorMapping
-from shardwright.sharding import DimSharding, Partial, TensorSharding
+from shardwright.sharding import DimSharding, Partial, TensorSharding, interned
 
 __all__ = ["FactorAxes", "can_split", "factor_axes", "feasible", "merge", "project", "tensor_sharding", "within_bounds"]
 
@@ -32,6 +32,9 @@ def project(mapping: TensorMapping, sizes: tuple[int, ...], axes: tuple[Axes, ..
     """The axes that a tensor's sharding gives each factor: those of a dimension dealt over its factors."""
     by_factor: list[Axes] = [()] * len(sizes)
     for factors, dim_axes in zip(mapping, axes, strict=True):
+        if len(dim_axes) == len(factors) == 1 and sizes[factors[0]] % dim_axes[0].size == 0 and dim_axes[0].size > 1:
+            by_factor[factors[0]] = dim_axes  # nearly always
+            continue
         queue = list(dim_axes)
         for factor in factors:
             taken, full = _deal(queue, sizes[factor])
@@ -65,6 +68,9 @@ def merge(count: int, proposals: Iterable[FactorAxes], allowed: frozenset[int], 
     With `behind` axes of a later proposal that does not begin with those given go behind these: `{x}` and `{y}` make
     `{x, y}`, which any device that holds a part of either has a part of, or is sent one.
     """
+    proposals = list(proposals)
+    if len(proposals) == 1:
+        return tuple([axes if factor in allowed else () for factor, axes in enumerate(proposals[0])])
     merged: list[Axes] = [()] * count
     used: dict[str, list[AxisRef]] = {}
     for proposal in proposals:
@@ -122,5 +128,5 @@ def tensor_sharding(
     mesh: Mesh, mapping: TensorMapping, factors: FactorAxes, partial: tuple[Partial, ...] = ()
 ) -> TensorSharding:
     """The sharding of a tensor whose factors have these axes."""
-    dims = tuple(DimSharding(merge_axes(tuple(axis for factor in dim for axis in factors[factor]))) for dim in mapping)
-    return TensorSharding(mesh, dims, partial=partial)
+    axes = [merge_axes(tuple([axis for factor in dim for axis in factors[factor]])) for dim in mapping]
+    return interned(TensorSharding(mesh, tuple(map(DimSharding, axes)), partial=partial))

@@ -131,7 +131,9 @@ def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]
     for op, decision in zip(graph.walk(), decisions.ops, strict=True):
         if isinstance(decision, PassedOn) and op in resizes:
             yield from returned_notes(graph, op, decision.before)
-        for note in decision.notes if isinstance(decision, Computed) else ():
+        if not isinstance(decision, Computed):
+            continue
+        for note in decision.notes:
             reader = resizes.get(op)
             if reader is None:
                 yield note

@@ -5,6 +5,9 @@ Uneven are arguments that are padded, and results that are cut, by ops that leav
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Hashable
 from copy import copy
 from dataclasses import replace
 
@@ -15,7 +18,7 @@ from shardwright.mesh import Mesh
 from shardwright.partition.decisions import Layout
 from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.meshes import mesh_of_program
-from shardwright.sharding import TensorSharding, replicated
+from shardwright.sharding import TensorSharding, interned, replicated
 
 __all__ = ["Targets"]
 
@@ -29,8 +32,8 @@ class Targets:
         results: The layout in which each result is returned.
         contributions: Values that are returned as contributions and in no other way, and how they lie then.
         uses: How many operands read each value.
-        alike: For each value a number: of those of one type that have the same number the same is asked, and none,
-            one or several operands read each of them.
+        alike: For each value what is asked of it: of those of one type of which this is equal the same is asked, and
+            none, one or several operands read each of them.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -40,8 +43,9 @@ class Targets:
         main = graph.main
         arguments, returned = main.block.arguments, main.block.terminator.operands
         stated = [graph.shardings[value] for value in arguments]
-        self._layouts: dict[tuple[int, int], Layout] = {}
         self._uneven = _uneven(graph)
+        self._inside: dict[tuple[str, ...], Targets] = {}
+        self._layouts = self._of_all()
         self.arguments = tuple(map(_with_contributions, self.of(arguments), stated))
         self.results = tuple(map(self._returned, returned, main.result_shardings))
         self.contributions = {
@@ -54,34 +58,44 @@ class Targets:
 
     def inside(self, manual: tuple[str, ...]) -> Targets:
         """What the body of a computation that is manual along these axes asks for."""
-        made = copy(self)
-        made.mesh = self.mesh.inside(manual)
-        made._layouts, made._uneven, made.contributions = {}, {}, {}
+        mesh = self.mesh.inside(manual)
+        made = self._inside.get(mesh.manual)
+        if made is None:
+            made = self._inside[mesh.manual] = copy(self)
+            made.mesh, made._uneven, made.contributions = mesh, {}, {}
+            made._layouts = made._of_all()
         return made
 
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
-        return tuple(map(self.layout, values))
+        return tuple(map(self._layouts.__getitem__, values))
 
     def layout(self, value: int) -> Layout:
         """The layout that propagation gave a value."""
-        sharding, type = self._graph.shardings[value], self._graph.types[value]
-        key = id(sharding), id(type)  # most values have one of few of either
-        if key not in self._layouts:
-            self._layouts[key] = _layout(sharding, type, self.mesh)
-        return self._uneven.get(value, self._layouts[key])
+        return self._layouts[value]
+
+    def _of_all(self) -> list[Layout]:
+        """The layout of every value: most have one of few objects for their sharding, and for their type."""
+        shardings, types = self._graph.shardings, self._graph.types
+        keys = list(zip(map(id, shardings), map(id, types), strict=True))
+        different = dict(zip(keys, zip(shardings, types, strict=True), strict=True))
+        layouts = {key: _layout(sharding, type, self.mesh) for key, (sharding, type) in different.items()}
+        of_all = list(map(layouts.__getitem__, keys))
+        for value, layout in self._uneven.items():
+            of_all[value] = layout
+        return of_all
 
     @property
     def is_even(self) -> bool:
         """Whether all layouts divide their tensors."""
         return not self._uneven
 
-    def _numbers(self) -> list[int]:
-        """What tells what is asked of a value: which sharding it has, as most values have one of few."""
-        stated = zip(self._graph.shardings, self.uses, strict=True)
-        numbers = [id(sharding) << 2 | (count if count < 2 else 2) for sharding, count in stated]
+    def _numbers(self) -> list[Hashable]:
+        """What tells what is asked of a value: which layout it has, as most values have one of few."""
+        counts = map(min, self.uses, itertools.repeat(2))
+        numbers: list[Hashable] = list(zip(map(id, self._layouts), counts, strict=True))
         for value in (*self._uneven, *self.contributions):
-            numbers[value] = ~value
+            numbers[value] = value
         return numbers
 
     def contributed(self, values: tuple[int, ...], layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
@@ -108,7 +122,7 @@ def _layout(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> La
     if mesh.manual:
         sharding = replace(sharding, mesh=sharding.mesh.inside(mesh.manual))
     layout = sharding.closed().evenly_dividing(type.dims)
-    return layout.with_axes(layout.axes) if layout.partial else layout
+    return layout.with_axes(layout.axes) if layout.partial else interned(layout)
 
 
 def _uneven(graph: Graph) -> dict[int, TensorSharding]:
@@ -152,9 +166,6 @@ def _with_contributions(layout: Layout, stated: TensorSharding | None) -> Layout
 
 def _count_uses(graph: Graph) -> list[int]:
     """How many operands read each value."""
-    uses = [0] * len(graph.types)
-    for op in graph.walk():
-        if op.signature.name != "sdy.sharding_group":
-            for value in op.operands:
-                uses[value] += 1
-    return uses
+    reading = [op.operands for op in graph.walk() if op.signature.name != "sdy.sharding_group"]
+    uses = Counter(itertools.chain.from_iterable(reading))
+    return list(map(uses.get, range(len(graph.types)), itertools.repeat(0)))

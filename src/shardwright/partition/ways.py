@@ -6,9 +6,11 @@ where it should be. Their plans take most of the time, so there are bounds of wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price, step_cost, work_cost
@@ -19,6 +21,7 @@ from shardwright.partition.factors import FactorAxes, can_split, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Intended, Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
+from shardwright.rules.rule import factors_in
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
 from shardwright.steps import local_bytes
@@ -26,10 +29,13 @@ from shardwright.steps import local_bytes
 __all__ = [
     "ROUNDED",
     "Choice",
+    "Held",
     "Question",
     "Way",
     "exchange_cost",
+    "held_in_one_way",
     "is_dearer",
+    "least_with",
     "priced",
     "question_of",
     "ways_of",
@@ -153,6 +159,41 @@ ROUNDED = 1 - 1e-12
 """Of a bound by as much, sums of other numbers that are the same but for rounding are not less."""
 
 
+class Held(NamedTuple):
+    """An operand that lies in one way: bytes of all of it, those of the part of a device, factors of its dimensions."""
+
+    bytes: int
+    part: int
+    factors: tuple[int, ...]
+
+
+def held_in_one_way(question: Question) -> list[Held]:
+    """The operands that are split, and lie in one way only: what of these a device does not have it must receive."""
+    tensors = zip(question.operand_types, question.splits.rule.operands, question.sources, strict=True)
+    return [
+        Held(type.bytes, _held(type, source[0]), tuple(factors_in(mapping)))
+        for type, mapping, source in tensors
+        if len(source) == 1 and source[0].used_axes
+    ]
+
+
+def _held(type: TensorType, sharding: TensorSharding) -> int:
+    """Bytes that a device has of a tensor."""
+    return local_bytes(type.dims, type.bytes // max(1, type.elements), sharding)
+
+
+def least_with(iterations: int, factors: FactorAxes, operands: Sequence[Held]) -> Cost:
+    """What every way costs at least in which the factors have these axes, which takes no shardings to tell: its work,
+    and what devices lack of the parts of operands.
+    """
+    parts, total = list(map(axes_size, factors)), work_cost(iterations, factors)
+    for bytes, part, held in operands:
+        needed = bytes / math.prod([parts[factor] for factor in held])
+        if needed > part:
+            total += Cost(needed - part, 1)
+    return total
+
+
 def is_dearer(question: Question, way: Way, seconds: float) -> bool:
     """Whether a way costs more than so many seconds by what its edges cost at least, which takes no plan to tell."""
     total = way.own + way.exchange
@@ -184,7 +225,7 @@ def exchange_cost(signature: Signature, operands: Shardings) -> Cost:
     total = NOTHING
     for exchange in exchanges_of(signature, operands):
         type = exchange.type
-        held = local_bytes(type.dims, type.bytes // max(1, type.elements), exchange.before)
+        held = _held(type, exchange.before)
         total += step_cost(exchange.step, exchange.before, held, combined_by_hand(type.dtype))
     return total
 

@@ -12,7 +12,7 @@ from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.bodies import body_layouts, copied_body, even_boundary
-from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Fresh, Layout, PassedOn, Version
+from shardwright.partition.decisions import Computed, Decision, Decisions, Fresh, Layout, PassedOn, Version
 from shardwright.partition.emit import emit_steps
 from shardwright.partition.scope import Scope
 from shardwright.stage import Stage
@@ -79,29 +79,30 @@ class _Writer:
         for op in ops:
             decision = self.decisions[op]
             self.builder.location, self.op = op.location, op
-            match decision:
-                case Computed():
-                    self._compute(op, decision)
-                case PassedOn():
-                    self._make_versions(decision.before)
-                    self._pass_on(op)
-                case AtUses():
-                    (result,) = op.results
-                    self.versions[result], self.makers[result] = {}, op
+            if isinstance(decision, Computed):
+                self._compute(op, decision)
+            elif isinstance(decision, PassedOn):
+                self._make_versions(decision.before)
+                self._pass_on(op)
+            elif decision is not None:  # at its uses
+                (result,) = op.results
+                self.versions[result], self.makers[result] = {}, op
 
     # --- values
 
     def _define(self, values: Sequence[int], made: Sequence[int], layouts: Sequence[Layout]) -> None:
         """Say that values of the new graph are those of the old, in these layouts."""
+        versions = self.versions
         for value, number, layout in zip(values, made, layouts, strict=True):
-            self.versions[value] = {layout: number}
+            versions[value] = {layout: number}
 
     def _read(self, values: tuple[int, ...], layouts: tuple[Layout, ...]) -> list[int]:
         """The values of the new graph that are these versions."""
         if len(values) != len(layouts):
             raise self._unfit(f"{counted(len(layouts), 'version')} for {counted(len(values), 'operand')}")
+        versions = self.versions
         try:
-            return [self.versions[value][layout] for value, layout in zip(values, layouts, strict=True)]
+            return [versions[value][layout] for value, layout in zip(values, layouts, strict=True)]
         except KeyError:
             raise next(
                 self._absent(value, layout)
