@@ -135,19 +135,20 @@ class _Decider:
         states, decisions, known, ways = self.values.states, self.decisions, self.known, self.given.ways
         state_of, number_of = states.__getitem__, self.targets.alike.__getitem__
         for op in ops:
+            way = ways.get(op)
             try:
-                key = id(op.signature), *map(state_of, op.operands), *map(number_of, op.results)
+                key = id(op.signature), id(way), *map(state_of, op.operands), *map(number_of, op.results)
             except KeyError:  # a value that is another one
                 key = None
             alike = known.get(key)
-            if alike is not None and op not in ways:
+            if alike is not None:
                 decisions[op] = alike.decision
                 states.update(zip(op.results, alike.states, strict=True))
                 continue
-            decision = (self._in_place(op) if key and op not in ways else None) or self._decided(op)
+            decision = (self._in_place(op) if key and way is None else None) or self._decided(op)
             if decision is not None:
                 decisions[op] = decision
-            if key and op not in ways and isinstance(decision, Computed) and self._is_of_any(op, decision):
+            if key and isinstance(decision, Computed) and self._is_of_any(op, decision):
                 known[key] = Alike(decision, list(map(state_of, op.results)))
 
     def _is_of_any(self, op: Op, decision: Computed) -> bool:

@@ -14,7 +14,7 @@ from shardwright.memo import uncollected
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
 from shardwright.partition.cut_pads import with_cut_pads
-from shardwright.partition.decide import decide, decider
+from shardwright.partition.decide import decide
 from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.late_rows import with_late_rows
@@ -95,7 +95,9 @@ def materialize(
         graph, decisions = late, decide(late)
     searched = None
     if effort != "fast":
-        decisions, searched = _searched(graph, decisions, effort)
+        from shardwright.partition.search.best import search  # and what counts how often loops run
+
+        decisions, searched = search(graph, effort, decisions)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))
     notes = (
@@ -106,14 +108,6 @@ def materialize(
     )
     without_whole_rolls(explicit)
     return Explicit(explicit, notes, searched, reasons)
-
-
-def _searched(graph: Graph, decisions: Decisions, effort: str) -> tuple[Decisions, Searched]:
-    """What is decided of a program as a whole, and what the search for that came to."""
-    from shardwright.partition.search.best import search  # and what counts how often loops run
-
-    given, searched = search(graph, effort, decisions)
-    return decider(graph)(given), searched
 
 
 def _reasons(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:

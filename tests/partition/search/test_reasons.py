@@ -26,8 +26,7 @@ def _ways(graph: Graph, decisions: Decisions) -> dict[Op, dict[object, Way]]:
 def _check(graph: Graph) -> int:
     """Split each op that stands alone in the next best way, all others as they are; how many that were."""
     decide, times = decider(graph), times_run(graph)
-    given, _ = search(graph)
-    decisions = decide(given)
+    decisions, _ = search(graph)
     ways, decided = _ways(graph, decisions), dict(zip(graph.walk(), decisions.ops, strict=True))
     now: dict[Op, Way] = {}
     for op, of_op in ways.items():

@@ -212,8 +212,7 @@ def test_no_tensor_is_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> 
     whole = 64 * 64 * 4
     for budget in (BUDGETS["best"], NO_TIME):
         monkeypatch.setitem(BUDGETS, "best", budget)
-        given, searched = search(graph)
-        decisions = decider(graph)(given)
+        decisions, searched = search(graph)
         assert largest_held(graph, decisions) <= most_to_hold(graph, decide(graph))
         assert searched.seconds >= searched.seconds_least
     assert largest_held(graph, decide(graph)) >= whole

@@ -10,21 +10,28 @@ from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decisions
-from shardwright.partition.op_split import Given
 from shardwright.partition.search.held import most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.total import times_run, total_seconds
-from shardwright.partition.search.whole import choose
+from shardwright.partition.search.whole import Best, choose
 
 __all__ = ["BUDGETS", "Searched", "search"]
 
 BUDGETS = {
     "default": Budget(
-        whole=800, nodes=400, each=Limits(entries=100_000, gap=1e-3, work=500_000), all=500_000, rounds=8
+        whole=800,
+        nodes=400,
+        each=Limits(entries=100_000, gap=1e-3, work=500_000),
+        all=500_000,
+        rounds=8,
     ),
     "best": Budget(
-        whole=1_000, nodes=1_000, each=Limits(entries=250_000, gap=1e-6, work=5_000_000), all=1_000_000, rounds=12
+        whole=1_000,
+        nodes=1_000,
+        each=Limits(entries=250_000, gap=1e-6, work=5_000_000),
+        all=1_000_000,
+        rounds=12,
     ),
 }
 """What bounds the time of each effort that chooses ops together."""
@@ -58,7 +65,7 @@ class Searched:
 
 def search(
     graph: Graph, effort: str = "best", first: Decisions | None = None, most_held: float | None = None
-) -> tuple[Given, Searched]:
+) -> tuple[Decisions, Searched]:
     """Look for the fastest way to split the ops of a propagated program.
 
     Arguments:
@@ -68,7 +75,7 @@ def search(
         most_held: Bytes that a device may hold of a tensor; `most_to_hold` where it is not said.
 
     Returns:
-        What is chosen of single ops, and what the search came to.
+        What is decided by what was chosen, and what the search came to.
 
     Raises:
         ShardingError: what `decide` does.
@@ -77,10 +84,10 @@ def search(
     first = decide() if first is None else first
     before = total_seconds(graph, first, times, current_hardware())
     most_held = most_to_hold(graph, first) if most_held is None else most_held
-    chosen = choose(graph, decide, times, first, most_held, BUDGETS[effort])
-    otherwise = _otherwise(first, decide(chosen.given))
+    chosen = choose(graph, decide, times, Best(first, before, 0.0, 0), most_held, BUDGETS[effort])
+    otherwise = _otherwise(first, chosen.decisions)
     least = min(chosen.bound, chosen.seconds)
-    return chosen.given, Searched(otherwise, chosen.seconds, before, least, chosen.rounds)
+    return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds)
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:

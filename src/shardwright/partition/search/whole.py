@@ -19,7 +19,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
-from shardwright.partition.op_split import NOTHING_GIVEN, Given
+from shardwright.partition.op_split import Given
 from shardwright.partition.search.around import improved
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.folded import folded
@@ -46,13 +46,13 @@ class Best:
     """The best choice found.
 
     Attributes:
-        given: What is chosen of single ops; nothing where each is split as is cheapest for it by itself.
+        decisions: What is decided by it.
         seconds: What the program takes.
         bound: What it takes at least, however it is chosen.
         rounds: How often it was chosen.
     """
 
-    given: Given
+    decisions: Decisions
     seconds: float
     bound: float
     rounds: int
@@ -63,16 +63,14 @@ class Best:
         return self.seconds <= self.bound * (1 + _CLOSE)
 
 
-def choose(
-    graph: Graph, decide: Decide, times: Sequence[float], first: Decisions, most_held: float, budget: Budget
-) -> Best:
+def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Best, most_held: float, budget: Budget) -> Best:
     """The best choice for a propagated program, as far as it can be told.
 
     Arguments:
         graph: The program.
         decide: What decides it.
         times: How often each of its ops runs.
-        first: What is decided where each op is split as is cheapest for it by itself.
+        first: The choice where each op is split as is cheapest for it by itself.
         most_held: Bytes that a device may hold of a tensor where it does not already so.
         budget: What bounds the time that it takes.
 
@@ -88,7 +86,7 @@ class _Choosing:
         graph: Graph,
         decide: Decide,
         times: Sequence[float],
-        first: Decisions,
+        first: Best,
         most_held: float,
         budget: Budget,
     ) -> None:
@@ -96,9 +94,9 @@ class _Choosing:
         self.decide = decide
         self.times = times
         self.hardware = current_hardware()
-        self.first = total_seconds(graph, first, times, self.hardware)
-        self.choices = choice_graph(graph, first, times, most_held)
-        decided = zip(graph.walk(), first.ops, strict=True)
+        self.first = first.seconds
+        self.choices = choice_graph(graph, first.decisions, times, most_held)
+        decided = zip(graph.walk(), first.decisions.ops, strict=True)
         self.loops = {
             op: one.results for op, one in decided if op.name == "stablehlo.while" and isinstance(one, Computed)
         }
@@ -108,7 +106,7 @@ class _Choosing:
         self.in_full: set[int] = set()  # of the folded graph
         self.reduced = Reduced(self.folded.graph, self.first, budget)
         self.seen: set[tuple[int, ...]] = set()
-        self.best = Best(NOTHING_GIVEN, self.first, 0.0, 0)
+        self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
 
     def run(self) -> Best:
@@ -129,14 +127,13 @@ class _Choosing:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
         solution = self.folded.unfolded(folded)
         self.best = replace(self.best, bound=max(self.best.bound, solution.bound), rounds=self.best.rounds + 1)
-        given = self.given(solution)
         try:
-            decisions = self.decide(given)
+            decisions = self.decide(self.given(solution))
         except ShardingError:  # an op that was not to be chosen may not take what it gets
             return False
         seconds = total_seconds(self.graph, decisions, self.times, self.hardware)
         if seconds < self.best.seconds * (1 - _ROUNDED):
-            self.best, self.ways = replace(self.best, given=given, seconds=seconds), folded.ways
+            self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
         return self.is_mended(solution, decisions)
 
     def solution(self) -> Solution | None:
