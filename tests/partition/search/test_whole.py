@@ -136,6 +136,35 @@ def test_bounds_are_no_more_than_plans() -> None:
             assert least <= price(edge_cost(type, source, target, TPU_V5P), TPU_V5P) * (1 + 1e-9)
 
 
+def test_bounds_of_many_at_once_are_those_of_each() -> None:
+    rng = random.Random(3)
+    pairs = [pair(rng) for _ in range(300)]
+    for shape, mesh in dict.fromkeys((shape, one.mesh) for shape, one, _ in pairs):
+        alike = [two for other, *two in pairs if other == shape and two[0].mesh == mesh]
+        layouts = tuple(dict.fromkeys(itertools.chain.from_iterable(alike)))
+        type = TensorType(shape, "f32")
+        each = [[least_seconds(type, one, other, TPU_V5P) for other in layouts] for one in layouts]
+        assert Distances(TPU_V5P).between(type, layouts, layouts) == pytest.approx(np.array(each), rel=1e-12)
+
+
+def test_what_is_planned_is_known_in_all_tables() -> None:
+    mesh, type = sw.Mesh(x=2, y=2), TensorType((8, 8), "f32")
+    rows, columns, partial = (
+        TensorSharding.of(mesh, [["x"], ["y"]]),
+        TensorSharding.of(mesh, [["y"], ["x"]]),
+        TensorSharding.of(mesh, [["x"], []], partial=["y"]),
+    )
+    distances, before, after = Distances(TPU_V5P), (rows, partial), (columns, rows, partial)
+    known = distances.between(type, before, after).copy()
+    distances.plan(type, partial, columns)
+    table = distances.between(type, before, after)
+    assert table[1, 0] == distances(type, partial, columns)
+    assert table[1, 0] == distances.between(type, (partial,), (columns,))[0, 0] >= known[1, 0]
+    assert math.isinf(table[0, 2])
+    known[1, 0] = table[1, 0]
+    assert np.array_equal(table, known)
+
+
 def _turns(weights: jax.Array, x: jax.Array) -> Any:
     return jax.lax.fori_loop(0, 6, lambda _, x: jnp.tanh(x @ weights), x)
 

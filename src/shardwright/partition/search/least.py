@@ -8,9 +8,10 @@ cheap has it planned, and asks again.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
 from shardwright.cost.hardware import Hardware
@@ -19,6 +20,7 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.edges import edge_bound, edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
+from shardwright.partition.search.all_ways import Seconds
 from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import local_bytes
 
@@ -31,31 +33,77 @@ class Distances:
     def __init__(self, hardware: Hardware) -> None:
         """By bounds only."""
         self.hardware = hardware
-        self._planned: dict[tuple[TensorType, TensorSharding, TensorSharding], float] = {}
-        self._between: dict[tuple[TensorType, Shardings, Shardings], NDArray[np.float64]] = {}
+        self._planned: dict[TensorType, dict[tuple[TensorSharding, TensorSharding], float]] = defaultdict(dict)
+        self._between: dict[TensorType, dict[tuple[Shardings, Shardings], Seconds]] = defaultdict(dict)
 
     def __call__(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """At least so many seconds; infinite where no plan leads there."""
-        planned = self._planned.get((type, source, target))
+        planned = self._planned[type].get((source, target))
         return least_seconds(type, source, target, self.hardware) if planned is None else planned
 
-    def between(self, type: TensorType, sources: Shardings, targets: Shardings) -> NDArray[np.float64]:
+    def between(self, type: TensorType, sources: Shardings, targets: Shardings) -> Seconds:
         """The same for each of some layouts and each of others."""
-        key = type, sources, targets
-        if key not in self._between:
-            self._between[key] = np.array([[self(type, one, other) for other in targets] for one in sources])
-        return self._between[key]
+        known, key = self._between[type], (sources, targets)
+        if key not in known:
+            known[key] = _table(type, sources, targets, self.hardware)
+            for (source, target), seconds in self._planned[type].items():
+                _enter(known[key], key, source, target, seconds)
+        return known[key]
 
     def plan(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> bool:
         """Know it exactly from now on, and tell whether that is more than was known."""
         known = self(type, source, target)
-        if not leads_to(source, target):
+        if (source, target) in self._planned[type] or not leads_to(source, target):
             return False
         seconds = price(edge_cost(type, source, target, self.hardware), self.hardware)
-        self._planned[type, source, target] = seconds
-        for key in [key for key in self._between if key[0] == type and source in key[1] and target in key[2]]:
-            del self._between[key]
+        self._planned[type][source, target] = seconds
+        for key, table in self._between[type].items():
+            _enter(table, key, source, target, seconds)
         return seconds > known * (1 + 1e-9)
+
+
+def _enter(
+    table: Seconds, key: tuple[Shardings, Shardings], source: TensorSharding, target: TensorSharding, seconds: float
+) -> None:
+    sources, targets = key
+    if source in sources and target in targets:
+        table[sources.index(source), targets.index(target)] = seconds
+
+
+def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds:
+    """`least_seconds` for each of some layouts and each of others."""
+    table = _of_complete(type, sources, targets, hardware)
+    several = [number for number, target in enumerate(targets) if target.partial]
+    for row, source in enumerate(sources):
+        for column in range(len(targets)) if source.partial else several:
+            table[row, column] = least_seconds(type, source, targets[column], hardware)
+    return table
+
+
+def _of_complete(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds:
+    """The same of layouts that are complete; of others anything."""
+    if not (type.elements and sources and targets):
+        return np.zeros((len(sources), len(targets)))
+    shared, is_alike = np.ones((len(sources), len(targets))), np.ones((len(sources), len(targets)), dtype=bool)
+    for dim in range(len(type.dims)):
+        before, rows = _each_once([one.axes[dim] for one in sources])
+        after, columns = _each_once([one.axes[dim] for one in targets])
+        places = np.ix_(rows, columns)
+        shared *= np.array([[_least_shared(one, other) for other in after] for one in before])[places]
+        is_alike &= np.array([[axes_size(one) == axes_size(other) for other in after] for one in before])[places]
+    element_bytes = type.bytes // type.elements
+    lacking = np.array([local_bytes(type.dims, element_bytes, target) for target in targets]) * (1 - shared)
+    for row, column in np.argwhere(is_alike & (lacking > 0)):  # few: mostly the same axes elsewhere
+        if same_placement(sources[row], targets[column]):
+            lacking[row, column] = 0.0
+    return lacking * price(Cost(1.0), hardware) + (lacking > 0) * price(Cost(0.0, 1), hardware)
+
+
+def _each_once(axes: Sequence[Axes]) -> tuple[list[Axes], list[int]]:
+    """Lists of axes each once, and the number of each that was given."""
+    numbers: dict[Axes, int] = {}
+    places = [numbers.setdefault(one, len(numbers)) for one in axes]
+    return list(numbers), places
 
 
 @memoize
