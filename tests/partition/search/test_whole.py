@@ -20,8 +20,11 @@ from shardwright.cost.price import price
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.partition.decide import decide, decider
+from shardwright.partition.decisions import Computed
 from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.search.best import BUDGETS, search
+from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.graph import ChoiceGraph, Link, choice_graph
 from shardwright.partition.search.held import largest_held, most_to_hold
 from shardwright.partition.search.integer import Limits, solve
@@ -224,7 +227,7 @@ def test_bounds_know_that_what_a_loop_reads_may_be_made_in_front_of_it() -> None
     assert bound == pytest.approx(searched.seconds)
 
 
-NO_TIME = Budget(whole=1_000, nodes=1, each=Limits(0, 0.0, 0), all=0, rounds=2)
+NO_TIME = Budget(whole=1_000, nodes=1, sweeps=(0, 0), each=Limits(0, 0.0, 0), all=0, rounds=2)
 """Nothing but messages."""
 
 
@@ -234,6 +237,38 @@ def test_a_program_too_large_for_integer_programs_is_chosen_by_messages(monkeypa
     assert searched is not None
     assert searched.seconds < searched.seconds_before / 5
     assert searched.gap == pytest.approx(0)
+
+
+@pytest.mark.parametrize("effort", ["default", "none"])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_choice_takes_more_than_where_each_op_is_split_by_itself(
+    seed: int, effort: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUDGETS, "none", NO_TIME)
+    with Session(hardware=SCALED):
+        graph = ready(small_program(seed))
+        first = decide(graph)
+        times = times_run(graph)
+        decisions, searched = search(graph, effort, first)
+        choices = choice_graph(graph, first, times, most_to_hold(graph, first))
+        ways = decided_ways(choices.nodes, dict(zip(graph.walk(), first.ops, strict=True)))
+        thought = solution_of(choices, ways, Distances(SCALED), 0.0).seconds
+        assert total_seconds(graph, decisions, times, SCALED) == searched.seconds
+        assert searched.seconds <= total_seconds(graph, first, times, SCALED) == searched.seconds_before
+    assert thought <= searched.seconds_before * (1 + 1e-9)  # by which the search starts from there
+
+
+def test_a_loop_over_layers_takes_no_more_than_where_each_op_is_split_by_itself() -> None:
+    with Session(hardware=TPU_V5P):
+        graph = ready(_in_turns())
+        first = decide(graph)
+        choices = choice_graph(graph, first, times_run(graph))
+        ways = decided_ways(choices.nodes, dict(zip(graph.walk(), first.ops, strict=True)))
+        carried = [(node, way) for node, way in zip(choices.nodes, ways, strict=True) if node.carried is not None]
+        told = [node.slots[-1].layouts[node.slots[-1].of_way[way]] for node, way in carried if node.slots]
+        (loop,) = [one for op, one in zip(graph.walk(), first.ops, strict=True) if op.name == "stablehlo.while"]
+    assert isinstance(loop, Computed)
+    assert told == [layout for layout in loop.results if layout is not None]
 
 
 def test_no_tensor_is_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,8 +304,9 @@ def test_what_is_chosen_among_few_ways_first_is_the_best_of_all(seed: int) -> No
         shared = [number for number, link in enumerate(choices.links) if len(link.readers) > 1]
         best, _ = solve(choices, Distances(SCALED), shared, most, Limits(10_000_000, 1e-6, 100_000_000))
         assert best is not None
-        chosen = Reduced(choices, most, BUDGETS["default"])
-        solutions = [chosen.solve(Distances(SCALED), in_full) for in_full in ((), shared, shared)]
+        first = decided_ways(choices.nodes, dict(zip(graph.walk(), decide().ops, strict=True)))
+        chosen = Reduced(choices, first, most, BUDGETS["default"])
+        solutions = [chosen.solve(Distances(SCALED), in_full, most) for in_full in ((), shared, shared)]
     for solution in solutions:  # what was found before takes more where values are told in full
         assert solution is not None
         assert solution.bound <= best.seconds * (1 + 1e-5) + 1e-12 * most

@@ -22,6 +22,7 @@ BUDGETS = {
     "default": Budget(
         whole=800,
         nodes=400,
+        sweeps=(24, 6),
         each=Limits(entries=100_000, gap=1e-3, work=500_000),
         all=500_000,
         rounds=8,
@@ -29,6 +30,7 @@ BUDGETS = {
     "best": Budget(
         whole=1_000,
         nodes=1_000,
+        sweeps=(100, 20),
         each=Limits(entries=250_000, gap=1e-6, work=5_000_000),
         all=1_000_000,
         rounds=12,

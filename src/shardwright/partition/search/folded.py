@@ -58,6 +58,13 @@ class Folded:
             arcs={number: solution.arcs[link] for number, link in enumerate(self.link_of) if link in solution.arcs},
         )
 
+    def of_first(self, ways: Sequence[int]) -> tuple[int, ...]:
+        """A choice of the other graph here: nodes have the way of the first that they stand for."""
+        first = [0] * len(self.graph.nodes)
+        for node, way in reversed(list(zip(self.node_of, ways, strict=True))):
+            first[node] = way if node else 0
+        return tuple(first)
+
     def bound(self, messages: Messages) -> float:
         """What every choice of the other graph takes at least, where nodes need not be chosen alike.
 

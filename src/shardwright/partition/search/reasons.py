@@ -14,8 +14,9 @@ import numpy as np
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import decide
-from shardwright.partition.decisions import Computed, Decisions
+from shardwright.partition.decisions import Decisions
 from shardwright.partition.search.around import Around
+from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.graph import Node, choice_graph
 from shardwright.partition.search.held import most_to_hold
 from shardwright.partition.search.least import Distances
@@ -70,8 +71,7 @@ class _Reasons:
         self.decided = dict(zip(graph.walk(), decisions.ops, strict=True))
         self.choices = choice_graph(graph, decisions, times, most_to_hold(graph, decide(graph)))
         self.distances = Distances(current_hardware())
-        ways = [self.decided_way(node) for node in self.choices.nodes]
-        self.around = Around(self.choices, ways, self.distances)
+        self.around = Around(self.choices, decided_ways(self.choices.nodes, self.decided), self.distances)
 
     def run(self) -> tuple[Reason, ...]:
         places: dict[Reason, list[str]] = {}
@@ -81,20 +81,6 @@ class _Reasons:
                     places.setdefault(replace(reason, location=""), []).append(reason.location)
         told = [replace(one, location=there[0], alike=len(there)) for one, there in places.items()]
         return tuple(sorted(told, key=lambda one: -one.seconds_more))
-
-    def decided_way(self, node: Node) -> int:
-        """Which of the ways of a node was decided."""
-        if len(node.seconds) == 1 or node.op is None:
-            return 0
-        decision = self.decided[node.op]
-        assert isinstance(decision, Computed), "what has several ways is computed"
-        if node.carried is None:
-            layouts: list[object] = [(way.operands, way.results) for way in node.ways]
-            return layouts.index((decision.operands, decision.results))
-        slot, layout = node.slots[-1], decision.results[node.carried]
-        assert layout is not None, "tokens have one layout"
-        ways: list[int] = slot.of_way.tolist()
-        return ways.index(slot.layouts.index(layout))
 
     def reasons(self, number: int, node: Node, op: Op) -> Iterator[Reason]:
         """Why an op is split as it is, if there is another way: the next best by bounds first, and then by plans."""

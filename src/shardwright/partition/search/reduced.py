@@ -1,15 +1,15 @@
 """The optimum of a choice graph, most of whose ways are left out before it is looked for.
 
-Messages say what choices with a way take at least. A choice is read off them; where some might take less, one is looked
-for among few ways of each node. No way that is bound to take more than what is found need be looked at: of those that
-are left, the optimum is that of all. Where that is too much to solve, what was found among few ways is taken, with the
-bound of the messages.
+Messages say what choices with a way take at least. A choice is read off them; where some might take less, it is made
+better by forests. No way that is bound to take more than what is found need be looked at: of those that are left, the
+optimum is that of all. Where that is too much to solve, few ways of each node are looked at, with the bound of the
+messages.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -18,6 +18,7 @@ import numpy as np
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.around import improved
 from shardwright.partition.search.chosen import Solution, solution_of
+from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import Distances
@@ -28,8 +29,11 @@ __all__ = ["Budget", "Reduced"]
 _FIRST, _AGAIN = 6, 2
 """How many passes messages take, at first and after distances changed."""
 
-_FEW = 2, 4, 8
-"""How many ways of a node are looked at first, to know which others can be left out."""
+_FEW = 8, 4, 2
+"""How many ways of a node are looked at where all that may be the best are too many."""
+
+_CLOSE = 1e-9
+"""A part of what all takes that is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Budget:
     Attributes:
         whole: Nodes that the choice graph may have for none to be chosen alike.
         nodes: Nodes that are told apart where it has more.
+        sweeps: How many forests a choice is made better by at first, and how many after distances changed.
         each: What bounds an integer program.
         all: Entries that all of them may have together.
         rounds: How often it is chosen anew at most.
@@ -47,6 +52,7 @@ class Budget:
 
     whole: int
     nodes: int
+    sweeps: tuple[int, int]
     each: Limits
     all: int
     rounds: int
@@ -55,58 +61,70 @@ class Budget:
 class Reduced:
     """A choice graph, of which better and better bounds are known."""
 
-    def __init__(self, graph: ChoiceGraph, most: float, budget: Budget) -> None:
-        """Nothing known yet but that some choice takes `most` seconds."""
+    def __init__(self, graph: ChoiceGraph, first: tuple[int, ...], most: float, budget: Budget) -> None:
+        """Nothing known yet but that the choice `first` takes `most` seconds."""
         self.graph = graph
         self.most = most
         self.messages = Messages(graph, 10 * most)
         self.passes = _FIRST
+        self.sweeps = budget.sweeps
         self.each = budget.each
         self.left = budget.all
-        self.found: list[tuple[int, ...]] = []
+        self.found = first
 
-    def solve(self, distances: Distances, in_full: Collection[int]) -> Solution | None:
+    def solve(self, distances: Distances, in_full: Collection[int], known: float) -> Solution | None:
         """The choice that takes least, or one near it with a bound of what that takes.
 
         Arguments:
             distances: What redistributions take.
             in_full: Links of which every version is told.
+            known: Seconds that some choice is known to take; those that take more are not looked for.
 
         Returns:
             The choice; `None` where none was found.
         """
         bound, least = self.messages.least(distances, self.passes)
-        self.passes = _AGAIN
-        self.found.append(improved(self.graph, self.messages.chosen(), distances, 1e-9 * self.most))
-        read_off = solution_of(self.graph, self.found[-1], distances, bound)
-        if not in_full and read_off.seconds <= bound * (1 + self.each.gap):
-            return read_off
-        found: list[Solution] = []
-        for kept in self.sets(bound, least):
-            among = self.among(kept, distances, in_full)
-            if among is None:
-                continue
-            found.append(among)
-            best = min(found, key=attrgetter("seconds"))
-            limit = best.seconds * (1 + 1e-9) + 1e-12 * self.most
-            most = _kept(least, limit)
-            if best is among and all(np.isin(one, other).all() for one, other in zip(most, kept, strict=True)):
-                return best
-            whole = self.among(most, distances, in_full)
-            if whole is not None:  # with any way that was left out it takes more than the limit
-                return replace(whole, bound=min(whole.bound, limit))
-        if not found:  # in which values take what their dearest readers do, and more where they are told in full
-            found = [solution_of(self.graph, ways, distances, bound) for ways in self.found]
-        best = min(found, key=attrgetter("seconds"))
+        found = self.better(distances, bound)
+        if not in_full and found.seconds <= bound * (1 + self.each.gap):
+            return found
+        if in_full:
+            told = self.among([np.array([way]) for way in found.ways], distances, in_full)
+            found = told or replace(found, seconds=math.inf)
+        limit = min(known, found.seconds) * (1 + _CLOSE) + 1e-12 * self.most
+        whole = self.among(_kept(least, limit), distances, in_full)
+        if whole is not None:  # with any way that was left out it takes more than the limit
+            bound = max(bound, min(whole.bound, limit))
+        some = whole or self.among_some(least, distances, in_full)
+        best = min([one for one in (found, some) if one], key=attrgetter("seconds"))
+        self.found = best.ways
         return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
 
-    def sets(self, bound: float, least: Sequence[Seconds]) -> Iterator[list[Numbers]]:
-        """Ways among which one is chosen first, to know which others can be left out: those that may take least, and
-        those that may take as little as the bound; with what was chosen before, which is not to be forgotten where
-        other distances have changed.
+    def better(self, distances: Distances, bound: float) -> Solution:
+        """What was found and what is read off the messages: the better one, made better, mostly where it is not proven
+        to be the best already.
         """
-        for some in (*_few(least), _kept(least, bound + 1e-9 * self.most)):
-            yield [np.union1d(ways, found) for ways, found in zip(some, np.array(self.found).T, strict=True)]
+        forests = Forests(self.graph, distances, 10 * self.most)
+        starts = [
+            improved(self.graph, ways, distances, _CLOSE * self.most)
+            for ways in dict.fromkeys((self.found, self.messages.chosen()))
+        ]
+        ways = min(starts, key=forests.seconds)
+        if forests.seconds(ways) > bound * (1 + self.each.gap):
+            first, again = self.sweeps
+            ways = forests.improved(ways, first)
+            self.sweeps = again, again
+        self.found = ways
+        return solution_of(self.graph, ways, distances, bound)
+
+    def among_some(self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]) -> Solution | None:
+        """The best choice among ways of choices that may take least, and what was found: as many as may be."""
+        for most in _FEW:
+            few = [np.sort(np.argsort(of_node, kind="stable")[:most]) for of_node in least]
+            kept = [np.union1d(ways, way) for ways, way in zip(few, self.found, strict=True)]
+            among = self.among(kept, distances, in_full)
+            if among is not None:
+                return among
+        return None
 
     def among(self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among some ways; `None` if they are too many."""
@@ -115,17 +133,9 @@ class Reduced:
         self.left -= size
         if found is None or found.seconds > 5 * self.most:
             return None
-        ways = tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)])
-        self.found.append(ways)
-        return replace(found, ways=ways)
+        return replace(found, ways=tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)]))
 
 
 def _kept(least: Sequence[Seconds], most: float) -> list[Numbers]:
     """Of each node the ways of choices that may take no more than that; one in any case."""
     return [np.flatnonzero(of_node <= max(most, float(of_node.min()))) for of_node in least]
-
-
-def _few(least: Sequence[Seconds]) -> Iterator[list[Numbers]]:
-    """Of each node the ways of choices that may take least."""
-    for most in _FEW:
-        yield [np.sort(np.argsort(of_node, kind="stable")[:most]) for of_node in least]

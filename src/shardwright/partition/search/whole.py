@@ -22,6 +22,7 @@ from shardwright.partition.decisions import Computed, Decisions, Layout
 from shardwright.partition.op_split import Given
 from shardwright.partition.search.around import improved
 from shardwright.partition.search.chosen import Solution, solution_of
+from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.folded import folded
 from shardwright.partition.search.graph import choice_graph
 from shardwright.partition.search.least import Distances
@@ -96,15 +97,16 @@ class _Choosing:
         self.hardware = current_hardware()
         self.first = first.seconds
         self.choices = choice_graph(graph, first.decisions, times, most_held)
-        decided = zip(graph.walk(), first.decisions.ops, strict=True)
+        decided = dict(zip(graph.walk(), first.decisions.ops, strict=True))
         self.loops = {
-            op: one.results for op, one in decided if op.name == "stablehlo.while" and isinstance(one, Computed)
+            op: one.results for op, one in decided.items() if op.name == "stablehlo.while" and isinstance(one, Computed)
         }
         self.distances = Distances(self.hardware)
         self.budget = budget
         self.folded = folded(self.choices, budget.whole, budget.nodes)
         self.in_full: set[int] = set()  # of the folded graph
-        self.reduced = Reduced(self.folded.graph, self.first, budget)
+        ways = self.folded.of_first(decided_ways(self.choices.nodes, decided))
+        self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
         self.seen: set[tuple[int, ...]] = set()
         self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
@@ -138,7 +140,7 @@ class _Choosing:
 
     def solution(self) -> Solution | None:
         """What is chosen by what is known; `None` where that was tried, and it is not known to be the best."""
-        solution = self.reduced.solve(self.distances, self.in_full)
+        solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds)
         if solution is None or (solution.ways in self.seen and solution.bound < solution.seconds * (1 - _CLOSE)):
             return None
         self.seen.add(solution.ways)

@@ -1,0 +1,273 @@
+"""Choices made better by forests: nodes among which no links run round are chosen all at once, exactly.
+
+Of the choice graph nodes are taken, in an order drawn by lot, that make no circle with those taken before. With all
+others as they are, what is taken is a forest, of which the best choice is told by dynamic programming: from the leaves
+on each node tells what the part behind it takes at least for each of its ways. Other nodes are taken from sweep to
+sweep. Each way of a node takes a little more by lot, and less of that from sweep to sweep, so that a choice that no
+single forest makes better is left while it is early.
+
+A value of several readers takes what the dearest of them does.
+
+Source: Hamze and de Freitas, "From Fields to Trees" (2004), which samples so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+
+import numpy as np
+
+from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.partition.search.graph import ChoiceGraph, Link
+from shardwright.partition.search.least import Distances
+from shardwright.partition.search.stars import runs_at_least
+
+__all__ = ["Forests"]
+
+_CALM = 0.25
+"""Which part of the sweeps, the last ones, has no lots."""
+
+_LOT = 2.0
+"""How much more a way takes at first by lot at most, of what a node takes in the mean."""
+
+_FREE = -1
+"""The way of a node that is being chosen."""
+
+
+class _Reader:
+    """All that one node reads of a value: ways of the same layouts are one *column*."""
+
+    def __init__(self, taken: Sequence[Seconds], of_way: Sequence[Numbers]) -> None:
+        """For each time that it reads the value, what each layout takes from each that is made, and which a way has."""
+        _, first, self.column = np.unique(np.stack(of_way), axis=1, return_index=True, return_inverse=True)
+        self.ways = _Groups(self.column.ravel())
+        self.column = self.ways.of_way
+        self.seconds: Seconds = np.maximum.reduce(
+            [one[:, numbers[first]] for one, numbers in zip(taken, of_way, strict=True)]
+        )
+
+
+class _Groups:
+    """Ways that are alike at a link."""
+
+    def __init__(self, of_way: Numbers) -> None:
+        self.of_way = of_way
+        self.order = np.argsort(of_way, kind="stable")
+        self.starts = np.searchsorted(of_way[self.order], np.arange(int(of_way.max()) + 1))
+
+    def least(self, energy: Seconds) -> Seconds:
+        """What the ways of each group take at least."""
+        least: Seconds = np.minimum.reduceat(energy[self.order], self.starts)
+        return least
+
+
+class _Value:
+    """What a link takes, by what is chosen at its ends."""
+
+    def __init__(self, graph: ChoiceGraph, link: Link, distances: Distances, most: float) -> None:
+        maker = graph.slot(link.maker)
+        self.maker = link.maker[0]
+        self.made = _Groups(maker.of_way)
+        times = link.times * runs_at_least(graph, link)
+        slots: dict[int, list[tuple[Seconds, Numbers]]] = {}
+        for end in link.readers:
+            slot = graph.slot(end)
+            taken = np.minimum(times * distances.between(link.type, maker.layouts, slot.layouts), most)
+            slots.setdefault(end[0], []).append((taken, slot.of_way))
+        self.readers = {node: _Reader(*zip(*read, strict=True)) for node, read in slots.items()}
+        self.nodes = tuple(dict.fromkeys((self.maker, *self.readers)))
+        self.is_alone = self.maker in self.readers
+        """Whether no other node is chosen while one at this link is: who makes it reads it, too."""
+
+    def seconds(self, ways: Sequence[int]) -> float:
+        """What it takes."""
+        made = self.made.of_way[ways[self.maker]]
+        return max([float(r.seconds[made, r.column[ways[node]]]) for node, r in self.readers.items()], default=0.0)
+
+    def least(self, ways: Sequence[int], energies: Mapping[int, Seconds], node: int) -> Seconds:
+        """What it takes at least for each way of a node that is being chosen.
+
+        Arguments:
+            ways: What is chosen at other ends, or that it is `_FREE`.
+            energies: What those nodes take for each way that are free.
+            node: Which it is that is asked for.
+        """
+        if self.is_alone:
+            return self._by_itself(ways, node)
+        made = slice(None) if ways[self.maker] == _FREE else slice(m := self.made.of_way[ways[self.maker]], m + 1)
+        free, least = list[int](), np.zeros((1, 1))
+        for other, reader in self.readers.items():
+            if other == node:
+                continue
+            if ways[other] == _FREE:
+                free.append(other)
+            else:
+                c = reader.column[ways[other]]
+                least = np.maximum(least, reader.seconds[made, c : c + 1])
+        if node == self.maker:
+            return self._of_maker(free, energies, least)[self.made.of_way]
+        mine = self.readers[node]
+        seconds: Seconds = self._of_reader(
+            mine.seconds[made], [(self.readers[n].seconds[made], n) for n in free], energies, least
+        )
+        if ways[self.maker] == _FREE:
+            seconds = seconds + self.made.least(energies[self.maker])[:, None]
+        of_column: Seconds = seconds.min(0)
+        return of_column[mine.column]
+
+    def _of_maker(self, free: Sequence[int], energies: Mapping[int, Seconds], least: Seconds) -> Seconds:
+        rows = len(self.made.starts)
+        if not free:
+            return np.broadcast_to(least[:, 0], (rows,)) if least.shape[0] == 1 else least[:, 0]
+        parts = [(self.readers[n].seconds, self.readers[n].ways.least(energies[n])) for n in free]
+        if len(parts) == 1:
+            ((seconds, energy),) = parts
+            of_one: Seconds = (np.maximum(seconds, least) + energy).min(1)
+            return of_one
+        limits = _limits([seconds for seconds, _ in parts], least)
+        total = limits
+        for seconds, energy in parts:
+            total = total + _within(seconds, energy, limits)
+        of_all: Seconds = total.min(1)
+        return of_all
+
+    def _of_reader(
+        self,
+        mine: Seconds,
+        others: Sequence[tuple[Seconds, int]],
+        energies: Mapping[int, Seconds],
+        least: Seconds,
+    ) -> Seconds:
+        mine = np.maximum(mine, least)
+        if not others:
+            return mine
+        limits = _limits([mine, *[seconds for seconds, _ in others]], least)
+        total = limits
+        for seconds, other in others:
+            total = total + _within(seconds, self.readers[other].ways.least(energies[other]), limits)
+        beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
+        first = (limits[:, None, :] < mine[:, :, None]).sum(2)
+        of_mine: Seconds = np.take_along_axis(beyond, first, 1)
+        return of_mine
+
+    def _by_itself(self, ways: Sequence[int], node: int) -> Seconds:
+        """What it takes for each way of its only node that is free."""
+        if node == self.maker:
+            made = self.made.of_way
+            total = np.zeros(made.size)
+            for other, reader in self.readers.items():
+                column = reader.column if other == node else reader.column[ways[other]]
+                total = np.maximum(total, reader.seconds[made, column])
+            return total
+        made = self.made.of_way[ways[self.maker]]
+        rest = [float(r.seconds[made, r.column[ways[o]]]) for o, r in self.readers.items() if o != node]
+        mine = self.readers[node]
+        seconds: Seconds = np.maximum(mine.seconds[made], max(rest, default=0.0))[mine.column]
+        return seconds
+
+
+def _limits(seconds: Sequence[Seconds], least: Seconds) -> Seconds:
+    """For each layout that is made all that a reader may take, and no less than others do, from the least on."""
+    limits: Seconds = np.sort(np.maximum(np.concatenate(seconds, axis=1), least), axis=1)
+    return limits
+
+
+def _within(seconds: Seconds, energy: Seconds, limits: Seconds) -> Seconds:
+    """What a reader takes at least by itself, choosing among layouts that take no more than each limit."""
+    fits = seconds[:, None, :] <= limits[:, :, None]
+    within: Seconds = np.where(fits, energy, np.inf).min(2)
+    return within
+
+
+class Forests:
+    """A choice graph whose choices are made better."""
+
+    def __init__(self, graph: ChoiceGraph, distances: Distances, most: float) -> None:
+        """What is impossible takes `most` seconds."""
+        self.graph = graph
+        self.own = [node.seconds for node in graph.nodes]
+        self.several = [number for number, node in enumerate(graph.nodes) if len(node.seconds) > 1]
+        self.values = [_Value(graph, link, distances, most) for link in graph.links if link.readers]
+        self.values_of: list[list[int]] = [[] for _ in graph.nodes]
+        for number, value in enumerate(self.values):
+            for node in value.nodes:
+                self.values_of[node].append(number)
+
+    def seconds(self, ways: Sequence[int]) -> float:
+        """What a choice takes."""
+        own = sum(float(seconds[way]) for seconds, way in zip(self.own, ways, strict=True))
+        return own + sum(value.seconds(ways) for value in self.values)
+
+    def improved(self, ways: Sequence[int], sweeps: int, lot: float = _LOT) -> tuple[int, ...]:
+        """A choice that takes no more than this one."""
+        rng = Random(len(self.several))
+        best, least, now = tuple(ways), self.seconds(ways), list(ways)
+        scale = lot * least / max(1, len(self.several))
+        for sweep in range(sweeps):
+            fading = max(0.0, 1 - sweep / (sweeps * (1 - _CALM)))
+            now = self.swept(now, rng, scale * fading**2)
+            seconds = self.seconds(now)
+            if seconds < least:
+                best, least = tuple(now), seconds
+        return best
+
+    def swept(self, ways: Sequence[int], rng: Random, lot: float) -> list[int]:
+        """A choice in which a forest is chosen anew; each way takes at most so much more by lot."""
+        now = list(ways)
+        free = list(self.forest(rng))
+        energies: dict[int, Seconds] = {}
+        for node in free:
+            now[node] = _FREE
+            energies[node] = self.own[node]
+            if lot:
+                energies[node] = self.own[node] + np.array([rng.random() * lot for _ in self.own[node]])
+        seen = set[int]()
+        for root in free:
+            if root not in seen:
+                self.tree(root, now, energies, seen)
+        return now
+
+    def tree(self, root: int, now: list[int], energies: dict[int, Seconds], seen: set[int]) -> None:
+        """Choose the nodes of a tree."""
+        order: list[tuple[int, int]] = [(root, -1)]
+        seen.add(root)
+        for node, above in order:  # which grows
+            for number in self.values_of[node]:
+                if number != above:
+                    for other in self.values[number].nodes:
+                        if now[other] == _FREE and other not in seen:
+                            seen.add(other)
+                            order.append((other, number))
+        for node, above in reversed(order):
+            for number in self.values_of[node]:
+                if number != above:
+                    energies[node] = energies[node] + self.values[number].least(now, energies, node)
+        for node, above in order:
+            energy = energies[node]
+            if above >= 0:
+                energy = energy + self.values[above].least(now, energies, node)
+            now[node] = int(np.argmin(energy))
+
+    def forest(self, rng: Random) -> Iterator[int]:
+        """Nodes among which no links run round."""
+        order = list(self.several)
+        rng.shuffle(order)
+        above = list(range(len(self.values)))
+        taken = [0] * len(self.values)
+
+        def top(number: int) -> int:
+            while above[number] != number:
+                above[number] = number = above[above[number]]
+            return number
+
+        for node in order:
+            if any(taken[number] and self.values[number].is_alone for number in self.values_of[node]):
+                continue
+            tops = [top(number) for number in self.values_of[node]]
+            if len(set(tops)) == len(tops):
+                yield node
+                for number in self.values_of[node]:
+                    taken[number] = 1
+                for one in tops:
+                    above[one] = tops[0]
