@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import reduction_kinds
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import REDUCTIONS
+from shardwright.ir.sub_meshes import sub_meshes
+from shardwright.ir.types import TensorType
 from shardwright.notation.sdy.sharding import has_kinds_of
 from shardwright.sharding import TensorSharding
+from shardwright.steps import local_bytes
 
-__all__ = ["alone", "check_boundary"]
+__all__ = ["Alone", "alone", "check_boundary"]
 
 
 def check_boundary(graph: Graph) -> None:
@@ -66,30 +70,75 @@ def _shardings_of(op: Op, graph: Graph) -> Sequence[TensorSharding | None]:
     return [*own, *(graph.shardings[value] for value in op.results)]
 
 
-def _stated(graph: Graph) -> Iterator[tuple[str, TensorSharding | None, str, str]]:
-    """What has a sharding, that sharding, where it stands and in which op: arguments, values, results."""
-    main, source = graph.main, graph.locations.source
-    for name, value in zip(main.argument_names, main.block.arguments, strict=True):
-        yield f"argument {name!r}", graph.shardings[value], source, "func.func"
+class _Stated(NamedTuple):
+    """What has a sharding: its name as users know it, the sharding, where it stands, in which op, and its type."""
+
+    what: str
+    sharding: TensorSharding | None
+    where: str
+    op: str
+    type: TensorType
+
+
+def _stated(graph: Graph) -> Iterator[_Stated]:
+    """Arguments, values and results, in order."""
+    main, types = graph.main, graph.types
+    for number, (name, value) in enumerate(zip(main.argument_names, main.block.arguments, strict=True)):
+        where = graph.argument_location(number)
+        yield _Stated(f"argument {name!r}", graph.shardings[value], where, "func.func", types[value])
     for op in graph.walk():
         for value in (*op.results, *(value for block in op.regions for value in block.arguments)):
-            yield f"a value of {op.name}", graph.shardings[value], str(graph.locations[op.location]), op.signature.label
-    for name, sharding in zip(main.result_names, main.result_shardings, strict=True):
-        yield f"result {name!r}", sharding, source, "func.func"
+            where, label = str(graph.locations[op.location]), op.signature.label
+            yield _Stated(f"a value of {op.name}", graph.shardings[value], where, label, types[value])
+    last = main.block.terminator
+    returned = zip(main.result_names, main.result_shardings, last.operands, strict=True)
+    for name, sharding, value in returned:
+        yield _Stated(f"result {name!r}", sharding, str(graph.locations[last.location]), "func.func", types[value])
 
 
-def alone(graph: Graph) -> Iterator[tuple[str, str, int]]:
-    """What is to be on one device alone: its name as users know it, where it stands, and the device."""
-    if not any(mesh.is_maximal for mesh in graph.meshes.values()):
+class Alone(NamedTuple):
+    """What is to be on some of the devices alone.
+
+    Attributes:
+        what: Its name as users know it.
+        where: Its place in the source.
+        devices: Those that are to hold it.
+        total: How many there are in all.
+        bytes: What each other device holds of it, as it is; 0 where one device was to hold the whole.
+    """
+
+    what: str
+    where: str
+    devices: tuple[int, ...]
+    total: int
+    bytes: int
+
+
+def alone(graph: Graph) -> Iterator[Alone]:
+    """What is to be on one device alone, or on those of a sub-mesh."""
+    parts = sub_meshes(graph)
+    if not parts and not any(mesh.is_maximal for mesh in graph.meshes.values()):
         return
-    for what, sharding, where, _ in _stated(graph):
-        if sharding is not None and sharding.mesh.is_maximal:
-            yield what, where, sharding.mesh.device_id(0)
+    for what, sharding, where, _, type in _stated(graph):
+        if sharding is None:
+            continue
+        mesh = sharding.mesh
+        if mesh.is_maximal:
+            yield Alone(what, where, (mesh.device_id(0),), graph.mesh.size, 0)
+        elif mesh in parts:
+            yield Alone(what, where, parts[mesh], mesh.size, _shard_bytes(type, sharding))
+
+
+def _shard_bytes(type: TensorType, sharding: TensorSharding) -> int:
+    """The bytes of the largest shard of a value; 0 of what is no tensor."""
+    if not type.is_tensor:
+        return 0
+    return local_bytes(type.dims, type.bytes // max(1, type.elements), sharding)
 
 
 def _check_bounds(graph: Graph) -> None:
     """Refuse the first sharding with offsets or halos; values that are gone still have theirs."""
-    for what, sharding, where, op in _stated(graph):
+    for what, sharding, where, op, _ in _stated(graph):
         if _bounded(sharding):
             raise _refused(f"{what} has offsets or halos", sharding, where, op)
 
@@ -98,7 +147,7 @@ def _check_axes(graph: Graph) -> None:
     """Refuse the first sharding on a mesh of other axes than the first; values that are gone still have theirs."""
     stated = [
         (what, sharding.mesh, where, op)
-        for what, sharding, where, op in _stated(graph)
+        for what, sharding, where, op, _ in _stated(graph)
         if sharding and sharding.mesh.axes
     ]
     for what, other, where, op in stated:

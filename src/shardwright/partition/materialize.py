@@ -80,12 +80,13 @@ def materialize(
             of a value that is partial by another kind than its op combines by.
     """
     check_kinds(graph)
+    told = tuple(alone_notes(graph))
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph)
     if graph.stage is Stage.EXPLICIT:
         graph = with_body_arguments(recognize(graph))
         check(graph)
-        return Explicit(_with_results(graph), tuple(unread_notes(graph)), reasons=() if with_reasons else None)
+        return Explicit(_with_results(graph), (*told, *unread_notes(graph)), reasons=() if with_reasons else None)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
@@ -102,7 +103,7 @@ def materialize(
     explicit = recognize(write(graph, decisions))
     notes = (
         *(() if padded.is_even else cut_notes(graph)),
-        *alone_notes(graph),
+        *told,
         *decision_notes(graph, decisions, padded.resizes),
         *remove_unread(explicit),
     )

@@ -2,14 +2,14 @@
 
 One list, each entry with its op, its place, what happened and what it costs: shardings that do not divide their tensors
 and are cut, ops that are computed whole along a dimension that was to be split, collectives whose result nobody reads,
-and what was to be on one device alone.
+and what was to be on some of the devices alone.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shardwright.axes import axes_size
@@ -38,6 +38,9 @@ __all__ = [
     "remove_unread",
     "unread_notes",
 ]
+
+_LISTED = 8
+"""Devices that a note names."""
 
 _REQUESTS = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
 
@@ -202,11 +205,25 @@ def _unread_collectives(graph: Graph) -> list[Op]:
     return [op for value, op in collectives.items() if value in unread]
 
 
-# --- one device
+# --- some of the devices
 
 
 def alone_notes(graph: Graph) -> Iterator[Note]:
-    """What is to be on one device alone."""
-    for what, where, device in alone(graph):
-        message = f"it is to be on device {device} alone, and is on all: each runs every op"
-        yield Note(what, where, message, 0, remedy="split it over the devices, or leave its sharding out")
+    """What is to be on one device alone, or on those of a sub-mesh."""
+    for one in alone(graph):
+        if len(one.devices) == 1:
+            message = f"it is to be on device {one.devices[0]} alone, and is on all: each runs every op"
+            remedy = "split it over the devices, or leave its sharding out"
+        else:
+            others = one.total - len(one.devices)
+            message = f"it is to be on devices {_listed(one.devices)} alone, and the other {others} hold it as well: "
+            message += "each runs every op"
+            remedy = f"split it over all {one.total} devices: that takes them no longer, and less of each"
+        yield Note(one.what, one.where, message, one.bytes, "held", remedy=remedy)
+
+
+def _listed(devices: Sequence[int]) -> str:
+    """`0, 1 and 2`; of many the first."""
+    if len(devices) > _LISTED:
+        return f"{', '.join(map(str, devices[:_LISTED]))} and {len(devices) - _LISTED} more"
+    return f"{', '.join(map(str, devices[:-1]))} and {devices[-1]}"

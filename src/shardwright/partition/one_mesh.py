@@ -1,18 +1,23 @@
-"""Meshes of other axes over the same devices, said by the axes of one mesh.
+"""Meshes of other axes over the same devices, said by the axes of one mesh, and sub-meshes by those of all devices.
 
 `a=2, b=4` is `x:(1)2` and `x:(2)2, y` of `x=4, y=2`. Everything behind this knows one list of axes. Orders of devices
 stay apart: values move between them.
+
+A sub-mesh (`ir.sub_meshes`) has the axes of all devices already. Its name goes: one program runs on all devices, so
+those that were not meant compute the same as these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import replace
 
 from shardwright.axes import Axes, AxisRef, merge_axes
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.sub_meshes import plain_first, sub_meshes
 from shardwright.mesh import Mesh
 from shardwright.sharding import Partial, TensorSharding
+from shardwright.steps import CollectivePermute
 from shardwright.strides import axes_of_digits, mesh_names, mesh_of_cuts
 
 __all__ = ["on_one_mesh"]
@@ -26,6 +31,7 @@ def on_one_mesh(graph: Graph, annotated: Graph | None) -> tuple[Graph, Graph | N
     which those of all begin and end. Programs are given back as they are where there is nothing to do, and where
     nothing can be done, which `boundary` refuses.
     """
+    graph, annotated = _on_all_devices(graph), None if annotated is None else _on_all_devices(annotated)
     meshes = [*graph.used_meshes, *([] if annotated is None else annotated.used_meshes)]
     if len({mesh.axes for mesh in meshes}) < 2:
         return graph, annotated
@@ -34,6 +40,22 @@ def on_one_mesh(graph: Graph, annotated: Graph | None) -> tuple[Graph, Graph | N
         return graph, annotated
     lifted = _Lifted(common)
     return lifted.graph(graph), None if annotated is None else lifted.graph(annotated)
+
+
+def _on_all_devices(graph: Graph) -> Graph:
+    """A program without sub-meshes: each is the mesh like it of all devices."""
+    parts = sub_meshes(graph)
+    if not parts:
+        return graph
+    plain = {symbol: mesh for symbol, mesh in plain_first(graph).meshes.items() if mesh not in parts}
+    twins = {(mesh.axes, mesh.device_ids): mesh for mesh in reversed(plain.values())}
+
+    def moved(sharding: TensorSharding) -> TensorSharding:
+        mesh = sharding.mesh
+        return replace(sharding, mesh=twins[mesh.axes, mesh.device_ids]) if mesh in parts else sharding
+
+    attributes = {symbol: row for symbol, row in graph.mesh_attributes.items() if symbol in plain}
+    return replace(_changed(graph, moved, plain), mesh_attributes=attributes)
 
 
 def _named(graph: Graph) -> list[Mesh]:
@@ -75,15 +97,8 @@ class _Lifted:
 
     def graph(self, graph: Graph) -> Graph:
         """A program with every sharding over these axes. The graph given is left as it is."""
-        main = graph.main
         meshes = [self.mesh(mesh) if mesh.axes else mesh for mesh in graph.meshes.values()]
-        results = [None if sharding is None else self.sharding(sharding) for sharding in main.result_shardings]
-        return replace(
-            graph,
-            shardings=[None if sharding is None else self.sharding(sharding) for sharding in graph.shardings],
-            main=replace(main, block=self._block(main.block), result_shardings=results),
-            meshes={mesh.name: mesh for mesh in meshes},
-        )
+        return _changed(graph, self.sharding, {mesh.name: mesh for mesh in meshes})
 
     def mesh(self, mesh: Mesh) -> Mesh:
         """The mesh of these axes whose devices lie as those of another one; the first of each order names it."""
@@ -116,12 +131,31 @@ class _Lifted:
             partial=tuple(sorted(partial, key=lambda p: mesh.sort_key(p.axis))),
         )
 
-    def _block(self, block: Block) -> Block:
-        return Block(block.arguments, [self._op(op) for op in block.ops])
 
-    def _op(self, op: Op) -> Op:
-        signature = op.signature
-        if signature.boundary.shardings:
-            signature = replace(signature, boundary=signature.boundary.changed(self.sharding))
-        regions = tuple([self._block(region) for region in op.regions])
-        return Op(signature, op.operands, op.results, regions, op.location)
+def _changed(graph: Graph, change: Callable[[TensorSharding], TensorSharding], meshes: dict[str, Mesh]) -> Graph:
+    """A program with every sharding changed, on these meshes. The graph given is left as it is."""
+    main = graph.main
+    return replace(
+        graph,
+        shardings=[None if sharding is None else change(sharding) for sharding in graph.shardings],
+        main=replace(
+            main,
+            block=_block(main.block, change),
+            result_shardings=[None if sharding is None else change(sharding) for sharding in main.result_shardings],
+        ),
+        meshes=meshes,
+    )
+
+
+def _block(block: Block, change: Callable[[TensorSharding], TensorSharding]) -> Block:
+    return Block(block.arguments, [_op(op, change) for op in block.ops])
+
+
+def _op(op: Op, change: Callable[[TensorSharding], TensorSharding]) -> Op:
+    signature = op.signature
+    if signature.boundary.shardings:
+        signature = replace(signature, boundary=signature.boundary.changed(change))
+    if isinstance(signature.step, CollectivePermute):
+        signature = replace(signature, step=CollectivePermute(change(signature.step.target)))
+    regions = tuple([_block(region, change) for region in op.regions])
+    return Op(signature, op.operands, op.results, regions, op.location)

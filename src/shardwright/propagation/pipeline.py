@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
+from shardwright.ir.sub_meshes import on_sub_meshes, plain_first
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
 from shardwright.propagation.debug.attributes import Debug, write_debug
@@ -71,13 +72,17 @@ def propagate(
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
     _check(graph)
+    graph = plain_first(graph)
     if strategy == "rfc":
         _check_rfc(conservative, debug)
-        return complete(graph, record)
-    how = method(strategy, factors, conservative)
-    if record is None and debug.any:
-        record = Recording()
-    return _completed(graph, how, in_order_of_use, record, debug)
+        made = complete(graph, record)
+    else:
+        how = method(strategy, factors, conservative)
+        if record is None and debug.any:
+            record = Recording()
+        made = _completed(graph, how, in_order_of_use, record, debug)
+    on_sub_meshes(made, graph)
+    return made
 
 
 def _completed(graph: Graph, how: Method, in_order_of_use: bool, record: Recording | None, debug: Debug) -> Graph:
