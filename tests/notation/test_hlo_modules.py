@@ -164,11 +164,13 @@ def test_a_wrong_sharding_of_an_argument_names_it() -> None:
 
 def test_the_number_of_devices_is_what_the_module_says() -> None:
     text = "module attributes {mhlo.num_partitions = 4 : i32} {\n" + wrapped(
-        "  return %x : tensor<8x16xf32>", '%x: tensor<8x16xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}'
+        "  return %x : tensor<8x16xf32>", '%x: tensor<8x16xf32> {mhlo.sharding = "{devices=[3,1]<=[3]}"}'
     )
     diagnostic = refusal(lambda: imported(text + "}")).diagnostic
-    assert "it is for 2 devices, the module for 4" in diagnostic.cause
-    assert '"a"=4' in imported((text + "}").replace("{devices=[2,1]<=[2]}", "{replicated}"))
+    assert "it is for 3 devices, the module for 4" in diagnostic.cause
+    assert '"a"=4' in imported((text + "}").replace("{devices=[3,1]<=[3]}", "{replicated}"))
+    diagnostic = refusal(lambda: imported((text + "}").replace("<=[3]", "<=[8]").replace("[3,", "[8,"))).diagnostic
+    assert "it is for 8 devices, the module for 4" in diagnostic.cause
 
 
 # What becomes of what

@@ -13,6 +13,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
+from shardwright.ir.sub_meshes import DEVICES, devices_of_text
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL
@@ -26,6 +27,7 @@ from shardwright.notation.hlo.spelling import (
     says_something,
     spelled,
 )
+from shardwright.notation.hlo.sub_meshes import restricted
 from shardwright.notation.sdy.sharding import parse_mesh, parse_shardings
 from shardwright.sharding import TensorSharding
 
@@ -68,6 +70,7 @@ class Exporter:
         self.locations = LocationTable()
         self.fail = partial(fail_at, self.locations)
         self.meshes: dict[str, Mesh] = {}
+        self.parts: dict[Mesh, tuple[int, ...]] = {}
         self.used_meshes: set[Mesh] = set()  # some of them only shardings spell out
         self.annotated: list[tuple[Any, Any]] = []
         self.ops: dict[str, list[Any]] = {}
@@ -127,7 +130,9 @@ class Exporter:
         self.functions = {op.attributes["sym_name"].value: op for op in functions}
         for op in ops.get("sdy.mesh", []):
             symbol = op.attributes["sym_name"].value
-            self.meshes[symbol] = parse_mesh(str(op.attributes["mesh"]), symbol)
+            mesh = self.meshes[symbol] = parse_mesh(str(op.attributes["mesh"]), symbol)
+            if DEVICES in op.attributes:
+                self.parts[mesh] = devices_of_text(str(op.attributes[DEVICES]), mesh)
 
     def _check(self) -> None:
         """Refuse what `mhlo.sharding` cannot say."""
@@ -178,9 +183,10 @@ class Exporter:
         return converted
 
     def _spelled(self, sharding: TensorSharding, manual: Axes, op: Any) -> HloSharding:
-        """A sharding in the version asked for."""
+        """A sharding in the version asked for; one on a sub-mesh of its devices alone, which no mesh has."""
+        devices = self.parts.get(sharding.mesh)
         try:
-            return spelled(sharding, manual, self.version)
+            return restricted(spelled(sharding, manual, self.version if devices is None else "V1"), devices)
         except ShardingError as error:
             refused = error.replaced(op=op.name, location=self.locations.where(op.location))
             if any(dim.priority is not None for dim in sharding.dims):

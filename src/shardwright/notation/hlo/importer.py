@@ -12,6 +12,7 @@ from shardwright.axes import Axes
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.erasing import erase
+from shardwright.ir.sub_meshes import DEVICES, print_devices
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL, Crossing
@@ -61,6 +62,7 @@ class Importer:
         self.meshes = self.sites.meshes() if self.sites.texts else (Mesh(),)
         self.mesh = self.meshes[0]
         self.maximal: dict[str, Mesh] = {}
+        self.sub_meshes: dict[tuple[Mesh, tuple[int, ...]], Mesh] = {}
         self.stated: list[tuple[Any, tuple[Placed, ...]]] = []
         self._meanings: dict[Any, _Meaning] = {}
         self._ready: dict[Any, tuple[Any, Any, bool]] = {}
@@ -121,7 +123,7 @@ class Importer:
                 remedy="give a tuple with one sharding for each result",
             )
         ranks = [_rank(type) for type in types] or [0] * count
-        values = tuple(placed_on(element, rank, self.meshes) for element, rank in zip(elements, ranks, strict=True))
+        values = tuple(self._placed(element, rank) for element, rank in zip(elements, ranks, strict=True))
         if not types:  # an op without results has a place, and nothing that is split
             values = tuple(replace(value, stated=value.sharding.mesh.is_maximal) for value in values)
         if len({value.manual for value in values}) > 1:
@@ -135,6 +137,19 @@ class Importer:
                 self.maximal[value.sharding.mesh.name] = value.sharding.mesh
         groups = tuple(None if element.group is None else element.group[1] for element in elements)
         return _Meaning(values, groups, tuple(element.metadata for element in elements))
+
+    def _placed(self, element: HloSharding, rank: int) -> Placed:
+        """A sharding over the axes of a mesh; one over a part of the devices, over those of a sub-mesh."""
+        lifted = self.sites.lifted.get(replace(element, group=None, metadata=""))
+        if lifted is None:
+            return placed_on(element, rank, self.meshes)
+        value = placed_on(lifted.whole, rank, self.meshes)
+        mesh = value.sharding.mesh
+        key = (mesh, lifted.devices)
+        if key not in self.sub_meshes:
+            name = self.sites.free_names("sub_mesh", len(self.sub_meshes) + 1)[-1]
+            self.sub_meshes[key] = Mesh(mesh.axes, device_ids=mesh.device_ids, name=name)
+        return replace(value, sharding=replace(value.sharding, mesh=self.sub_meshes[key]))
 
     def _annotate(self, op: Any, attribute: Any) -> None:
         """An op of which something is said."""
@@ -307,9 +322,12 @@ class Importer:
     def _write_meshes(self) -> None:
         known = {symbol_of(view.operation) for view in self.module.body.operations}
         point = ir.InsertionPoint.at_block_begin(self.module.body)
-        for symbol, mesh in {**{mesh.name: mesh for mesh in self.meshes}, **self.maximal}.items():
-            if symbol not in known:
-                values = {"sym_name": ir.StringAttr.get(symbol), "mesh": parse_attribute(print_mesh(mesh))}
+        parts = {mesh.name: devices for (_, devices), mesh in self.sub_meshes.items()}
+        for mesh in (*self.meshes, *self.sub_meshes.values(), *self.maximal.values()):
+            if mesh.name not in known:
+                values = {"sym_name": ir.StringAttr.get(mesh.name), "mesh": parse_attribute(print_mesh(mesh))}
+                if mesh.name in parts:
+                    values[DEVICES] = parse_attribute(print_devices(parts[mesh.name]))
                 ir.Operation.create("sdy.mesh", attributes=values, loc=ir.Location.unknown(), ip=point)
 
 

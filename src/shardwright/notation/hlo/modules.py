@@ -9,10 +9,13 @@
 | `@SPMDFullToShardShape` … `@SPMDShardToFullShape` | `sdy.manual_computation`, written with a call between the two |
 | `{manual}`, `last_tile_dims={manual}` therein | axes of the manual computation, which are not repeated |
 | `{maximal device=3}` | `sdy.mesh @maximal_mesh_3 = <[], device_ids=[3]>` |
+| `{devices=[2,1]2,3}` of four devices | `sdy.mesh @sub_mesh = <…> {shardwright.devices = array<i64: 2, 3>}` |
 | `metadata={…}` | the attribute `shardwright.metadata` |
 
 *Import.* One mesh serves all shardings of a module, see `notation.hlo.mesh`, or several over the same devices, see
-`notation.hlo.several`; next to what is manual there is one. Nothing is approximated. A `shard_like` group becomes one
+`notation.hlo.several`; next to what is manual there is one. What names a part of the devices is on all of them, see
+`notation.hlo.sub_meshes`, and how many these are `mhlo.num_partitions` says, or all shardings together. Nothing is
+approximated. A `shard_like` group becomes one
 whose members are sharded alike, as XLA itself does where it can.
 
 *Export.* XLA takes what is said of arguments, results and ops as settled, so open dimensions are written as the layout

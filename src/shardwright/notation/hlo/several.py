@@ -13,15 +13,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
+
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.mesh import Placed, mesh_of_tiles, placed
 from shardwright.notation.hlo.model import HloSharding
-from shardwright.notation.hlo.tiles import order_size
+from shardwright.notation.hlo.tiles import MAX_EXPANDED, expand, order_size
 
-__all__ = ["has_manual", "placed_on", "several_meshes"]
+__all__ = ["MOST_MESHES", "has_manual", "placed_on", "several_meshes"]
 
-_MOST = 16
+MOST_MESHES = 16
 """Most meshes of a module."""
 
 
@@ -53,15 +55,15 @@ def several_meshes(
     for hlo in tiled:
         if _is_served(hlo, meshes):
             continue
-        if len(meshes) + len(groups) > _MOST:
+        if len(meshes) + len(groups) > MOST_MESHES:
             return None
-        for number, (others, _) in enumerate(groups):
-            common = mesh_of_tiles([*others, hlo], order_size(hlo.order))
+        for number, (others, mesh) in enumerate(groups):
+            common = mesh if _is_served(hlo, [mesh]) else mesh_of_tiles([*others, hlo], mesh.size)
             if common is not None:
                 groups[number] = ([*others, hlo], common)
                 break
         else:
-            alone = mesh_of_tiles([hlo], order_size(hlo.order))
+            alone = _like(hlo, groups) or mesh_of_tiles([hlo], order_size(hlo.order))
             if alone is None:
                 return None
             groups.append(([hlo], alone))
@@ -70,6 +72,21 @@ def several_meshes(
         Mesh(mesh.axes, device_ids=mesh.device_ids, name=name) for name, mesh in zip(names, every, strict=False)
     )
     return called if own is None else (own, *called)
+
+
+def _like(hlo: HloSharding, groups: Sequence[tuple[Sequence[HloSharding], Mesh]]) -> Mesh | None:
+    """A mesh on which `hlo` has the axes that a sharding of the same tiles has on another, whose devices lie otherwise.
+
+    Then a value that moves from one to the other goes from device to device as it is.
+    """
+    for others, mesh in groups:
+        for other in others:
+            if (other.tile, other.subgroups) == (hlo.tile, hlo.subgroups) and order_size(hlo.order) <= MAX_EXPANDED:
+                there = np.empty(mesh.size, dtype=np.int64)
+                there[expand(other.order)] = expand(hlo.order)
+                ids = [int(there[mesh.device_id(position)]) for position in range(mesh.size)]
+                return Mesh(mesh.axes, device_ids=ids, name=mesh.name)
+    return None
 
 
 def placed_on(hlo: HloSharding, rank: int, meshes: Sequence[Mesh]) -> Placed:

@@ -13,9 +13,10 @@ from shardwright.ir.context import ir
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
-from shardwright.notation.hlo.mesh import Clash, common_mesh
+from shardwright.notation.hlo.mesh import Clash
 from shardwright.notation.hlo.model import HloSharding
-from shardwright.notation.hlo.several import has_manual, several_meshes
+from shardwright.notation.hlo.several import MOST_MESHES
+from shardwright.notation.hlo.sub_meshes import Lifted, served
 from shardwright.notation.hlo.text import parse_hlo
 from shardwright.notation.sdy.sharding import parse_mesh
 from shardwright.strides import mesh_names
@@ -70,6 +71,7 @@ class Sites:
         ops: Ops that say something, with the attribute.
         rows: Arguments and results of functions that do.
         texts: What each distinct attribute says, in canonical form.
+        lifted: Shardings of a part of the devices on all of them, once `meshes` has been asked for.
     """
 
     def __init__(self, module: ir.Module, name: str) -> None:
@@ -84,6 +86,7 @@ class Sites:
         self.ops: list[tuple[Any, Any]] = []
         self.rows: list[Row] = []
         self.texts: dict[Any, HloSharding] = {}
+        self.lifted: dict[HloSharding, Lifted] = {}
         self._collect()
         for op, attribute in self.ops:
             self._parse(attribute, partial(self.fail_at, op))
@@ -137,6 +140,8 @@ class Sites:
     def meshes(self) -> tuple[Mesh, ...]:
         """The mesh that serves all shardings, or several that do: the first of them serves all that it can.
 
+        Shardings of a part of the devices are served as they are `lifted`.
+
         Raises:
             ShardingError: two that none serves both, with the ops or arguments that have them, where there is something
                 manual: that names the axes of one mesh.
@@ -147,18 +152,17 @@ class Sites:
             for element in hlo.elements if hlo.kind == "tuple" else (hlo,):
                 elements.append(element)
                 owners.append(attribute)
+        found = served(elements, self._partitions(), self.free_names("mesh", MOST_MESHES + 1), self._own_mesh())
+        if isinstance(found, Clash):
+            raise self._clash(found, elements, owners)
+        self.lifted = found.lifted
+        return found.meshes
+
+    def free_names(self, stem: str, count: int) -> list[str]:
+        """So many names for meshes that the module has not yet."""
         symbols = {symbol_of(view.operation) for view in self.module.body.operations}
-        names = (name for name in mesh_names("mesh") if name not in symbols)
-        own, name = self._own_mesh(), next(names)
-        common = common_mesh(elements, self._partitions(), name, own)
-        if isinstance(common, Mesh):
-            return (common,)
-        several = None
-        if common.is_of_meshes and not any(map(has_manual, elements)):
-            several = several_meshes(elements, itertools.chain((name,), names), own)
-        if several is None:
-            raise self._clash(common, elements, owners)
-        return several
+        free = (name for name in mesh_names(stem) if name not in symbols)
+        return list(itertools.islice(free, count))
 
     def _partitions(self) -> int | None:
         attribute = self.module.operation.attributes.get("mhlo.num_partitions")
