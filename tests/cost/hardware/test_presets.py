@@ -96,3 +96,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, messa
     assert str(caught.value).startswith(str(file))
     assert message in str(caught.value)
     assert "TOML file" in caught.value.diagnostic.remedy or "prints one" in caught.value.diagnostic.remedy
+
+
+def test_gpus_stand_in_nodes_and_nothing_is_known_of_nodes_of_tpus() -> None:
+    nodes = {name: sw.hardware(name).node_devices for name in ("h100", "mi300x", "gb200", "tpu_v5p", "bytes")}
+    assert nodes == {"h100": 8, "mi300x": 8, "gb200": 72, "tpu_v5p": None, "bytes": None}

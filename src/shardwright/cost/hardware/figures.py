@@ -79,6 +79,15 @@ FIGURES = (
         3.3e12,
         is_needed=False,
     ),
+    Figure(
+        "node",
+        "node",
+        "devices",
+        "source",
+        "how many devices, one behind the other, links of their own join; others are reached by a network",
+        8.0,
+        is_needed=False,
+    ),
 )
 """All that a data sheet says beside the name."""
 
@@ -98,4 +107,5 @@ def hardware_of(name: str, numbers: Mapping[str, float]) -> Hardware:
         numbers.get("memory"),
         numbers.get("memory_traffic"),
         tuple([(peak, numbers[peak]) for peak in PEAKS if peak in numbers]),
+        round(numbers["node"]) if "node" in numbers else None,
     )

@@ -27,6 +27,8 @@ class Hardware(Hashed):
         memory_bytes_per_second: What a device reads from its memory and writes to it, where that is known.
         peaks: Operations per second by type of element, of the types whose peak is known beside bf16. By these two,
             `cost.roofline` tells what a program takes that is there; nothing is decided by them.
+        node_devices: How many devices, one behind the other, links of their own join, where a network joins the rest:
+            what goes over the one goes beside what goes over the other (`cost.overlap`). All devices where not known.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Hardware(Hashed):
     memory_bytes: float | None = None
     memory_bytes_per_second: float | None = None
     peaks: tuple[tuple[str, float], ...] = ()
+    node_devices: int | None = None
 
     def seconds(self, bytes_sent: float = 0.0, starts: int = 0, multiply_adds: float = 0.0) -> float:
         """The time, in seconds, of sending so many bytes, of so many starts, and of so many multiply-adds."""
