@@ -1,0 +1,126 @@
+"""How long a program takes whose collectives run beside its computation.
+
+A device computes op after op, in the order in which they stand. A collective is started at its place, once what it
+reads is there, and goes on by itself; who first reads what it gives waits for it. Collectives over one kind of link
+wait for one another, in order; the links within a node, the network between nodes and computation go side by side.
+
+    compute   a a a a b b . . . . c c
+    links       g g g g g g g g          g is started behind a, and c is the first to read it
+
+`cost.price` tells what each takes, and the sum of these what all take one after the other; that is what single choices
+are made by. This is asked by what changes where ops stand.
+
+Source: XLA's pairs of `all-gather-start` and `all-gather-done`, and so on; a stream of each GPU for its collectives.
+
+    >>> reads_late = [Work(4.0, Queue.COMPUTE, (), (0,)), Work(8.0, Queue.LINKS, (0,), (1,)), Work(2.0, reads=(0,))]
+    >>> overlapped_seconds([*reads_late, Work(2.0, reads=(1,))]), sum(work.seconds for work in reads_late) + 2
+    (14.0, 16.0)
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from shardwright.axes import Axes
+from shardwright.memo import memoize
+from shardwright.mesh import Mesh
+
+__all__ = ["Clock", "Queue", "Work", "is_within_nodes", "overlapped_seconds", "queue_of"]
+
+
+class Queue(enum.Enum):
+    """What does one thing after the other, beside all other queues."""
+
+    COMPUTE = "compute"
+    LINKS = "links within a node"
+    NETWORK = "network between nodes"
+
+    __hash__ = object.__hash__  # queues are keys; the hash that enumerations have of their own is slow
+
+
+class Work(NamedTuple):
+    """What a device does for an op.
+
+    Attributes:
+        seconds: How long, by itself.
+        queue: Where.
+        reads: What has to be there before it begins: values, by number.
+        makes: What is there when it has ended.
+    """
+
+    seconds: float
+    queue: Queue = Queue.COMPUTE
+    reads: tuple[int, ...] = ()
+    makes: tuple[int, ...] = ()
+
+
+class Clock:
+    """Time, while works are begun one after the other.
+
+    Attributes:
+        now: When the device can compute what comes next.
+        ready: When each value will be there, of those that works have made.
+    """
+
+    __slots__ = ("_free", "now", "ready")
+
+    def __init__(self) -> None:
+        """Nothing has been done."""
+        self.now = 0.0
+        self.ready: dict[int, float] = {}
+        self._free: dict[Queue, float] = {}
+
+    def wait(self, values: Iterable[int]) -> float:
+        """When values will all be there, of which those that no work makes are there from the start."""
+        return max([self.ready.get(value, 0.0) for value in values], default=0.0)
+
+    def begin(self, work: Work) -> None:
+        """Begin a work, once the device has waited for what it reads."""
+        self.now = max(self.now, self.wait(work.reads))
+        if work.queue is Queue.COMPUTE:
+            end = self.now = self.now + work.seconds
+        else:
+            end = self._free[work.queue] = max(self.now, self._free.get(work.queue, 0.0)) + work.seconds
+        for value in work.makes:
+            self.ready[value] = end
+
+    @property
+    def end(self) -> float:
+        """When all that was begun has ended."""
+        return max([self.now, *self._free.values()])
+
+
+def overlapped_seconds(works: Iterable[Work]) -> float:
+    """The seconds that works take in their order, collectives beside what computes."""
+    clock = Clock()
+    for work in works:
+        clock.begin(work)
+    return clock.end
+
+
+def queue_of(axes: Axes, mesh: Mesh, node_devices: int | None) -> Queue:
+    """Over what devices that differ along `axes` talk to one another: a network, as soon as two are of two nodes."""
+    return Queue.LINKS if node_devices is None or is_within_nodes(axes, mesh, node_devices) else Queue.NETWORK
+
+
+@memoize
+def is_within_nodes(axes: Axes, mesh: Mesh, node_devices: int) -> bool:
+    """Whether devices that differ along `axes` alone are of one node, each of so many devices whose ids are in a row.
+
+    >>> mesh = Mesh(x=2, y=8)
+    >>> is_within_nodes((mesh.axis("y"),), mesh, 8), is_within_nodes((mesh.axis("x"),), mesh, 8)
+    (True, False)
+    """
+    digits = [mesh.digit(axis) for axis in axes]
+    if mesh.device_ids is None:  # devices in a row are cut by blocks of `stride * size` of them, which nodes must hold
+        return mesh.size <= node_devices or all(node_devices % (stride * size) == 0 for stride, size in digits)
+    positions = np.arange(mesh.size)
+    first = positions.copy()
+    for stride, size in digits:
+        first -= positions // stride % size * stride
+    nodes = np.array(mesh.device_ids) // node_devices
+    return bool((nodes == nodes[first]).all())
