@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from shardwright.cost.overlap import Clock, Queue, Work, is_within_nodes, overlapped_seconds, queue_of
+from shardwright.cost.overlap import Queue, Timeline, Work, is_within_nodes, overlapped_seconds, queue_of
 from shardwright.mesh import Mesh
 
 COMPUTE, LINKS, NETWORK = Queue
@@ -37,11 +37,11 @@ def test_nothing_takes_longer_than_all_in_a_row_nor_less_than_any_queue() -> Non
         assert 4 <= overlapped_seconds(order) <= 10
 
 
-def test_a_clock_tells_when_values_are_there() -> None:
-    clock = Clock()
-    clock.begin(Work(3, COMPUTE, (), (0,)))
-    clock.begin(Work(2, LINKS, (0,), (1,)))
-    assert (clock.now, clock.wait((0, 1)), clock.wait((7,)), clock.end) == (3, 5, 0, 5)
+def test_a_timeline_tells_when_values_are_there() -> None:
+    timeline = Timeline()
+    timeline.begin(Work(3, COMPUTE, (), (0,)))
+    timeline.begin(Work(2, LINKS, (0,), (1,)))
+    assert (timeline.now, timeline.wait((0, 1)), timeline.wait((7,)), timeline.end) == (3, 5, 0, 5)
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4, 6, 8, 24])

@@ -558,6 +558,51 @@ HOISTED = {
     ),
 }
 
+_SQUARE = "(tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"
+_WIDE = [
+    'a: tensor<64x64xf32> [{"x"}, {}]',
+    'w: tensor<64x64xf32> [{"y"}, {}]',
+    'v: tensor<64x64xf32> [{"y"}, {}]',
+    "b: tensor<64x64xf32> [{}, {}]",
+]
+
+
+def _product(result: str, left: str, right: str) -> str:
+    return f'%{result} = stablehlo.dot %{left}, %{right} «[{{"x"}}, {{}}]» : {_SQUARE}'
+
+
+def _gathered(result: str, operand: str) -> str:
+    return f'%{result} = sdy.all_gather [{{"y"}}, {{}}] %{operand} «[{{}}, {{}}]» : tensor<64x64xf32>'
+
+
+def _wide(*ops: str) -> str:
+    """A program of products of four tensors that gives `%z`."""
+    return function(_WIDE, 'tensor<64x64xf32> [{"x"}, {}]', "\n".join([*ops, "return %z : tensor<64x64xf32>"]))
+
+
+SCHEDULED = {
+    "started before what it does not need": Case(
+        "schedule-collectives",
+        _wide(_product("0", "a", "b"), _gathered("1", "w"), _product("z", "0", "1")),
+        "all_gather dot dot",
+    ),
+    "read behind what does not need it": Case(
+        "schedule-collectives",
+        _wide(
+            _gathered("0", "w"),
+            _product("1", "a", "0"),
+            _product("2", "a", "b"),
+            '%z = stablehlo.subtract %1, %2 «[{"x"}, {}]» : tensor<64x64xf32>',
+        ),
+        "all_gather dot dot subtract",
+    ),
+    "the next started beside what reads the last": Case(
+        "schedule-collectives",
+        _wide(_gathered("0", "w"), _product("1", "a", "0"), _gathered("2", "v"), _product("z", "1", "2")),
+        "all_gather all_gather dot dot",
+    ),
+}
+
 CASES = {
     **DEAD,
     **COMMON,
@@ -569,4 +614,5 @@ CASES = {
     **DECOMPOSED,
     **MOVED,
     **HOISTED,
+    **SCHEDULED,
 }

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from shardwright.cli import cli
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
+from shardwright.optimize import optimizations
 from shardwright.program import Spmd, load
 from tests.models.nets.all import NETS
 from tests.optimize.cases import CASES
-from tests.optimize.explicit import NO_LATENCY
+from tests.optimize.explicit import NO_LATENCY, function
 
 BETTER = ("coupling_flow", "gaussian_mixture", "guided_diffusion", "particle_filter", "selective_state_space")
 """Models that the partitioner leaves something to make better of."""
@@ -62,7 +63,7 @@ def test_nothing_is_made_better_unasked() -> None:
     assert better.improvements
     assert better.module("explicit").count("sdy.all_reduce") == 1
     assert better.summary()["optimization"]["bytes_saved"] == 256
-    assert plan.partition(optimize="exact").module() == spmd.module()
+    assert plan.partition(optimize="exact").module("explicit").count("sdy.all_reduce") == 2
     assert pickle.loads(pickle.dumps(better)).improvements == better.improvements
     better.verify().require()
 
@@ -78,10 +79,22 @@ def test_the_command_tells_what_is_saved(tmp_path: Path) -> None:
 
 
 def test_where_there_is_nothing_to_make_better_nothing_is_changed() -> None:
-    plan = NETS["grouped_queries"].plan()
+    rows, whole = 'tensor<8x16xf32> [{"x"}, {}]', "tensor<8x16xf32> [{}, {}]"
+    gather = '%0 = sdy.all_gather [{"x"}, {}] %a «[{}, {}]» : tensor<8x16xf32>'
+    plan = load(function([f"a: {rows}"], whole, f"{gather}\nreturn %0 : tensor<8x16xf32>")).plan()
     spmd = plan.partition(optimize="all")
     assert spmd.improvements == ()
     assert spmd.module("explicit") == plan.partition().module("explicit")
+
+
+def test_where_no_collective_is_one_too_many_only_their_places_change() -> None:
+    plan = NETS["grouped_queries"].plan()
+    spmd = plan.partition(optimize="exact")
+    late = {one.name for one in optimizations() if one.is_late}
+    assert spmd.improvements
+    assert {one.by for one in spmd.improvements} <= late
+    assert spmd.traffic.total.executed_bytes == plan.partition().traffic.total.executed_bytes
+    spmd.verify().require()
 
 
 def test_with_whole_arguments_too() -> None:

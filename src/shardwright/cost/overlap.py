@@ -29,7 +29,7 @@ from shardwright.axes import Axes
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 
-__all__ = ["Clock", "Queue", "Work", "is_within_nodes", "overlapped_seconds", "queue_of"]
+__all__ = ["Queue", "Timeline", "Work", "is_within_nodes", "overlapped_seconds", "queue_of"]
 
 
 class Queue(enum.Enum):
@@ -58,7 +58,7 @@ class Work(NamedTuple):
     makes: tuple[int, ...] = ()
 
 
-class Clock:
+class Timeline:
     """Time, while works are begun one after the other.
 
     Attributes:
@@ -96,10 +96,10 @@ class Clock:
 
 def overlapped_seconds(works: Iterable[Work]) -> float:
     """The seconds that works take in their order, collectives beside what computes."""
-    clock = Clock()
+    timeline = Timeline()
     for work in works:
-        clock.begin(work)
-    return clock.end
+        timeline.begin(work)
+    return timeline.end
 
 
 def queue_of(axes: Axes, mesh: Mesh, node_devices: int | None) -> Queue:

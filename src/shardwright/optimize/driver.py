@@ -1,4 +1,7 @@
-"""Passes over an explicit program, applied until none of them finds anything to make better."""
+"""Passes over an explicit program, applied until none of them finds anything to make better.
+
+Those that ask what runs beside what come behind all others: what there is to run is known then.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ def optimize(
         graph: An explicit program, of our partitioner or of anybody's.
         names: Passes by name, those preferred first; all where none are named.
         exact: Whether sums of floating-point numbers keep their order.
-        memory: The bytes that a device may hold at most for what is brought out of loops; those of the session's
-            hardware where it is not said.
+        memory: The bytes that a device may hold at most for what is made earlier than it was, brought out of loops for
+            one; those of the session's hardware where it is not said.
 
     Raises:
         ShardingError: no such pass, or a program that is not explicit.
@@ -47,7 +50,9 @@ def optimize(
     made = Copier(graph).run()
     program = ExplicitProgram(made, exact, memory)
     with program.rewriter as rewriter:
-        apply_patterns(rewriter, [Pattern(one.on, _rewriting(one, program)) for one in passes])
+        for late in (False, True):
+            chosen = [one for one in passes if one.is_late == late]
+            apply_patterns(rewriter, [Pattern(one.on, _rewriting(one, program)) for one in chosen])
     check(made)
     return Optimized(made, tuple(program.improvements))
 

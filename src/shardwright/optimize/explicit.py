@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from shardwright.analysis.loops import block_times
-from shardwright.analysis.memory import memory
+from shardwright.analysis.memory import MemoryUse, memory
 from shardwright.cost.hardware import current_hardware
 from shardwright.cost.price import Cost, price
 from shardwright.errors import ShardingError
@@ -25,7 +25,7 @@ from shardwright.partition.search.total import computed_cost, steps_cost
 from shardwright.reshard.plan import plan
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, same_grid
-from shardwright.steps import Step
+from shardwright.steps import Step, local_bytes
 
 __all__ = ["ExplicitProgram", "is_pure", "plan_between"]
 
@@ -53,8 +53,9 @@ class ExplicitProgram:
         self.hardware = current_hardware()
         self.rewriter = Rewriter(graph, graph.main.block)
         self.improvements: list[Improvement] = []
-        self._times = {block: times for block, times in block_times(graph).items() if block in _open(graph)}
-        self._blocks = {op: block for block in self._times for op in block.ops}
+        self._times = block_times(graph)
+        open_blocks = _open(graph)
+        self._blocks = {op: block for block in self._times if block in open_blocks for op in block.ops}
         self._holders = {region: op for op in self._blocks for region in op.regions}
         self._places: dict[Block, dict[Op, int]] = {}
         self._layouts: dict[int, TensorSharding | None] = {}
@@ -101,6 +102,11 @@ class ExplicitProgram:
         """How often an op runs that may be changed."""
         return self._times[self._blocks[op]]
 
+    def times_inside(self, region: Block, op: Op) -> float:
+        """How often a region of an op runs each time that the block does in which the op stands."""
+        around = self._blocks.get(op)
+        return self._times[region] / (self._times[around] if around is not None else 1.0)
+
     def place(self, op: Op) -> int:
         """A number that is greater than those of the ops before this one in its block."""
         block = self._blocks[op]
@@ -130,6 +136,17 @@ class ExplicitProgram:
         """Forget an op that was taken out."""
         self._places.pop(self._blocks.pop(op), None)
 
+    def reorder(self, block: Block, ops: Sequence[Op], reason: str) -> None:
+        """Let the ops of a block, but for its last, stand in another order."""
+        self.rewriter.write()
+        alike = next(
+            (n for n, pair in enumerate(zip(block.ops, ops, strict=False)) if pair[0] is not pair[1]), len(ops)
+        )
+        for op in ops[alike:]:
+            self.rewriter.move(op, self.rewriter.end(block), reason)
+        self.rewriter.write()
+        self._places.pop(block, None)
+
     def loop_around(self, op: Op) -> Op | None:
         """The loop in whose body an op stands, not in a block of that."""
         block = self._blocks.get(op)
@@ -145,10 +162,19 @@ class ExplicitProgram:
         """Bytes that each device may hold beside what the program holds at its peak: up to `memory`, or what the
         hardware has; where neither is known, as much as its arguments. Who takes of it takes it off.
         """
-        self.rewriter.write()
-        use = memory(localize(Copier(self.graph).run()))
+        use = self.memory_use()
         most = self.hardware.memory_bytes if self.memory is None else self.memory
         return use.arguments if most is None else most - use.peak
+
+    def memory_use(self) -> MemoryUse:
+        """What each device holds of the program as it is now."""
+        self.rewriter.write()
+        return memory(localize(Copier(self.graph).run()))
+
+    def local_bytes(self, value: int) -> int:
+        """The bytes of a value on each device; of what is no tensor none."""
+        type, layout = self.type(value), self.layout(value)
+        return 0 if layout is None else local_bytes(type.dims, type.bytes // max(1, type.elements), layout)
 
     def cost(self, op: Op) -> Cost:
         """What an op costs each device each time it runs; nothing where that is not known.

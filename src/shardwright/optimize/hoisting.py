@@ -16,7 +16,6 @@ from shardwright.ir.graph import Op
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.optimize.explicit import ExplicitProgram, is_pure
 from shardwright.optimize.registry import optimization
-from shardwright.steps import local_bytes
 from shardwright.words import bytes_text
 
 __all__ = ["hoisted"]
@@ -30,14 +29,13 @@ _MOST = 16
 def hoisted(op: Op, program: ExplicitProgram) -> bool:
     """Bring a collective, and what it is computed of, out of the loop in whose body it stands."""
     loop, (result,) = program.loop_around(op), op.results
-    layout, type = program.layout(result), program.type(result)
     found: dict[Op, None] = {}
-    if loop is None or layout is None or not _take(op, loop, program, found):
+    if loop is None or program.layout(result) is None or not _take(op, loop, program, found):
         return False
     turns = program.times(op) - program.times(loop)
     bytes = sum(program.cost(one).bytes_sent for one in found) * turns
     seconds = sum(program.seconds(program.cost(one)) for one in found) * turns
-    held = local_bytes(type.dims, type.bytes // max(1, type.elements), layout)
+    held = program.local_bytes(result)
     if seconds <= 0 or held > program.spare_bytes:
         return False
     program.spare_bytes -= held

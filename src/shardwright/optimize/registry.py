@@ -28,22 +28,24 @@ class Optimization:
         doc: What it does, in a sentence.
         on: The names of the ops that it looks at.
         improve: What it does to one of them.
+        is_late: Whether it is tried when all others are done: it asks what runs beside what.
     """
 
     name: str
     doc: str
     on: Collection[str]
     improve: Improve
+    is_late: bool = False
 
 
 _KNOWN: dict[str, Optimization] = {}
 
 
-def optimization(name: str, doc: str, *, on: Collection[str]) -> Callable[[Improve], Improve]:
+def optimization(name: str, doc: str, *, on: Collection[str], is_late: bool = False) -> Callable[[Improve], Improve]:
     """Register a function as the pass of a name."""
 
     def register(improve: Improve) -> Improve:
-        _KNOWN[name] = Optimization(name, doc, on, improve)
+        _KNOWN[name] = Optimization(name, doc, on, improve, is_late)
         return improve
 
     return register

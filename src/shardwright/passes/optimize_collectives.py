@@ -21,7 +21,7 @@ __all__: list[str] = []
 
 _OPTIONS = (
     Option("exact", False, "Whether sums of floating-point numbers keep their order."),
-    Option("memory", 0, "Bytes that a device may hold, for what is brought out of loops; 0: what the hardware has."),
+    Option("memory", 0, "Bytes that a device may hold, for what is made earlier; 0: what the hardware has."),
     Option("log", False, "Whether to print to standard error what is changed, why, and what that saves."),
 )
 

@@ -1,0 +1,140 @@
+"""What a device does for each op of an explicit program, and how long a block takes whose collectives run beside it.
+
+A collective is a work on the links or the network that its devices talk over, any other op one of computation, that of
+an op inside which devices exchange something with all that it takes. Ops of a manual computation are works one by one,
+as they stand on a device in the end; a loop, and a branch, is one work, in which what it holds overlaps, as often as it
+runs. Times are those of `cost.price`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+
+from shardwright.analysis.groups import replica_groups, source_target_pairs
+from shardwright.analysis.traffic import KINDS
+from shardwright.axes import Axes
+from shardwright.cost.collectives import sent_bytes
+from shardwright.cost.overlap import Queue, Work, overlapped_seconds, queue_of
+from shardwright.cost.price import Cost
+from shardwright.ir.graph import Op
+from shardwright.ir.ops import MANUAL
+from shardwright.mesh import Mesh
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.partition.search.total import computed_cost
+from shardwright.sharding import TensorSharding, replicated
+from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Step, ToUnreduced
+
+__all__ = ["block_seconds", "is_collective", "is_less", "works_of"]
+
+_LEAST = 1e-9
+"""What has to be saved of a time: less may be rounding."""
+
+_KINDS = {f"stablehlo.{kind}": kind for kind in KINDS}
+_NOWHERE = Mesh()
+"""The mesh of what one device computes."""
+
+_AS_THEY_ARE: Mapping[int, int] = {}
+
+
+def block_seconds(program: ExplicitProgram, ops: Iterable[Op]) -> float:
+    """The seconds that ops of a block take in this order, once."""
+    return overlapped_seconds(itertools.chain.from_iterable(works_of(program, op) for op in ops))
+
+
+def works_of(program: ExplicitProgram, op: Op) -> tuple[Work, ...]:
+    """What a device does for an op, in order; values are those of the program."""
+    return tuple(_works(program, op, _AS_THEY_ARE))
+
+
+def is_less(seconds: float, before: float) -> bool:
+    """Whether a time is less than another by more than rounding."""
+    return before - seconds > _LEAST * before
+
+
+def is_collective(works: Iterable[Work]) -> bool:
+    """Whether something of it goes on by itself."""
+    return any(work.queue is not Queue.COMPUTE for work in works)
+
+
+def _works(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterator[Work]:
+    """The works of an op, which reads and makes the values that `names` has for others."""
+    if op.name == MANUAL:
+        yield from _of_body(program, op, names)
+        return
+    reads = tuple([names.get(value, value) for value in op.reads()])
+    makes = tuple([names.get(value, value) for value in op.results])
+    if op.regions:
+        inside = (program.times_inside(region, op) * block_seconds(program, region.ops) for region in op.regions)
+        yield Work(sum(inside), Queue.COMPUTE, reads, makes)
+        return
+    cost, queue = _on_device(program, op) if op.name in _KINDS else (_cost(program, op), _queue(program, op))
+    yield Work(program.seconds(cost), queue if cost.starts else Queue.COMPUTE, reads, makes)
+
+
+def _of_body(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterator[Work]:
+    """The works of a manual computation: its body takes its place."""
+    body = op.regions[0]
+    outside = [names.get(value, value) for value in (*op.operands, *op.results)]
+    inside = dict(zip(body.arguments, outside, strict=False))
+    later: list[Work] = []
+    for value, result in zip(body.terminator.operands, outside[len(op.operands) :], strict=True):
+        if value in inside:  # handed through, or given twice
+            later.append(Work(0.0, Queue.COMPUTE, (inside[value],), (result,)))
+        else:
+            inside[value] = result
+    for inner in body.ops[:-1]:
+        yield from _works(program, inner, inside)
+    yield from later
+
+
+def _cost(program: ExplicitProgram, op: Op) -> Cost:
+    """What an op without regions costs; one that stands for one device is computed whole there."""
+    values = (*op.operands, *op.results)
+    if program.layouts(values) is not None or op.name.startswith("sdy."):
+        return program.cost(op)
+    if not values or not all(program.type(value).is_tensor for value in values):
+        return Cost()
+    operands, results = (
+        tuple([replicated(_NOWHERE, program.type(value).rank) for value in some]) for some in (op.operands, op.results)
+    )
+    return computed_cost(op.signature, operands, results)
+
+
+def _queue(program: ExplicitProgram, op: Op) -> Queue:
+    """Where an op is done."""
+    step, layouts = program.step(op), program.layouts(op.operands)
+    if step is None or not layouts:
+        return Queue.COMPUTE
+    return queue_of(_axes(step, layouts[0]), layouts[0].mesh, program.hardware.node_devices)
+
+
+def _axes(step: Step, before: TensorSharding) -> Axes:
+    """The axes along which devices talk in a step; all, where they move to others in another order."""
+    if isinstance(step, AllToAll):
+        return tuple([axis for axes, _, _ in step.moves for axis in axes])
+    if isinstance(step, CollectivePermute):
+        if step.target.mesh != before.mesh:
+            return tuple([before.mesh.axis(name) for name in before.mesh.sizes])
+        return (*before.used_axes, *step.target.used_axes)
+    if isinstance(step, AllReduce | ToUnreduced):
+        return step.axes
+    return tuple(itertools.chain(*step.axes))
+
+
+def _on_device(program: ExplicitProgram, op: Op) -> tuple[Cost, Queue]:
+    """What a collective of StableHLO costs, and over what its devices talk."""
+    kind, graph, devices = _KINDS[op.name], program.graph, program.hardware.node_devices
+    operand, result = (sum(type.bytes for type in types) for types in (op.signature.operands, op.signature.results))
+    if kind == "collective_permute":
+        rows = tuple([pair for pair in source_target_pairs(op.signature) if pair[0] != pair[1]])
+        size = 2 if rows else 1
+    else:
+        groups = replica_groups(op.signature, graph.meshes, graph.mesh.size)
+        size, rows = groups.size, groups.table
+        if groups.axes is not None and groups.mesh is not None:
+            cost = Cost(sent_bytes(kind, operand, result, size), int(size > 1))
+            return cost, queue_of(groups.axes, groups.mesh, devices)
+    within = devices is None or all(len({device // devices for device in row}) <= 1 for row in rows)
+    cost = Cost(sent_bytes(kind, operand, result, size), int(size > 1))
+    return cost, Queue.LINKS if within else Queue.NETWORK

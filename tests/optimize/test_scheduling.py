@@ -1,0 +1,205 @@
+"""Orders of ops: what is legal, what memory allows, and what runs beside what."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from shardwright.analysis.memory import memory
+from shardwright.cost.hardware import Hardware
+from shardwright.cost.overlap import Queue, Work, overlapped_seconds
+from shardwright.ir.context import load_module
+from shardwright.ir.graph import Graph
+from shardwright.memo import Session
+from shardwright.notation.modules import read
+from shardwright.optimize import optimize
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.schedules import Task, by_critical_path, by_text, listed, peak_bytes
+from shardwright.optimize.works import block_seconds
+from shardwright.partition import localize, materialize
+from tests.optimize.explicit import better, function, names, run_all
+
+_NAME = "schedule-collectives"
+_BOX = Hardware("a box of two nodes", 1e9, 1e-6, 1e9, memory_bytes=1e6, node_devices=4)
+
+
+def _explicit(text: str) -> Graph:
+    return materialize(read(load_module(text))).graph
+
+
+def _random_tasks(seed: int) -> tuple[list[Task], dict[int, int], tuple[int, ...]]:
+    """Tasks that read values of earlier ones, some collectives, some constants, some in an order of their own."""
+    rng = random.Random(seed)
+    tasks: list[Task] = []
+    fixed: int | None = None
+    for number in range(rng.randrange(1, 40)):
+        reads = tuple(sorted(rng.sample(range(number), min(number, rng.randrange(4)))))
+        needs = dict.fromkeys(reads)
+        if rng.random() < 0.2:
+            if fixed is not None:
+                needs[fixed] = None
+            fixed = number
+        queue = rng.choice([Queue.COMPUTE, Queue.COMPUTE, Queue.LINKS, Queue.NETWORK])
+        work = Work(rng.choice([0.0, 1.0, 2.0, 5.0]), queue, reads, (number,))
+        is_lazy = not needs and queue is Queue.COMPUTE and fixed != number and rng.random() < 0.5
+        tasks.append(Task((work,), tuple(needs), reads, (number,), is_lazy))
+    sizes = {number: 0 if task.is_lazy else rng.randrange(1, 9) for number, task in enumerate(tasks)}
+    return tasks, sizes, (len(tasks) - 1,)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_order_has_each_task_once_behind_what_it_needs(seed: int) -> None:
+    tasks, sizes, returned = _random_tasks(seed)
+    for priorities in (by_text, by_critical_path):
+        for most in (0.0, peak_bytes(tasks, sizes, returned), 1e9):
+            order = listed(tasks, priorities(tasks), sizes, returned, most)
+            assert sorted(order) == list(range(len(tasks)))
+            places = {number: place for place, number in enumerate(order)}
+            assert all(places[need] < places[number] for number, task in enumerate(tasks) for need in task.needs)
+            assert order == listed(tasks, priorities(tasks), sizes, returned, most)
+
+
+def test_the_critical_path_finds_what_the_text_does_not() -> None:
+    """Two chains, the longer one written last: its collective is to be started first."""
+    works = [
+        Work(1, Queue.COMPUTE, (), (0,)),
+        Work(2, Queue.LINKS, (0,), (1,)),
+        Work(1, Queue.COMPUTE, (), (2,)),
+        Work(6, Queue.LINKS, (2,), (3,)),
+        Work(6, Queue.COMPUTE, (3,), (4,)),
+        Work(1, Queue.COMPUTE, (1,), (5,)),
+    ]
+    made = {value: number for number, work in enumerate(works) for value in work.makes}
+    tasks = [Task((work,), tuple([made[value] for value in work.reads]), work.reads, work.makes) for work in works]
+    sizes = dict.fromkeys(range(6), 1)
+    seconds = [
+        overlapped_seconds(works[number] for number in listed(tasks, priorities(tasks), sizes, (4, 5), 100))
+        for priorities in (by_text, by_critical_path)
+    ]
+    assert seconds[1] < seconds[0]
+
+
+def _effect(result: str, target: str, operand: str) -> str:
+    layout = "sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>"
+    type = "(tensor<64x64xf32>) -> tensor<64x64xf32>"
+    return f"%{result} = stablehlo.custom_call @{target}(%{operand}) {{has_side_effect = true, {layout}}} : {type}\n"
+
+
+_EFFECTS = function(
+    ['a: tensor<64x64xf32> [{"x"}, {}]', "b: tensor<64x64xf32> [{}, {}]"],
+    "tensor<64x64xf32> [{}, {}]",
+    f"""
+    %d = stablehlo.dot %b, %b «[{{}}, {{}}]» : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    {_effect("0", "first", "b")}
+    {_effect("1", "second", "b")}
+    %2 = sdy.all_gather [{{"x"}}, {{}}] %a «[{{}}, {{}}]» : tensor<64x64xf32>
+    %3 = stablehlo.dot %1, %1 «[{{}}, {{}}]» : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %4 = stablehlo.dot %3, %2 «[{{}}, {{}}]» : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %5 = stablehlo.add %4, %0 «[{{}}, {{}}]» : tensor<64x64xf32>
+    %6 = stablehlo.add %5, %d «[{{}}, {{}}]» : tensor<64x64xf32>
+    return %6 : tensor<64x64xf32>
+    """,
+)
+
+
+def test_ops_with_effects_keep_their_order() -> None:
+    """The second of two leads to what is to come early; the first stays before it all the same."""
+    made = optimize(_explicit(_EFFECTS), [_NAME]).graph
+    labels = [op.signature.label for op in made.walk() if "custom_call" in op.name]
+    assert labels == ["stablehlo.custom_call @first", "stablehlo.custom_call @second"]
+    assert names(made)[0] == "all_gather"
+
+
+_CHAIN = "".join(
+    f"""
+%g{n} = sdy.all_gather [{{"y"}}, {{}}] %w{n} «[{{}}, {{}}]» : tensor<64x64xf32>
+%d{n + 1} = stablehlo.dot %d{n}, %g{n} «[{{"x"}}, {{}}]» : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+"""
+    for n in range(6)
+)
+_WEIGHTS = function(
+    ['d0: tensor<64x64xf32> [{"x"}, {}]', *[f'w{n}: tensor<64x64xf32> [{{"y"}}, {{}}]' for n in range(6)]],
+    'tensor<64x64xf32> [{"x"}, {}]',
+    _CHAIN + "return %d6 : tensor<64x64xf32>",
+)
+
+
+def _peak(graph: Graph) -> int:
+    return memory(localize(graph)).peak
+
+
+def test_no_more_weights_are_gathered_ahead_than_memory_holds() -> None:
+    graph = _explicit(_WEIGHTS)
+    whole = 64 * 64 * 4
+    with Session(hardware=_BOX):
+        now = _peak(graph)
+        saved = []
+        for more in (0, whole, 2 * whole, 8 * whole):
+            made = optimize(graph, [_NAME], memory=now + more)
+            assert _peak(made.graph) <= now + more
+            saved.append(sum(one.seconds_saved for one in made.improvements))
+    assert saved == sorted(saved)
+    assert saved[0] < saved[1]
+
+
+def test_weights_gathered_ahead_compute_the_same_to_the_bit() -> None:
+    run_all([("weights ahead", better(_WEIGHTS, _NAME, exact=True, hardware=_BOX))], bits=True)
+
+
+_TWO_LINKS = function(
+    ['a: tensor<64x64xf32> [{"x"}, {}]', 'b: tensor<64x64xf32> [{"y"}, {}]'],
+    "tensor<64x64xf32> [{}, {}]",
+    """
+    %0 = sdy.all_gather [{"x"}, {}] %a «[{}, {}]» : tensor<64x64xf32>
+    %1 = sdy.all_gather [{"y"}, {}] %b «[{}, {}]» : tensor<64x64xf32>
+    %2 = stablehlo.add %0, %1 «[{}, {}]» : tensor<64x64xf32>
+    return %2 : tensor<64x64xf32>
+    """,
+)
+
+
+def test_what_goes_within_a_node_goes_beside_what_goes_between_nodes() -> None:
+    """On a mesh of 2×4 devices, four in a node, `x` leads to another node."""
+    seconds = {}
+    for nodes in (None, 4, 8):
+        with Session(hardware=Hardware("a box", 1e9, 1e-6, 1e12, node_devices=nodes)):
+            program = ExplicitProgram(_explicit(_TWO_LINKS))
+            ops = program.graph.main.block.ops
+            seconds[nodes] = block_seconds(program, ops)
+            one, other, added = (program.seconds(program.cost(op)) for op in ops[:3])
+    assert seconds[None] == seconds[8] == pytest.approx(one + other + added)
+    assert seconds[4] == pytest.approx(max(one, other) + added)
+
+
+_TURNS = function(
+    ['a: tensor<64x64xf32> [{"x"}, {}]', 'w: tensor<64x64xf32> [{"y"}, {}]'],
+    'tensor<64x64xf32> [{"x"}, {}]',
+    """
+    %zero = stablehlo.constant «[]» dense<0> : tensor<i32>
+    %1:3 = stablehlo.while(%i = %zero, %x = %a, %v = %w) : tensor<i32>, tensor<64x64xf32>, tensor<64x64xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}, {}]>, <@mesh, [{"y"}, {}]>]>}
+    cond {
+      %n = stablehlo.constant «[]» dense<5> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %n «[]» : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant «[]» dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one «[]» : tensor<i32>
+      %3 = stablehlo.tanh %x «[{"x"}, {}]» : tensor<64x64xf32>
+      %2 = sdy.all_gather [{"y"}, {}] %v «[{}, {}]» : tensor<64x64xf32>
+      %4 = stablehlo.dot %3, %2 «[{"x"}, {}]» : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+      %5 = stablehlo.negate %v «[{"y"}, {}]» : tensor<64x64xf32>
+      stablehlo.return %j, %4, %5 : tensor<i32>, tensor<64x64xf32>, tensor<64x64xf32>
+    }
+    return %1#1 : tensor<64x64xf32>
+    """,
+)
+
+
+def test_in_a_loop_as_often_as_it_turns() -> None:
+    made = better(_TURNS, _NAME)
+    assert names(made.after).index("all_gather") < names(made.after).index("tanh")
+    run_all([("turns", made)], bits=True)
+    once = better(_TURNS.replace("dense<5>", "dense<1>"), _NAME)
+    saved = [sum(one.seconds_saved for one in each.improvements) for each in (made, once)]
+    assert saved[0] == pytest.approx(5 * saved[1])
