@@ -10,8 +10,11 @@ sdy.mesh @mesh = <["x"=2, "y"=4]>
 // CHECK-NEXT:    sdy.reduce_scatter [{}, {"x"}]
 // CHECK-NEXT:    return
 // EXACT-LABEL:   func @main
-// EXACT-COUNT-2: sdy.reduce_scatter [{}, {"x"}]
-// EXACT-NOT:     sdy.
+// EXACT-COUNT-2: stablehlo.dot
+// EXACT-NOT:     sdy.reduce_scatter
+// EXACT:         stablehlo.concatenate
+// EXACT-NEXT:    stablehlo.reduce_scatter
+// EXACT-COUNT-2: stablehlo.slice
 // EXACT:         stablehlo.subtract
 // EXACT-NEXT:    return
 // DEAD-LABEL:    func @main

@@ -603,6 +603,56 @@ SCHEDULED = {
     ),
 }
 
+_ROWS_OF_TWO = "reshape reshape concatenate {} return manual_computation slice slice reshape reshape return"
+
+BUCKETED = {
+    "two sums sent as one": Case(
+        "bucket-collectives",
+        function(
+            _BOTH,
+            _WHOLE,
+            f"""{_REDUCED}
+            %0 = stablehlo.tanh %r «[{{}}, {{}}]» : tensor<8x8xf32>
+            %1 = stablehlo.multiply %0, %s «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %1 : tensor<8x8xf32>
+            """,
+        ),
+        f"dot dot manual_computation {_ROWS_OF_TWO.format('all_reduce')} tanh multiply",
+    ),
+    "two sums scattered along different dimensions": Case(
+        "bucket-collectives",
+        function(
+            _BOTH,
+            'tensor<8x8xf32> [{"x"}, {}]',
+            f"""{_PARTIAL}
+            %r = sdy.reduce_scatter [{{"x"}}, {{}}] %p «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+            %s = sdy.reduce_scatter [{{}}, {{"x"}}] %q «[{{}}, {{"x"}}]» : tensor<8x8xf32>
+            %t = stablehlo.transpose %s, dims = [1, 0] «[{{"x"}}, {{}}]» : (tensor<8x8xf32>) -> tensor<8x8xf32>
+            %0 = stablehlo.subtract %r, %t «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+            return %0 : tensor<8x8xf32>
+            """,
+        ),
+        "dot dot manual_computation reshape reshape reshape transpose reshape concatenate reduce_scatter return "
+        "manual_computation slice slice reshape reshape return transpose subtract",
+    ),
+    "two tensors of other shapes gathered as one": Case(
+        "bucket-collectives",
+        function(
+            ['a: tensor<8x16xf32> [{"y"}, {"x"}]', 'b: tensor<8x24x16xf32> [{}, {"y"}, {"x"}]'],
+            'tensor<8x24x16xf32> [{}, {}, {"x"}]',
+            """
+            %0 = sdy.all_gather [{"y"}, {}] %a «[{}, {"x"}]» : tensor<8x16xf32>
+            %1 = sdy.all_gather [{}, {"y"}, {}] %b «[{}, {}, {"x"}]» : tensor<8x24x16xf32>
+            %2 = stablehlo.broadcast_in_dim %0, dims = [0, 2] «[{}, {}, {"x"}]» : (tensor<8x16xf32>) -> tensor<8x24x16xf32>
+            %3 = stablehlo.subtract %1, %2 «[{}, {}, {"x"}]» : tensor<8x24x16xf32>
+            return %3 : tensor<8x24x16xf32>
+            """,
+        ),
+        "manual_computation reshape reshape concatenate all_gather return manual_computation slice slice reshape "
+        "reshape reshape transpose reshape return broadcast_in_dim subtract",
+    ),
+}
+
 CASES = {
     **DEAD,
     **COMMON,
@@ -615,4 +665,5 @@ CASES = {
     **MOVED,
     **HOISTED,
     **SCHEDULED,
+    **BUCKETED,
 }

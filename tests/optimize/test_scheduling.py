@@ -24,11 +24,11 @@ _NAME = "schedule-collectives"
 _BOX = Hardware("a box of two nodes", 1e9, 1e-6, 1e9, memory_bytes=1e6, node_devices=4)
 
 
-def _explicit(text: str) -> Graph:
+def explicit_of(text: str) -> Graph:
     return materialize(read(load_module(text))).graph
 
 
-def _random_tasks(seed: int) -> tuple[list[Task], dict[int, int], tuple[int, ...]]:
+def random_tasks(seed: int) -> tuple[list[Task], dict[int, int], tuple[int, ...]]:
     """Tasks that read values of earlier ones, some collectives, some constants, some in an order of their own."""
     rng = random.Random(seed)
     tasks: list[Task] = []
@@ -50,7 +50,7 @@ def _random_tasks(seed: int) -> tuple[list[Task], dict[int, int], tuple[int, ...
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_order_has_each_task_once_behind_what_it_needs(seed: int) -> None:
-    tasks, sizes, returned = _random_tasks(seed)
+    tasks, sizes, returned = random_tasks(seed)
     for priorities in (by_text, by_critical_path):
         for most in (0.0, peak_bytes(tasks, sizes, returned), 1e9):
             order = listed(tasks, priorities(tasks), sizes, returned, most)
@@ -105,7 +105,7 @@ _EFFECTS = function(
 
 def test_ops_with_effects_keep_their_order() -> None:
     """The second of two leads to what is to come early; the first stays before it all the same."""
-    made = optimize(_explicit(_EFFECTS), [_NAME]).graph
+    made = optimize(explicit_of(_EFFECTS), [_NAME]).graph
     labels = [op.signature.label for op in made.walk() if "custom_call" in op.name]
     assert labels == ["stablehlo.custom_call @first", "stablehlo.custom_call @second"]
     assert names(made)[0] == "all_gather"
@@ -130,7 +130,7 @@ def _peak(graph: Graph) -> int:
 
 
 def test_no_more_weights_are_gathered_ahead_than_memory_holds() -> None:
-    graph = _explicit(_WEIGHTS)
+    graph = explicit_of(_WEIGHTS)
     whole = 64 * 64 * 4
     with Session(hardware=_BOX):
         now = _peak(graph)
@@ -162,9 +162,10 @@ _TWO_LINKS = function(
 def test_what_goes_within_a_node_goes_beside_what_goes_between_nodes() -> None:
     """On a mesh of 2×4 devices, four in a node, `x` leads to another node."""
     seconds = {}
+    one = other = added = 0.0
     for nodes in (None, 4, 8):
         with Session(hardware=Hardware("a box", 1e9, 1e-6, 1e12, node_devices=nodes)):
-            program = ExplicitProgram(_explicit(_TWO_LINKS))
+            program = ExplicitProgram(explicit_of(_TWO_LINKS))
             ops = program.graph.main.block.ops
             seconds[nodes] = block_seconds(program, ops)
             one, other, added = (program.seconds(program.cost(op)) for op in ops[:3])

@@ -13,3 +13,4 @@ from shardwright.optimize import reassociation
 from shardwright.optimize import gathers
 from shardwright.optimize import pulling
 from shardwright.optimize import scheduling
+from shardwright.optimize import bucketing

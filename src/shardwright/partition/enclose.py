@@ -20,7 +20,7 @@ that names a dimension twice, and permute in parts, for which sdy has no op (see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardwright.boundary import Boundary
@@ -37,13 +37,13 @@ from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.named_steps import is_named_step
 from shardwright.sharding import TensorSharding
 
-__all__ = ["enclose", "manual_computation"]
+__all__ = ["enclose", "is_lacking", "manual_body", "manual_computation"]
 
 
 @uncollected
 def enclose(graph: Graph) -> Graph:
     """An explicit program as sdy can say it; the graph itself where it can already. The graph given stays as it is."""
-    lacking = frozenset(value for value, sharding in enumerate(graph.shardings) if _is_lacking(sharding))
+    lacking = frozenset(value for value, sharding in enumerate(graph.shardings) if is_lacking(sharding))
     if not lacking and not any(_is_beyond_sdy(graph, op) for op in _in_programs(graph, graph.main.block)):
         return graph
     return _Encloser(graph, lacking).run()
@@ -72,7 +72,8 @@ def _exchanges(graph: Graph, op: Op) -> bool:
     )
 
 
-def _is_lacking(sharding: TensorSharding | None) -> bool:
+def is_lacking(sharding: TensorSharding | None) -> bool:
+    """Whether the installed sdy has no words for how a value lies."""
     return sharding is not None and bool(sharding.partial) and not has_kinds_of(sharding)
 
 
@@ -171,32 +172,52 @@ def manual_computation(graph: Graph, ops: Sequence[Op], results: Sequence[int], 
         results: Values that they make, and that the manual computation takes over.
         around: Axes along which manual computations around it are manual already.
     """
+    made = {value for op in ops for value in op.results}
+
+    def write(ctx: Local, arguments: Sequence[int]) -> Sequence[int]:
+        given = iter(arguments)
+        local: dict[int, int] = {}
+        for op in ops:
+            operands = tuple([local[value] if value in made else next(given) for value in op.operands])
+            ctx.location = op.location
+            source, target = _layouts(graph, op.operands), _layouts(graph, op.results)
+            local.update(zip(op.results, localize_op(ctx, op.signature, operands, source, target), strict=True))
+        return [local[value] for value in results]
+
+    taken = [value for op in ops for value in op.operands if value not in made]
+    return manual_body(graph, taken, results, write, around, ops[0].location)
+
+
+def manual_body(
+    graph: Graph,
+    taken: Sequence[int],
+    results: Sequence[int],
+    write: Callable[[Local, Sequence[int]], Sequence[int]],
+    around: tuple[str, ...] = (),
+    location: int = 0,
+) -> Op:
+    """The manual computation that makes some values of others.
+
+    Arguments:
+        graph: Where the values lie; those of the body are added to it.
+        taken: What it reads.
+        results: What it gives.
+        write: Appends what one device does, given what it has of the values that are taken; what it then has of the
+            results.
+        around: Axes along which manual computations around it are manual already.
+        location: Where it comes from.
+    """
     body: list[Op] = []
-    ctx = Local(graph, body)
+    ctx = Local(graph, body, location)
     ctx.mesh = Mesh(ctx.mesh.axes, name=ctx.mesh.name)  # a manual computation names devices by their ids
-    local: dict[int, int] = {}
-    taken: list[int] = []
-    arguments: list[int] = []
-
-    def operand(value: int) -> int:
-        if value in local:
-            return local[value]
-        taken.append(value)
-        arguments.append(graph.new_value(local_type(graph.types[value], graph.shardings[value])))
-        return arguments[-1]
-
-    for op in ops:
-        operands = tuple(map(operand, op.operands))
-        ctx.location = op.location
-        source, target = _layouts(graph, op.operands), _layouts(graph, op.results)
-        local.update(zip(op.results, localize_op(ctx, op.signature, operands, source, target), strict=True))
-    yielded = tuple(local[value] for value in results)
+    arguments = [graph.new_value(local_type(graph.types[value], graph.shardings[value])) for value in taken]
+    yielded = tuple(write(ctx, arguments))
     ctx.append(Signature("sdy.return", (), tuple(map(ctx.type, yielded)), ()), yielded)
     into, out = _layouts(graph, taken), _layouts(graph, results)
     types = tuple(graph.types[value] for value in taken), tuple(graph.types[value] for value in results)
     boundary = Boundary(into, out, tuple([axis for axis in graph.mesh.sizes if axis not in around]))
     signature = Signature(MANUAL, (), *types, boundary=boundary)
-    return Op(signature, tuple(taken), tuple(results), (Block(tuple(arguments), body),), ops[0].location)
+    return Op(signature, tuple(taken), tuple(results), (Block(tuple(arguments), body),), location)
 
 
 def _layouts(graph: Graph, values: Sequence[int]) -> tuple[TensorSharding, ...]:

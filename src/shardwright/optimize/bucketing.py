@@ -1,0 +1,228 @@
+"""Small collectives put together: one start instead of several.
+
+    %2 = all_reduce{x} %0                       %4 = manual_computation (%0, %1) { all_reduce (concatenate …) }
+    %3 = all_reduce{x} %1               →       …
+                                                %2, %3 = manual_computation (%4) { slice …, slice … }
+
+Legal for all types and kinds of reduction that collectives do where the collectives are of one kind, along the same
+axes and of one type of elements. None may be computed of what another one gives. What each device gets, or gives, is
+brought together in rows, a row for each device of a group, and cut apart again. Every element is combined as before,
+with the same elements in the same groups, so it is `exact`. sdy has ops of one operand only, and shards of other cuts
+can be put side by side on a device alone, so the collective stands in a manual computation, which other passes leave
+as it is; values partial by kinds that sdy has no words for stay as they are. (StableHLO's all_reduce takes several
+operands; XLA's layouts refuse those in a program of partitions.)
+
+What is put together starts when the last operand is there, and all of it is waited for at the first reader: combining
+everything is one start, and nothing beside it. So buckets of several sizes are tried, and those taken with which the
+block takes least time (`cost.overlap`), what is copied included, if it is less than before, and if no more is alive at
+once than then and `ExplicitProgram.spare_bytes`.
+
+Source: gradient buckets of PyTorch's DistributedDataParallel; XLA's `all_reduce_combiner`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from shardwright.cost.overlap import Queue, Work, overlapped_seconds
+from shardwright.cost.price import Cost
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.ops import RETURNS
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.joining import cut_apart, kind_of, send_together, together
+from shardwright.optimize.manual import compute_before, replace
+from shardwright.optimize.registry import optimization
+from shardwright.optimize.schedules import Task, peak_bytes
+from shardwright.optimize.scheduling import sizes_of, tasks_of
+from shardwright.optimize.works import is_less
+from shardwright.words import bytes_text, counted
+
+__all__ = ["bucketed"]
+
+_NAME = "bucket-collectives"
+_GROWTH = 4
+"""How many times as much the next larger buckets hold that are tried."""
+
+Buckets = list[list[int]]
+"""Numbers of tasks, those that are put together in a list."""
+
+
+@optimization(_NAME, "Puts small collectives together, where that hides no less.", on=RETURNS, is_late=True)
+def bucketed(op: Op, program: ExplicitProgram) -> bool:
+    """Put together collectives of one kind of the block that an op ends."""
+    block = program.block_of(op)
+    assert block is not None, "passes are given what may be changed"
+    program.rewriter.write()
+    ops = block.ops[:-1]
+    alike = [members for members in _alike(program, ops) if len(members) > 1]
+    if not alike:
+        return False
+    tasks = tasks_of(program, ops)
+    for members in alike:
+        best = _best(program, tasks, ops, members, op.operands)
+        if best is not None:
+            _put_together(program, block, ops, best, op)
+            return True
+    return False
+
+
+class _Bucketed(NamedTuple):
+    """What comes of buckets.
+
+    Attributes:
+        seconds_saved: The seconds that the block takes less.
+        buckets: The buckets, of two or more each.
+        order: The numbers of tasks in their new order, the last of a bucket standing for all of it (`_order`).
+        largest: The bytes that a device sends in the largest.
+    """
+
+    seconds_saved: float
+    buckets: Buckets
+    order: list[int]
+    largest: float
+
+
+def _best(
+    program: ExplicitProgram, tasks: Sequence[Task], ops: Sequence[Op], members: Sequence[int], returned: Sequence[int]
+) -> _Bucketed | None:
+    """The buckets of some collectives with which the block takes least time; `None` where that is not less than now."""
+    sent = {number: program.cost(ops[number]).bytes_sent for number in members}
+    sizes = sizes_of(program, tasks)
+    most = peak_bytes(tasks, sizes, returned) + max(0.0, program.spare_bytes)
+    now = _seconds(tasks)
+    best: _Bucketed | None = None
+    tried: list[Buckets] = []
+    size = 2.0 * min(sent.values())
+    while size < _GROWTH * sum(sent.values()):
+        buckets = [bucket for bucket in _buckets(tasks, sent, size) if len(bucket) > 1]
+        size *= _GROWTH
+        if not buckets or buckets in tried:
+            continue
+        tried.append(buckets)
+        parts = {place: task for bucket in buckets for place, task in _parts(program, tasks, ops, bucket).items()}
+        held = {place: sum(sizes[made] for made in task.makes) for place, task in parts.items() if place < 0}
+        order = _order(tasks, buckets)
+        then = [parts[place] if place in parts else tasks[place] for place in order]
+        seconds = _seconds(then)
+        if not is_less(seconds, now) or peak_bytes(then, sizes | held, returned) > most:
+            continue
+        if best is None or is_less(seconds, now - best.seconds_saved):
+            largest = max(sum(sent[number] for number in bucket) for bucket in buckets)
+            best = _Bucketed(now - seconds, buckets, order, largest)
+    return best
+
+
+def _seconds(tasks: Sequence[Task]) -> float:
+    return overlapped_seconds(work for task in tasks for work in task.works)
+
+
+def _buckets(tasks: Sequence[Task], sent: dict[int, float], most: float) -> Buckets:
+    """Buckets of so many bytes sent at most, of collectives of which none needs another of its bucket."""
+    buckets: Buckets = [[]]
+    behind: set[int] = set()
+    total = 0.0
+    for number, task in enumerate(tasks):
+        needs_it = not behind.isdisjoint(task.needs)
+        if number in sent:
+            if needs_it or total + sent[number] > most:
+                buckets.append([])
+                behind.clear()
+                total = 0.0
+            buckets[-1].append(number)
+            total += sent[number]
+            needs_it = True
+        if needs_it:
+            behind.add(number)
+    return buckets
+
+
+def _order(tasks: Sequence[Task], buckets: Buckets) -> list[int]:
+    """The places of tasks: each bucket is sent where its last one stood, and cut apart before what needs it first.
+
+    Ops that need one of a bucket come behind that. `~number` is where the bucket is cut apart that `number` ends.
+    """
+    bucket_of = {number: bucket for bucket in buckets for number in bucket}
+    order: list[int] = []
+    missing: set[int] = set()
+    uncut: dict[int, int] = {}
+    late: list[int] = []
+
+    def put(number: int) -> None:
+        needs = [need for one in bucket_of.get(number, [number]) for need in tasks[one].needs]
+        for end in dict.fromkeys(uncut[need] for need in needs if need in uncut):
+            order.append(~end)
+            for member in bucket_of[end]:
+                uncut.pop(member)
+        order.append(number)
+        missing.discard(number)
+
+    for number, task in enumerate(tasks):
+        bucket = bucket_of.get(number)
+        if bucket is None and missing.isdisjoint(task.needs):
+            put(number)
+            continue
+        missing.add(number)
+        if bucket is None:
+            late.append(number)
+        elif number == bucket[-1]:
+            put(number)
+            missing.difference_update(bucket)
+            uncut.update(dict.fromkeys(bucket, number))
+            waiting, late = late, []
+            for one in waiting:
+                if missing.isdisjoint(tasks[one].needs):
+                    put(one)
+                else:
+                    late.append(one)
+    return [*order, *[~end for end in dict.fromkeys(uncut.values())]]
+
+
+def _parts(
+    program: ExplicitProgram, tasks: Sequence[Task], ops: Sequence[Op], bucket: Sequence[int]
+) -> dict[int, Task]:
+    """By their places, the tasks that do what those of a bucket do; `~number` is the value between them, too."""
+    end = bucket[-1]
+    cost = sum([program.cost(ops[number]) for number in bucket], Cost())
+    reads = tuple(dict.fromkeys(value for number in bucket for value in tasks[number].reads))
+    makes = tuple(value for number in bucket for value in tasks[number].makes)
+    copying, cutting = (Cost(multiply_adds=sum([_elements(program, one) for one in some])) for some in (reads, makes))
+    before = Work(program.seconds(copying), Queue.COMPUTE, reads)
+    sending = Work(program.seconds(cost._replace(starts=1)), tasks[end].works[0].queue, reads, (~end,))
+    behind = Work(program.seconds(cutting), Queue.COMPUTE, (~end,), makes)
+    return {end: Task((before, sending), (), reads, (~end,)), ~end: Task((behind,), (), (~end,), makes)}
+
+
+def _alike(program: ExplicitProgram, ops: Sequence[Op]) -> Iterator[list[int]]:
+    """The numbers of collectives that can be put together; of each kind a list."""
+    found: dict[object, list[int]] = {}
+    for number, op in enumerate(ops):
+        kind = kind_of(program, op)
+        if kind is not None:
+            found.setdefault(kind, []).append(number)
+    yield from found.values()
+
+
+def _put_together(program: ExplicitProgram, block: Block, ops: Sequence[Op], best: _Bucketed, end: Op) -> None:
+    """Put the buckets into the program."""
+    members, largest = sum(map(len, best.buckets)), bytes_text(best.largest)
+    reason = f"{counted(members, 'collective')} start as {len(best.buckets)}, of up to {largest}"
+    program.note(_NAME, ops[best.buckets[0][0]], reason, 0.0, best.seconds_saved * program.times(end))
+    made: dict[int, Op] = {}
+    graph = program.graph
+    for bucket in best.buckets:
+        some, last = [ops[number] for number in bucket], ops[bucket[-1]]
+        value, operands = together(program, some), [op.operands[0] for op in some]
+        results = [graph.new_value(graph.types[op.results[0]], graph.shardings[op.results[0]]) for op in some]
+        sending, cutting = send_together(program, some), cut_apart(program, some)
+        made[bucket[-1]] = compute_before(program, last, operands, [value], sending, reason)
+        made[~bucket[-1]] = compute_before(program, last, [value], results, cutting, reason)
+        for op, result in zip(some, results, strict=True):
+            replace(program, op, [result], reason)
+    program.reorder(block, [made[place] if place in made else ops[place] for place in best.order], reason)
+
+
+def _elements(program: ExplicitProgram, value: int) -> int:
+    layout = program.layout(value)
+    return 0 if layout is None else math.prod(layout.local_shape(program.type(value).dims))

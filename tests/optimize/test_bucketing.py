@@ -1,0 +1,122 @@
+"""Which collectives are put together, and how many: one start is spared, and what hides them is not lost."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from shardwright.cost.hardware import Hardware
+from shardwright.memo import Session
+from shardwright.optimize import optimize
+from shardwright.optimize.bucketing import _buckets, _order
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.works import block_seconds
+from tests.optimize.explicit import better, function, names, run_all
+from tests.optimize.test_scheduling import explicit_of, random_tasks
+
+_NAME = "bucket-collectives"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_everything_stands_behind_what_it_needs(seed: int) -> None:
+    tasks, _, _ = random_tasks(seed)
+    rng = random.Random(seed)
+    sent = {number: 1.0 for number, task in enumerate(tasks) if not task.is_lazy and rng.random() < 0.4}
+    buckets = [bucket for bucket in _buckets(tasks, sent, rng.choice([2.0, 3.0, 9.0])) if len(bucket) > 1]
+    order = _order(tasks, buckets)
+    end_of = {number: bucket[-1] for bucket in buckets for number in bucket}
+    made = [place for place in order if place < 0]
+    assert sorted(~place for place in made) == sorted({*end_of.values()})
+    places = {place: where for where, place in enumerate(order)}
+    for number, task in enumerate(tasks):
+        here = places[end_of.get(number, number)]
+        for need in task.needs:
+            there = places[~end_of[need]] if need in end_of else places[need]
+            assert there < here
+
+
+_STEPS = 8
+_GRADIENTS = function(
+    ['a: tensor<64x64xf32> [{"x"}, {}]', "b: tensor<64x64xf32> [{}, {}]"],
+    "tensor<64x64xf32> [{}, {}]",
+    '%d0 = stablehlo.tanh %a «[{"x"}, {}]» : tensor<64x64xf32>\n'
+    + "".join(
+        f"""
+        %d{n + 1} = stablehlo.dot %d{n}, %b «[{{"x"}}, {{}}]» : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+        %p{n} = stablehlo.dot_general %d{n + 1}, %a, contracting_dims = [0] x [0] «[{{}}, {{}}], unreduced={{"x"}}» : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+        %g{n} = sdy.all_reduce {{"x"}} %p{n} «[{{}}, {{}}]» : tensor<64x64xf32>
+        """
+        for n in range(_STEPS)
+    )
+    + "".join(
+        f"%s{n + 1} = stablehlo.maximum %{'g0' if not n else f's{n}'}, %g{n + 1} «[{{}}, {{}}]» : tensor<64x64xf32>\n"
+        for n in range(_STEPS - 1)
+    )
+    + f"return %s{_STEPS - 1} : tensor<64x64xf32>",
+)
+"""A chain of products, each with a gradient that is reduced, as in a backward pass."""
+
+_DOT_SECONDS, _BYTES = 64**3 / 2 / 1e9, 64 * 64 * 4
+
+
+def _sums(start: float, speed: float) -> int:
+    """How many all_reduces are left where starting one takes so long, and so many bytes are sent in a second."""
+    box = Hardware("a box", speed, start, 1e9, memory_bytes=1e9)
+    with Session(hardware=box):
+        graph = explicit_of(_GRADIENTS)
+        made = optimize(graph, [_NAME])
+        before, after = (ExplicitProgram(one) for one in (graph, made.graph))
+        seconds = [block_seconds(one, one.graph.main.block.ops) for one in (before, after)]
+        if made.improvements:
+            (one,) = made.improvements
+            assert one.bytes_saved == 0
+            assert one.seconds_saved == pytest.approx(seconds[0] - seconds[1], rel=0.05)
+    return names(made.graph).count("all_reduce")
+
+
+def test_what_is_hidden_is_left_and_what_only_starts_is_one() -> None:
+    quick = _BYTES / _DOT_SECONDS * 1e3
+    assert _sums(1e-12, quick) == _STEPS
+    assert _sums(100 * _DOT_SECONDS, quick) == 1
+
+
+def test_where_all_together_would_hide_nothing_several_are_sent() -> None:
+    """Two products take as long as half a start: one bucket would begin when all products are done."""
+    some = _sums(3 * _DOT_SECONDS, _BYTES / _DOT_SECONDS)
+    assert 1 < some < _STEPS
+
+
+def _two(axis: str = "x", dtype: str = "f32", second: str = "%c, %d") -> str:
+    """Two sums, the other one along an axis, of a type, and of whatever operands; their product."""
+    taken = ['a: tensor<8x8xf32> [{}, {"x"}]', 'b: tensor<8x8xf32> [{"x"}, {}]']
+    taken += [f'c: tensor<8x8x{dtype}> [{{}}, {{"{axis}"}}]', f'd: tensor<8x8x{dtype}> [{{"{axis}"}}, {{}}]']
+    type, other = "tensor<8x8xf32>", f"tensor<8x8x{dtype}>"
+    return function(
+        taken,
+        f"{type} [{{}}, {{}}]",
+        f"""
+        %p = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : ({type}, {type}) -> {type}
+        %r = sdy.all_reduce {{"x"}} %p «[{{}}, {{}}]» : {type}
+        %e = sdy.all_slice [{{}}, {{"x"}}] %r «[{{}}, {{"x"}}]» : {type}
+        %q = stablehlo.dot {second} «[{{}}, {{}}], unreduced={{"{axis}"}}» : ({other}, {other}) -> {other}
+        %s = sdy.all_reduce {{"{axis}"}} %q «[{{}}, {{}}]» : {other}
+        %t = stablehlo.convert %s «[{{}}, {{}}]» : ({other}) -> {type}
+        %0 = stablehlo.multiply %r, %t «[{{}}, {{}}]» : {type}
+        return %0 : {type}
+        """,
+    )
+
+
+def test_sums_along_other_axes_of_other_types_or_of_one_another_are_left() -> None:
+    better(_two(), _NAME)
+    better(_two(axis="y"), _NAME, changes=False)
+    better(_two(dtype="bf16"), _NAME, changes=False)
+    better(_two(second="%e, %b"), _NAME, changes=False)
+
+
+def test_a_backward_pass_computes_the_same_to_the_bit() -> None:
+    box = Hardware("a box", _BYTES / _DOT_SECONDS, 3 * _DOT_SECONDS, 1e9, memory_bytes=1e9)
+    made = better(_GRADIENTS, _NAME, exact=True, hardware=box)
+    together = better(_GRADIENTS, exact=True, hardware=box)
+    run_all([("buckets", made), ("all passes", together)], bits=True)
