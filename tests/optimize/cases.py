@@ -653,6 +653,80 @@ BUCKETED = {
     ),
 }
 
+_FIRST_TURN = "manual_computation partition_id remainder convert"
+_PLACED = "dot multiply dynamic_update_slice"
+_ADDED = "multiply dynamic_slice dot add"
+
+
+def _between(turn: str, *, turns: str = "add remainder", sent: str = "collective_permute") -> str:
+    return f"{sent} {turns} {turn}"
+
+
+AROUND_RINGS = {
+    "gathered along a free dimension of the left": Case(
+        "collective-matmul",
+        function(
+            ['a: tensor<64x64xf32> [{"x", "y"}, {}]', "b: tensor<64x64xf32> [{}, {}]"],
+            'tensor<64x64xf32> [{"x"}, {}]',
+            f"""
+            %0 = sdy.all_gather [{{"y"}}, {{}}] %a «[{{"x"}}, {{}}]» : tensor<64x64xf32>
+            %1 = stablehlo.dot %0, %b «[{{"x"}}, {{}}]» : {_SQUARE}
+            return %1 : tensor<64x64xf32>
+            """,
+        ),
+        f"{_FIRST_TURN} collective_permute {_PLACED} {_between(_PLACED)} {_between(_PLACED)} add remainder {_PLACED} return",
+        is_exact=False,
+        needs_bytes=True,
+    ),
+    "gathered along a free dimension of the right": Case(
+        "collective-matmul",
+        function(
+            ['a: tensor<64x64xf32> [{"x"}, {}]', 'b: tensor<64x64xf32> [{}, {"y"}]'],
+            'tensor<64x64xf32> [{"x"}, {}]',
+            f"""
+            %0 = sdy.all_gather [{{}}, {{"y"}}] %b «[{{}}, {{}}]» : tensor<64x64xf32>
+            %1 = stablehlo.dot %a, %0 «[{{"x"}}, {{}}]» : {_SQUARE}
+            return %1 : tensor<64x64xf32>
+            """,
+        ),
+        f"{_FIRST_TURN} collective_permute {_PLACED} {_between(_PLACED)} {_between(_PLACED)} add remainder {_PLACED} return",
+        is_exact=False,
+        needs_bytes=True,
+    ),
+    "gathered along a contracted dimension": Case(
+        "collective-matmul",
+        function(
+            ['a: tensor<64x64xf32> [{"y"}, {}]', 'b: tensor<64x64xf32> [{"y"}, {"x"}]'],
+            'tensor<64x64xf32> [{"y"}, {"x"}]',
+            f"""
+            %0 = sdy.all_gather [{{"y"}}, {{}}] %b «[{{}}, {{"x"}}]» : tensor<64x64xf32>
+            %1 = stablehlo.dot %a, %0 «[{{"y"}}, {{"x"}}]» : {_SQUARE}
+            return %1 : tensor<64x64xf32>
+            """,
+        ),
+        f"{_FIRST_TURN} collective_permute multiply dynamic_slice dot {_between(_ADDED)} {_between(_ADDED)} "
+        f"add remainder {_ADDED} return",
+        is_exact=False,
+        needs_bytes=True,
+    ),
+    "scattered along a free dimension": Case(
+        "collective-matmul",
+        function(
+            ['a: tensor<64x64xf32> [{"x"}, {"y"}]', 'b: tensor<64x64xf32> [{"y"}, {}]'],
+            'tensor<64x64xf32> [{"x", "y"}, {}]',
+            f"""
+            %0 = stablehlo.dot %a, %b «[{{"x"}}, {{}}], unreduced={{"y"}}» : {_SQUARE}
+            %1 = sdy.reduce_scatter [{{"y"}}, {{}}] %0 «[{{"x", "y"}}, {{}}]» : tensor<64x64xf32>
+            return %1 : tensor<64x64xf32>
+            """,
+        ),
+        f"{_FIRST_TURN} add remainder multiply dynamic_slice dot {_between(_ADDED)} {_between(_ADDED)} "
+        f"collective_permute {_ADDED} return",
+        is_exact=False,
+        needs_bytes=True,
+    ),
+}
+
 CASES = {
     **DEAD,
     **COMMON,
@@ -666,4 +740,5 @@ CASES = {
     **HOISTED,
     **SCHEDULED,
     **BUCKETED,
+    **AROUND_RINGS,
 }

@@ -14,10 +14,12 @@ from collections import Counter
 import pytest
 
 from shardwright.ir.graph import Graph
+from shardwright.memo import Session
 from shardwright.optimize import optimizations, optimize
 from shardwright.partition.decide import decide
 from shardwright.partition.write import write
 from shardwright.runtime.execute import try_jobs
+from tests.optimize.explicit import NO_LATENCY
 from tests.partition.compare import Case, assert_equal, make_case
 from tests.partition.replaced import with_others
 from tests.partition.test_every_op import MESHES, TESTED, annotated
@@ -36,15 +38,18 @@ def better_case(text: str, seed: int) -> tuple[Case, Counter[str]]:
     changes: Counter[str] = Counter()
     rng = random.Random(seed)
     names = None if rng.random() < 0.5 else [rng.choice(optimizations()).name]
+    hardware = rng.choice([None, NO_LATENCY])  # where starts cost nothing, more is in parts
 
-    def explicit(graph: Graph) -> Graph:
+    def improved(graph: Graph) -> Graph:
         decisions, _ = with_others(graph, decide(graph), rng, share=0.8)
-        made = optimize(write(graph, decisions), names, exact=rng.random() < 0.2)
+        explicit = write(graph, decisions)
+        with Session(hardware=hardware):
+            made = optimize(explicit, names, exact=rng.random() < 0.2)
         changes.update(one.by for one in made.improvements)
         assert all(one.seconds_saved > -1e-15 for one in made.improvements)
         return made.graph
 
-    return make_case(text, seed, explicit), changes
+    return make_case(text, seed, improved), changes
 
 
 def run(cases: dict[str, Case]) -> None:

@@ -72,6 +72,12 @@ class ExplicitProgram:
             self._layouts[value] = layout.closed() if layout is not None and self.type(value).is_tensor else None
         return self._layouts[value]
 
+    def forget_values(self, first: int) -> None:
+        """Take away the values from a number on, which nothing reads."""
+        del self.graph.types[first:], self.graph.shardings[first:]
+        for value in [value for value in self._layouts if value >= first]:
+            del self._layouts[value]
+
     def layouts(self, values: Sequence[int]) -> tuple[TensorSharding, ...] | None:
         """How values lie, where all of them are tensors."""
         layouts = tuple([layout for value in values if (layout := self.layout(value)) is not None])

@@ -13,4 +13,5 @@ from shardwright.optimize import reassociation
 from shardwright.optimize import gathers
 from shardwright.optimize import pulling
 from shardwright.optimize import scheduling
+from shardwright.optimize import collective_matmul
 from shardwright.optimize import bucketing

@@ -22,6 +22,7 @@ from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.search.total import computed_cost
+from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Step, ToUnreduced
 
@@ -89,7 +90,10 @@ def _of_body(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iter
 
 
 def _cost(program: ExplicitProgram, op: Op) -> Cost:
-    """What an op without regions costs; one that stands for one device is computed whole there."""
+    """What an op without regions costs; one that stands for one device is computed whole there.
+
+    One that adds nothing up touches no more elements than there are, and one that works in place those that it writes.
+    """
     values = (*op.operands, *op.results)
     if program.layouts(values) is not None or op.name.startswith("sdy."):
         return program.cost(op)
@@ -98,7 +102,11 @@ def _cost(program: ExplicitProgram, op: Op) -> Cost:
     operands, results = (
         tuple([replicated(_NOWHERE, program.type(value).rank) for value in some]) for some in (op.operands, op.results)
     )
-    return computed_cost(op.signature, operands, results)
+    cost, facts = computed_cost(op.signature, operands, results), facts_of(op.name)
+    if facts.sums:
+        return cost
+    touched = op.signature.operands[1:] if facts.in_place else (*op.signature.operands, *op.signature.results)
+    return cost._replace(multiply_adds=min(cost.multiply_adds, max([type.elements for type in touched], default=0)))
 
 
 def _queue(program: ExplicitProgram, op: Op) -> Queue:

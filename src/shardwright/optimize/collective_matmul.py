@@ -1,0 +1,209 @@
+"""Collective matmul: a product begins with the part that is there, while the others come.
+
+    %1 = all_gather %a                          manual_computation (%a, %b) {
+    %2 = dot %1, %b                      →        permute %a; dot %a, %b; permute …; dot …      }
+
+    %1 = dot %a, %b          partial{x}         manual_computation (%a, %b) {
+    %2 = reduce_scatter %1               →        dot; permute; dot; add; permute; dot; add …   }
+
+A product that is the only reader of what is gathered computes part by part, and the parts go round a ring of devices.
+Of a free dimension each part of the result is written into its place. Of a contracted one they are added, in another
+order on each device: legal where the devices of the ring compute different parts of the result, by the layout of that,
+and not where they hold the same, since copies of a value must be the same to the bit. A product of which only the sum
+over devices is read, scattered along a free dimension or one of a batch, computes the part of one device after the
+other, and the sums go round the ring.
+
+Legal for all types; the sum is the only reduction of products. Parts of a product are products of another shape, which
+compilers add up in another order, and sums go round in the order of the ring: of floating-point numbers nothing of it
+is `exact`. Of whole numbers everything is.
+
+It is done where the block takes less time by `cost.overlap`: each device sends the same bytes, by one start for each
+part, so that the products of parts must hide more than the starts cost. Rings are of `_LONGEST` devices at most, since
+turns stand one behind the other in the text. No more is held than before, but for parts: where these are more than what
+was gathered, as `ExplicitProgram.spare_bytes` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from shardwright.axes import AxisRef, axes_size
+from shardwright.cost.overlap import overlapped_seconds
+from shardwright.ir.graph import Op
+from shardwright.ir.ops import RETURNS
+from shardwright.optimize.exactness import keeps_order
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.manual import compute_before, replace
+from shardwright.optimize.registry import optimization
+from shardwright.optimize.rings import Ring, gathered_product, scattered_product
+from shardwright.optimize.schedules import Task
+from shardwright.optimize.scheduling import tasks_of
+from shardwright.optimize.works import is_less, works_of
+from shardwright.partition.enclose import is_lacking, manual_body
+from shardwright.partition.localize.local import Local
+from shardwright.partition.localize.registry import local_signature
+from shardwright.partition.splits import splits_of
+from shardwright.rules.traits import facts_of
+from shardwright.sharding import TensorSharding
+from shardwright.steps import AllGather, ReduceScatter
+
+__all__ = ["around_rings"]
+
+_NAME = "collective-matmul"
+_LONGEST = 16
+"""How many devices a ring has at most."""
+
+
+class _Candidate(NamedTuple):
+    """A collective and a product that could go round a ring together.
+
+    Attributes:
+        first: The one of them that stands first.
+        last: The other one, whose result is read.
+        taken: The values that both are computed of.
+        ring: How.
+        write: What one device does.
+    """
+
+    first: Op
+    last: Op
+    taken: tuple[int, ...]
+    ring: Ring
+    write: Callable[[Local, Ring, Sequence[int]], list[int]]
+
+
+@optimization(
+    _NAME,
+    "Has products begin with the parts of what is gathered, or end with those of what is scattered, that are there.",
+    on=RETURNS,
+    is_late=True,
+)
+def around_rings(op: Op, program: ExplicitProgram) -> bool:
+    """Let products of the block that an op ends go round rings with their collectives."""
+    block = program.block_of(op)
+    assert block is not None, "passes are given what may be changed"
+    program.rewriter.write()
+    ops = block.ops[:-1]
+    if not any(_candidate(program, one) for one in ops):
+        return False
+    tasks = dict(zip(ops, tasks_of(program, ops), strict=True))
+    now, done = _seconds(tasks), False
+    for one in ops:
+        found = _candidate(program, one) if one in program.rewriter else None
+        if found is None:
+            continue
+        then = tasks | {found.first: _NOTHING, found.last: _task(program, found)}
+        seconds = _seconds(then)
+        if is_less(seconds, now) and _fits(program, found):
+            made = _put_in(program, found, (now - seconds) * program.times(op))
+            then[found.last] = _known_as(then[found.last], found.last.results[0], made)
+            tasks, now, done = then, seconds, True
+    return done
+
+
+_NOTHING = Task((), (), (), ())
+
+
+def _seconds(tasks: dict[Op, Task]) -> float:
+    return overlapped_seconds(work for task in tasks.values() for work in task.works)
+
+
+def _candidate(program: ExplicitProgram, op: Op) -> _Candidate | None:
+    """What a collective could be together with; `None` of other ops, and where there is nothing."""
+    step = program.step(op)
+    if not isinstance(step, AllGather | ReduceScatter) or program.cost(op).starts != 1:
+        return None
+    dim = max(range(len(step.axes)), key=lambda place: axes_size(step.axes[place]))
+    if axes_size(step.axes[dim]) > _LONGEST:
+        return None
+    return _gathered(program, op, step, dim) if isinstance(step, AllGather) else _scattered(program, op, step, dim)
+
+
+def _gathered(program: ExplicitProgram, op: Op, step: AllGather, dim: int) -> _Candidate | None:
+    """A product that alone reads what is gathered."""
+    (value,) = op.results
+    readers = program.readers(value)
+    if len(readers) != 1 or readers[0].operands.count(value) != 1:
+        return None
+    (product,) = readers
+    moved = product.operands.index(value)
+    ring = _ring(program, product, step.axes[dim], moved, dim)
+    if ring is None or program.block_of(product) is not program.block_of(op):
+        return None
+    layout = program.layout(product.results[0])
+    if ring.cut[1 - moved] is not None and (ring.place is not None or not _covers(layout, step.axes[dim])):
+        return None
+    taken = tuple([op.operands[0] if number == moved else one for number, one in enumerate(product.operands)])
+    return _Candidate(op, product, taken, ring, gathered_product)
+
+
+def _scattered(program: ExplicitProgram, op: Op, step: ReduceScatter, dim: int) -> _Candidate | None:
+    """A product of which nothing is read but what is scattered."""
+    product = program.maker(op.operands[0])
+    if step.kind != "sum" or product is None or program.readers(op.operands[0]) != [op]:
+        return None
+    ring = _ring(program, product, step.axes[dim], None, dim)
+    if ring is None or program.block_of(product) is not program.block_of(op):
+        return None
+    return _Candidate(product, op, product.operands, ring, scattered_product)
+
+
+def _ring(program: ExplicitProgram, op: Op, axes: tuple[AxisRef, ...], moved: int | None, dim: int) -> Ring | None:
+    """How a product goes round a ring that cuts a dimension of an operand, or of its result; `None` where it cannot."""
+    signature, splits = op.signature, splits_of(op.signature)
+    layouts = program.layouts((*op.operands, *op.results))
+    if not facts_of(op.name).product or splits is None or layouts is None or any(map(is_lacking, layouts)):
+        return None
+    source, target = layouts[:-1], layouts[-1:]
+    if len(source) != 2 or not keeps_order(program.exact, signature, source, target):
+        return None
+    tensors = (*splits.rule.operands, *splits.rule.results)
+    (factor,) = tensors[-1 if moved is None else moved][dim]
+    left, right, place = [mapping.index((factor,)) if (factor,) in mapping else None for mapping in tensors]
+    local = local_signature(signature, source, target)
+    return Ring(axes, layouts[0].mesh, local, (left, right), place, moved or 0)
+
+
+def _covers(layout: TensorSharding | None, axes: tuple[AxisRef, ...]) -> bool:
+    """Whether devices that differ along axes hold different parts of a value."""
+    return layout is not None and all(any(used.contains(axis) for used in layout.used_axes) for axis in axes)
+
+
+def _task(program: ExplicitProgram, one: _Candidate) -> Task:
+    """What a device would do."""
+    graph, before = program.graph, len(program.graph.types)
+    computation = manual_body(graph, one.taken, one.last.results, lambda ctx, values: one.write(ctx, one.ring, values))
+    works = works_of(program, computation)
+    program.forget_values(before)
+    return Task(works, (), one.taken, one.last.results)
+
+
+def _known_as(task: Task, value: int, other: int) -> Task:
+    """A task that makes a value by two names."""
+    works = [work._replace(makes=(*work.makes, other)) if value in work.makes else work for work in task.works]
+    return task._replace(works=tuple(works), makes=(*task.makes, other))
+
+
+def _fits(program: ExplicitProgram, one: _Candidate) -> bool:
+    """Whether what is held beside what was held before is to spare."""
+    ring = one.ring
+    whole, parts = (signature.operands[ring.moved].bytes for signature in (ring.product, ring.part))
+    if one.write is scattered_product:
+        whole, parts = (signature.results[0].bytes for signature in (ring.product, ring.part))
+    held = 2 * parts + ring.part.results[0].bytes - whole
+    return held <= max(0.0, program.spare_bytes)
+
+
+def _put_in(program: ExplicitProgram, one: _Candidate, seconds_saved: float) -> int:
+    """Put the ring where the last of the two stands; what it gives."""
+    graph, (value,) = program.graph, one.last.results
+    collective = one.first if one.last.name.startswith("stablehlo.") else one.last
+    reason = f"its {one.ring.devices} parts go round beside the products of parts"
+    program.note(_NAME, collective, reason, 0.0, seconds_saved)
+    made = graph.new_value(graph.types[value], graph.shardings[value])
+    compute_before(program, one.last, one.taken, [made], lambda ctx, values: one.write(ctx, one.ring, values), reason)
+    replace(program, one.last, [made], reason)
+    program.gone(one.first)
+    program.rewriter.erase(one.first, reason)
+    return made
