@@ -42,7 +42,7 @@ def _rung(text: str, exact: bool = False) -> Better:
 
 _REVERSED = MESH.replace("]>", "], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>")
 
-_RUNG = {
+RUNG = {
     "along both axes": _gathered('"x", "y"'),
     "along both axes, the minor first": _gathered('"y", "x"'),
     "along a part of an axis": _gathered('"y":(2)2'),
@@ -90,12 +90,12 @@ _RUNG = {
 
 
 def test_products_around_rings_compute_the_same_and_send_the_same_bytes() -> None:
-    run_all((name, _rung(text)) for name, text in _RUNG.items())
+    run_all((name, _rung(text)) for name, text in RUNG.items())
 
 
 def test_of_a_layer_both_products_go_round() -> None:
     """What Megatron's sequence parallelism has: gathered before the first product, scattered behind the second."""
-    made = _rung(_RUNG["one behind the other"])
+    made = _rung(RUNG["one behind the other"])
     assert names(made.after).count("manual_computation") == 2
     assert names(made.after).count("collective_permute") == 6
 
@@ -163,7 +163,7 @@ def test_long_rings_are_left() -> None:
 
 def test_the_log_says_what_the_block_takes_less() -> None:
     with Session(hardware=NO_LATENCY):
-        graph = explicit_of(_RUNG["one behind the other"])
+        graph = explicit_of(RUNG["one behind the other"])
         made = optimize(graph, [_NAME])
         seconds = [block_seconds(ExplicitProgram(one), one.main.block.ops) for one in (graph, made.graph)]
     assert sum(one.seconds_saved for one in made.improvements) == pytest.approx(seconds[0] - seconds[1])
@@ -171,4 +171,4 @@ def test_the_log_says_what_the_block_takes_less() -> None:
 
 
 def test_all_passes_together_compute_the_same() -> None:
-    run_all((name, better(text, hardware=NO_LATENCY)) for name, text in _RUNG.items())
+    run_all((name, better(text, hardware=NO_LATENCY)) for name, text in RUNG.items())

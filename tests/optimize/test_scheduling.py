@@ -173,7 +173,7 @@ def test_what_goes_within_a_node_goes_beside_what_goes_between_nodes() -> None:
     assert seconds[4] == pytest.approx(max(one, other) + added)
 
 
-_TURNS = function(
+TURNS = function(
     ['a: tensor<64x64xf32> [{"x"}, {}]', 'w: tensor<64x64xf32> [{"y"}, {}]'],
     'tensor<64x64xf32> [{"x"}, {}]',
     """
@@ -198,9 +198,9 @@ _TURNS = function(
 
 
 def test_in_a_loop_as_often_as_it_turns() -> None:
-    made = better(_TURNS, _NAME)
+    made = better(TURNS, _NAME)
     assert names(made.after).index("all_gather") < names(made.after).index("tanh")
     run_all([("turns", made)], bits=True)
-    once = better(_TURNS.replace("dense<5>", "dense<1>"), _NAME)
+    once = better(TURNS.replace("dense<5>", "dense<1>"), _NAME)
     saved = [sum(one.seconds_saved for one in each.improvements) for each in (made, once)]
     assert saved[0] == pytest.approx(5 * saved[1])

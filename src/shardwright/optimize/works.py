@@ -1,15 +1,16 @@
 """What a device does for each op of an explicit program, and how long a block takes whose collectives run beside it.
 
-A collective is a work on the links or the network that its devices talk over, any other op one of computation, that of
-an op inside which devices exchange something with all that it takes. Ops of a manual computation are works one by one,
-as they stand on a device in the end; a loop, and a branch, is one work, in which what it holds overlaps, as often as it
-runs. Times are those of `cost.price`.
+A collective is a work on the links or the network that its devices talk over, any other op one of computation; an op
+inside which devices exchange something is both, and waits for what comes. Ops of a manual computation are works one by
+one, as they stand on a device in the end. A loop, and a branch, takes what its blocks do, in which what they hold
+overlaps, as often as they run; of that it takes first what they send, so that nobody else does meanwhile. Times are
+those of `cost.price`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shardwright.analysis.groups import replica_groups, source_target_pairs
 from shardwright.analysis.traffic import KINDS
@@ -21,10 +22,11 @@ from shardwright.ir.graph import Op
 from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
 from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.search.total import computed_cost
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
-from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Step, ToUnreduced
+from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Send, Step, ToUnreduced
 
 __all__ = ["block_seconds", "is_collective", "is_less", "works_of"]
 
@@ -53,9 +55,9 @@ def is_less(seconds: float, before: float) -> bool:
     return before - seconds > _LEAST * before
 
 
-def is_collective(works: Iterable[Work]) -> bool:
-    """Whether something of it goes on by itself."""
-    return any(work.queue is not Queue.COMPUTE for work in works)
+def is_collective(works: Sequence[Work]) -> bool:
+    """Whether its end goes on by itself: something may be computed between it and who reads what it makes."""
+    return bool(works) and works[-1].queue is not Queue.COMPUTE
 
 
 def _works(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterator[Work]:
@@ -66,11 +68,33 @@ def _works(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterat
     reads = tuple([names.get(value, value) for value in op.reads()])
     makes = tuple([names.get(value, value) for value in op.results])
     if op.regions:
-        inside = (program.times_inside(region, op) * block_seconds(program, region.ops) for region in op.regions)
-        yield Work(sum(inside), Queue.COMPUTE, reads, makes)
-        return
-    cost, queue = _on_device(program, op) if op.name in _KINDS else (_cost(program, op), _queue(program, op))
-    yield Work(program.seconds(cost), queue if cost.starts else Queue.COMPUTE, reads, makes)
+        yield from _of_regions(program, op, reads, makes)
+    elif op.name in _KINDS:
+        cost, queue = _on_device(program, op)
+        yield Work(program.seconds(cost), queue if cost.starts else Queue.COMPUTE, reads, makes)
+    else:
+        cost = _cost(program, op)
+        sending, computing = cost._replace(multiply_adds=0.0), Cost(multiply_adds=cost.multiply_adds)
+        if cost.starts:
+            yield Work(program.seconds(sending), _queue(program, op), reads, makes)
+        if not cost.starts or program.step(op) is None:  # it waits for what devices exchange inside it
+            yield Work(program.seconds(computing), Queue.COMPUTE, makes if cost.starts else reads, makes)
+
+
+def _of_regions(program: ExplicitProgram, op: Op, reads: tuple[int, ...], makes: tuple[int, ...]) -> Iterator[Work]:
+    """The works of a loop or a branch: what is sent in it, and what it takes beyond that."""
+    total, sent = 0.0, dict.fromkeys((Queue.LINKS, Queue.NETWORK), 0.0)
+    for region in op.regions:
+        works = [work for inner in region.ops for work in works_of(program, inner)]
+        times = program.times_inside(region, op)
+        total += times * overlapped_seconds(works)
+        for queue in sent:
+            sent[queue] += times * sum(work.seconds for work in works if work.queue is queue)
+    for queue, seconds in sent.items():
+        if seconds:
+            yield Work(seconds, queue, reads, makes)
+            total, reads = total - seconds, makes
+    yield Work(max(0.0, total), Queue.COMPUTE, reads, makes)
 
 
 def _of_body(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterator[Work]:
@@ -110,14 +134,20 @@ def _cost(program: ExplicitProgram, op: Op) -> Cost:
 
 
 def _queue(program: ExplicitProgram, op: Op) -> Queue:
-    """Where an op is done."""
+    """Over what devices talk in an op: the network, as soon as they do in any of what they exchange."""
     step, layouts = program.step(op), program.layouts(op.operands)
-    if step is None or not layouts:
+    if not layouts:
         return Queue.COMPUTE
-    return queue_of(_axes(step, layouts[0]), layouts[0].mesh, program.hardware.node_devices)
+    if step is not None:
+        steps: list[tuple[Step | Send, TensorSharding]] = [(step, layouts[0])]
+    else:
+        steps = [(one.step, one.before) for one in exchanges_of(op.signature, layouts)]
+    devices = program.hardware.node_devices
+    queues = {queue_of(_axes(step, layout), layout.mesh, devices) for step, layout in steps}
+    return Queue.NETWORK if Queue.NETWORK in queues else Queue.LINKS
 
 
-def _axes(step: Step, before: TensorSharding) -> Axes:
+def _axes(step: Step | Send, before: TensorSharding) -> Axes:
     """The axes along which devices talk in a step; all, where they move to others in another order."""
     if isinstance(step, AllToAll):
         return tuple([axis for axes, _, _ in step.moves for axis in axes])
@@ -125,7 +155,7 @@ def _axes(step: Step, before: TensorSharding) -> Axes:
         if step.target.mesh != before.mesh:
             return tuple([before.mesh.axis(name) for name in before.mesh.sizes])
         return (*before.used_axes, *step.target.used_axes)
-    if isinstance(step, AllReduce | ToUnreduced):
+    if isinstance(step, AllReduce | ToUnreduced | Send):
         return step.axes
     return tuple(itertools.chain(*step.axes))
 
