@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from shardwright.cost.overlap import Queue, Work, overlapped_seconds
+from shardwright.cost.overlap import Queue, Work
 from shardwright.cost.price import Cost
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import RETURNS
@@ -34,7 +34,7 @@ from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.joining import cut_apart, kind_of, send_together, together
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
-from shardwright.optimize.schedules import Task, peak_bytes
+from shardwright.optimize.schedules import Task, peak_bytes, seconds_of
 from shardwright.optimize.scheduling import sizes_of, tasks_of
 from shardwright.optimize.works import is_less
 from shardwright.words import bytes_text, counted
@@ -91,7 +91,7 @@ def _best(
     sent = {number: program.cost(ops[number]).bytes_sent for number in members}
     sizes = sizes_of(program, tasks)
     most = peak_bytes(tasks, sizes, returned) + max(0.0, program.spare_bytes)
-    now = _seconds(tasks)
+    now = seconds_of(tasks)
     best: _Bucketed | None = None
     tried: list[Buckets] = []
     size = 2.0 * min(sent.values())
@@ -105,17 +105,13 @@ def _best(
         held = {place: sum(sizes[made] for made in task.makes) for place, task in parts.items() if place < 0}
         order = _order(tasks, buckets)
         then = [parts[place] if place in parts else tasks[place] for place in order]
-        seconds = _seconds(then)
+        seconds = seconds_of(then)
         if not is_less(seconds, now) or peak_bytes(then, sizes | held, returned) > most:
             continue
         if best is None or is_less(seconds, now - best.seconds_saved):
             largest = max(sum(sent[number] for number in bucket) for bucket in buckets)
             best = _Bucketed(now - seconds, buckets, order, largest)
     return best
-
-
-def _seconds(tasks: Sequence[Task]) -> float:
-    return overlapped_seconds(work for task in tasks for work in task.works)
 
 
 def _buckets(tasks: Sequence[Task], sent: dict[int, float], most: float) -> Buckets:

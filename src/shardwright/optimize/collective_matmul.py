@@ -29,7 +29,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from shardwright.axes import AxisRef, axes_size
-from shardwright.cost.overlap import overlapped_seconds
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.exactness import keeps_order
@@ -37,7 +36,7 @@ from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
 from shardwright.optimize.rings import Ring, gathered_product, scattered_product
-from shardwright.optimize.schedules import Task
+from shardwright.optimize.schedules import Task, seconds_of
 from shardwright.optimize.scheduling import tasks_of
 from shardwright.optimize.works import is_less, works_of
 from shardwright.partition.enclose import is_lacking, manual_body
@@ -88,13 +87,13 @@ def around_rings(op: Op, program: ExplicitProgram) -> bool:
     if not any(_candidate(program, one) for one in ops):
         return False
     tasks = dict(zip(ops, tasks_of(program, ops), strict=True))
-    now, done = _seconds(tasks), False
+    now, done = seconds_of(tasks.values()), False
     for one in ops:
         found = _candidate(program, one) if one in program.rewriter else None
         if found is None:
             continue
         then = tasks | {found.first: _NOTHING, found.last: _task(program, found)}
-        seconds = _seconds(then)
+        seconds = seconds_of(then.values())
         if is_less(seconds, now) and _fits(program, found):
             made = _put_in(program, found, (now - seconds) * program.times(op))
             then[found.last] = _known_as(then[found.last], found.last.results[0], made)
@@ -103,10 +102,6 @@ def around_rings(op: Op, program: ExplicitProgram) -> bool:
 
 
 _NOTHING = Task((), (), (), ())
-
-
-def _seconds(tasks: dict[Op, Task]) -> float:
-    return overlapped_seconds(work for task in tasks.values() for work in task.works)
 
 
 def _candidate(program: ExplicitProgram, op: Op) -> _Candidate | None:

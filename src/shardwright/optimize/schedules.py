@@ -13,14 +13,14 @@ Source: list scheduling, as XLA's latency-hiding scheduler does it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from shardwright.cost.overlap import Timeline, Work
+from shardwright.cost.overlap import Timeline, Work, overlapped_seconds
 from shardwright.optimize.works import is_collective
 
-__all__ = ["Task", "by_critical_path", "by_text", "listed", "peak_bytes"]
+__all__ = ["Task", "by_critical_path", "by_text", "listed", "peak_bytes", "seconds_of"]
 
 Priorities = Sequence[float]
 """Of each task, what comes first has the least."""
@@ -59,6 +59,11 @@ def by_critical_path(tasks: Sequence[Task]) -> Priorities:
         for need in task.needs:
             behind[need] = max(behind[need], paths[number])
     return [-path for path in paths]
+
+
+def seconds_of(tasks: Iterable[Task]) -> float:
+    """The seconds that tasks take in their order."""
+    return overlapped_seconds(work for task in tasks for work in task.works)
 
 
 def peak_bytes(tasks: Sequence[Task], sizes: Mapping[int, int], returned: Sequence[int]) -> int:

@@ -27,13 +27,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwright.analysis.traffic import KINDS
-from shardwright.cost.overlap import overlapped_seconds
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.explicit import ExplicitProgram, is_pure
 from shardwright.optimize.registry import optimization
-from shardwright.optimize.schedules import Task, by_critical_path, by_text, listed, peak_bytes
-from shardwright.optimize.works import block_seconds, is_collective, is_less, works_of
+from shardwright.optimize.schedules import Task, by_critical_path, by_text, listed, peak_bytes, seconds_of
+from shardwright.optimize.works import is_collective, is_less, works_of
 from shardwright.rules.traits import facts_of, is_scalar_expansion
 from shardwright.words import counted
 
@@ -58,15 +57,14 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
     tasks = tasks_of(program, before)
     if not any(is_collective(task.works) for task in tasks):
         return False
-    now, held = block_seconds(program, before), None
+    now, held = seconds_of(tasks), None
     for share in _SHARES:
         order = best_order(program, tasks, op.operands, share * max(0.0, program.spare_bytes))
-        ops = [before[number] for number in order]
-        seconds = block_seconds(program, ops)
+        seconds = seconds_of([tasks[number] for number in order])
         if not is_less(seconds, now):
-            continue
+            return False  # nor is it with less to spare
         held = program.memory_use().peak if held is None else held
-        program.reorder(block, ops, "it hides communication")
+        program.reorder(block, [before[number] for number in order], "it hides communication")
         grown = max(0, program.memory_use().peak - held)
         if grown <= max(0.0, program.spare_bytes):
             program.spare_bytes -= grown
@@ -91,7 +89,7 @@ def best_order(
     sizes = sizes_of(program, tasks)
     most = peak_bytes(tasks, sizes, returned) + spare_bytes
     orders = [listed(tasks, priorities(tasks), sizes, returned, most) for priorities in (by_text, by_critical_path)]
-    return min(orders, key=lambda order: _seconds(tasks, order))
+    return min(orders, key=lambda order: seconds_of([tasks[number] for number in order]))
 
 
 def sizes_of(program: ExplicitProgram, tasks: Sequence[Task]) -> dict[int, int]:
@@ -126,10 +124,6 @@ def _keeps_its_order(op: Op) -> bool:
 def _is_lazy(op: Op) -> bool:
     """Whether any device computes what an op makes where it is read."""
     return facts_of(op.name).constant or is_scalar_expansion(op.signature)
-
-
-def _seconds(tasks: Sequence[Task], order: Sequence[int]) -> float:
-    return overlapped_seconds(work for number in order for work in tasks[number].works)
 
 
 def _apart(tasks: Sequence[Task], order: Sequence[int]) -> int:
