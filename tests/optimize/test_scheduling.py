@@ -143,6 +143,16 @@ def test_no_more_weights_are_gathered_ahead_than_memory_holds() -> None:
     assert saved[0] < saved[1]
 
 
+def test_no_more_is_held_than_hides_as_much() -> None:
+    """Where products take longer than gathers, one ahead is enough, however much memory there is."""
+    slow = Hardware("a box", 1e9, 1e-9, 64**3 / 2 / 1e-4, memory_bytes=1e8)
+    graph = explicit_of(_WEIGHTS)
+    with Session(hardware=slow):
+        made = optimize(graph, [_NAME])
+    assert made.improvements
+    assert _peak(made.graph) <= _peak(graph) + 2 * 64 * 64 * 4
+
+
 def test_weights_gathered_ahead_compute_the_same_to_the_bit() -> None:
     run_all([("weights ahead", better(_WEIGHTS, _NAME, exact=True, hardware=_BOX))], bits=True)
 

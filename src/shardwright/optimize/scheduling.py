@@ -24,7 +24,7 @@ Source: XLA, `hlo_memory_scheduler` and `gpu_hlo_schedule`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shardwright.analysis.traffic import KINDS
 from shardwright.ir.graph import Op
@@ -39,8 +39,8 @@ from shardwright.words import counted
 __all__ = ["best_order", "scheduled", "sizes_of", "tasks_of"]
 
 _NAME = "schedule-collectives"
-_SHARES = (1.0, 0.25, 0.0)
-"""Of the bytes that are to spare, how many an order may take: less where it turns out to hold more than it should."""
+_SHARES = (1 / 2, 1 / 4, 1 / 8, 0.0)
+"""Of the bytes that an order holds beyond what is held now, how many others may: hardly any needs them all."""
 
 _DEVICES = frozenset(f"stablehlo.{kind}" for kind in KINDS)
 
@@ -58,11 +58,7 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
     if not any(is_collective(task.works) for task in tasks):
         return False
     now, held = seconds_of(tasks), None
-    for share in _SHARES:
-        order = best_order(program, tasks, op.operands, share * max(0.0, program.spare_bytes))
-        seconds = seconds_of([tasks[number] for number in order])
-        if not is_less(seconds, now):
-            return False  # nor is it with less to spare
+    for seconds, order in _better_orders(program, tasks, op.operands, now):
         held = program.memory_use().peak if held is None else held
         program.reorder(block, [before[number] for number in order], "it hides communication")
         grown = max(0, program.memory_use().peak - held)
@@ -75,19 +71,30 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
     return False
 
 
-def best_order(
-    program: ExplicitProgram, tasks: Sequence[Task], returned: Sequence[int], spare_bytes: float
-) -> list[int]:
-    """The order of tasks that takes least time, of those by the text and by the critical path.
-
-    Arguments:
-        program: Where they stand.
-        tasks: What is to be ordered.
-        returned: The values that the block yields.
-        spare_bytes: How much more than now values should take at their peak.
-    """
+def _better_orders(
+    program: ExplicitProgram, tasks: Sequence[Task], returned: Sequence[int], now: float
+) -> list[tuple[float, list[int]]]:
+    """Orders that take less than `now`, with what they take: the best first, of those as good what holds least."""
     sizes = sizes_of(program, tasks)
-    most = peak_bytes(tasks, sizes, returned) + spare_bytes
+    held = peak_bytes(tasks, sizes, returned)
+    more = max(0.0, program.spare_bytes)
+    found: list[tuple[float, list[int]]] = []
+    for share in (1.0, *_SHARES):
+        order = best_order(tasks, sizes, returned, held + share * more)
+        ordered = [tasks[number] for number in order]
+        seconds = seconds_of(ordered)
+        if not is_less(seconds, now):
+            break  # nor is any that holds less
+        if share == 1.0:
+            more = max(0.0, peak_bytes(ordered, sizes, returned) - held)
+        if found and not is_less(found[-1][0], seconds):
+            found.pop()
+        found.append((seconds, order))
+    return found
+
+
+def best_order(tasks: Sequence[Task], sizes: Mapping[int, int], returned: Sequence[int], most: float) -> list[int]:
+    """The order of tasks that takes least time, of those by the text and by the critical path (see `listed`)."""
     orders = [listed(tasks, priorities(tasks), sizes, returned, most) for priorities in (by_text, by_critical_path)]
     return min(orders, key=lambda order: seconds_of([tasks[number] for number in order]))
 
