@@ -20,6 +20,7 @@ from shardwright.notation.modules import read
 from shardwright.partition import materialize
 from shardwright.passes.pipeline import run_step, steps_of
 from tests.notation.snippets_slides import SLIDES
+from tests.optimize.cases import CASES
 from tests.optimize.explicit import NO_LATENCY, Better, better, names, run_all
 
 _X = "tensor<8x4xf32, #mesh.shard<[[], [], [0]]>>"
@@ -144,6 +145,13 @@ def _made(text: str, name: str, hardware: Hardware | None = None) -> str:
         for step in steps_of(f"optimize-{name}"):
             run_step(module, step)
     return rfc.spell(module_text(module))
+
+
+@pytest.mark.parametrize("name", ["bucket-collectives", "collective-matmul", "collectives"])
+def test_what_the_rfc_cannot_express_is_not_made_in_its_form(name: str) -> None:
+    before = convert_module(CASES["two sums sent as one"].text, "rfc")
+    with Session(hardware=None):
+        assert "all_reduce" in _made(before, name)
 
 
 def _better(text: str, *passes: str, hardware: Hardware | None = None) -> Better:

@@ -49,7 +49,9 @@ Buckets = list[list[int]]
 """Numbers of tasks, those that are put together in a list."""
 
 
-@optimization(_NAME, "Puts small collectives together, where that hides no less.", on=RETURNS, is_late=True)
+@optimization(
+    _NAME, "Puts small collectives together, where that hides no less.", on=RETURNS, is_late=True, is_manual=True
+)
 def bucketed(op: Op, program: ExplicitProgram) -> bool:
     """Put together collectives of one kind of the block that an op ends."""
     block = program.block_of(op)

@@ -77,6 +77,7 @@ class _Candidate(NamedTuple):
     "Has products begin with the parts of what is gathered, or end with those of what is scattered, that are there.",
     on=RETURNS,
     is_late=True,
+    is_manual=True,
 )
 def around_rings(op: Op, program: ExplicitProgram) -> bool:
     """Let products of the block that an op ends go round rings with their collectives."""

@@ -31,7 +31,12 @@ class Optimized:
 
 @uncollected
 def optimize(
-    graph: Graph, names: Iterable[str] | None = None, *, exact: bool = False, memory: int | None = None
+    graph: Graph,
+    names: Iterable[str] | None = None,
+    *,
+    exact: bool = False,
+    memory: int | None = None,
+    manual: bool = True,
 ) -> Optimized:
     """Make the collectives of an explicit program fewer, smaller and later. The graph given is left as it is.
 
@@ -41,6 +46,7 @@ def optimize(
         exact: Whether sums of floating-point numbers keep their order.
         memory: The bytes that a device may hold at most for what is made earlier than it was, brought out of loops for
             one; those of the session's hardware where it is not said.
+        manual: Whether there may be manual computations in it that were not there before.
 
     Raises:
         ShardingError: no such pass, or a program that is not explicit.
@@ -51,7 +57,7 @@ def optimize(
     program = ExplicitProgram(made, exact, memory)
     with program.rewriter as rewriter:
         for late in (False, True):
-            chosen = [one for one in passes if one.is_late == late]
+            chosen = [one for one in passes if one.is_late == late and (manual or not one.is_manual)]
             apply_patterns(rewriter, [Pattern(one.on, _rewriting(one, program)) for one in chosen])
     check(made)
     return Optimized(made, tuple(program.improvements))

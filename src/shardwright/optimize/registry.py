@@ -29,6 +29,7 @@ class Optimization:
         on: The names of the ops that it looks at.
         improve: What it does to one of them.
         is_late: Whether it is tried when all others are done: it asks what runs beside what.
+        is_manual: Whether it writes manual computations, which some notations do not have.
     """
 
     name: str
@@ -36,16 +37,19 @@ class Optimization:
     on: Collection[str]
     improve: Improve
     is_late: bool = False
+    is_manual: bool = False
 
 
 _KNOWN: dict[str, Optimization] = {}
 
 
-def optimization(name: str, doc: str, *, on: Collection[str], is_late: bool = False) -> Callable[[Improve], Improve]:
+def optimization(
+    name: str, doc: str, *, on: Collection[str], is_late: bool = False, is_manual: bool = False
+) -> Callable[[Improve], Improve]:
     """Register a function as the pass of a name."""
 
     def register(improve: Improve) -> Improve:
-        _KNOWN[name] = Optimization(name, doc, on, improve, is_late)
+        _KNOWN[name] = Optimization(name, doc, on, improve, is_late, is_manual)
         return improve
 
     return register

@@ -1,7 +1,7 @@
 """Collectives made fewer, smaller and later: each pass of `optimize` by its name behind `optimize-`, and all together.
 
 A program whose communication is not explicit yet is made so first, as by `sdy-reshard-to-collectives`. A module in the
-form of the mesh RFC is read and written in that.
+form of the mesh RFC is read and written in that, which has no manual computations: no pass puts any in.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ def _optimizing(names: Sequence[str] | None) -> Apply:
             notation.read(module, "-", text)
 
         def change(graph: Graph) -> Graph:
-            made = optimize(materialize(graph).graph, names, exact=options["exact"], memory=options["memory"] or None)
+            made = optimize(
+                materialize(graph).graph,
+                names,
+                exact=options["exact"],
+                memory=options["memory"] or None,
+                manual=notation.has_manual,
+            )
             if options["log"]:
                 print("".join(f"{improvement}\n" for improvement in made.improvements), end="", file=sys.stderr)
             return enclose(made.graph)
