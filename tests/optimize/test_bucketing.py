@@ -87,8 +87,8 @@ def test_where_all_together_would_hide_nothing_several_are_sent() -> None:
     assert 1 < some < _STEPS
 
 
-def _two(axis: str = "x", dtype: str = "f32", second: str = "%c, %d") -> str:
-    """Two sums, the other one along an axis, of a type, and of whatever operands; their product."""
+def _two(axis: str = "x", dtype: str = "f32", second: str = "%c, %d", behind: str = "", read: str = "%s") -> str:
+    """Two sums, the other one along an axis, of a type, of whatever operands and read so; their product."""
     taken = ['a: tensor<8x8xf32> [{}, {"x"}]', 'b: tensor<8x8xf32> [{"x"}, {}]']
     taken += [f'c: tensor<8x8x{dtype}> [{{}}, {{"{axis}"}}]', f'd: tensor<8x8x{dtype}> [{{"{axis}"}}, {{}}]']
     type, other = "tensor<8x8xf32>", f"tensor<8x8x{dtype}>"
@@ -101,7 +101,8 @@ def _two(axis: str = "x", dtype: str = "f32", second: str = "%c, %d") -> str:
         %e = sdy.all_slice [{{}}, {{"x"}}] %r «[{{}}, {{"x"}}]» : {type}
         %q = stablehlo.dot {second} «[{{}}, {{}}], unreduced={{"{axis}"}}» : ({other}, {other}) -> {other}
         %s = sdy.all_reduce {{"{axis}"}} %q «[{{}}, {{}}]» : {other}
-        %t = stablehlo.convert %s «[{{}}, {{}}]» : ({other}) -> {type}
+        {behind}
+        %t = stablehlo.convert {read} «[{{}}, {{}}]» : ({other}) -> {type}
         %0 = stablehlo.multiply %r, %t «[{{}}, {{}}]» : {type}
         return %0 : {type}
         """,
@@ -113,6 +114,13 @@ def test_sums_along_other_axes_of_other_types_or_of_one_another_are_left() -> No
     better(_two(axis="y"), _NAME, changes=False)
     better(_two(dtype="bf16"), _NAME, changes=False)
     better(_two(second="%e, %b"), _NAME, changes=False)
+
+
+def test_a_sum_of_which_each_device_keeps_a_slice_is_left() -> None:
+    """Compilers scatter it, which sends half as much."""
+    kept = """%y = sdy.all_slice [{}, {"y"}] %s «[{}, {"y"}]» : tensor<8x8xf32>
+        %z = sdy.all_gather [{}, {"y"}] %y «[{}, {}]» : tensor<8x8xf32>"""
+    better(_two(behind=kept, read="%z"), _NAME, changes=False)
 
 
 def test_a_backward_pass_computes_the_same_to_the_bit() -> None:

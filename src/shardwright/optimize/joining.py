@@ -22,7 +22,7 @@ from shardwright.partition.enclose import is_lacking
 from shardwright.partition.localize.collectives import local_all_gather, local_all_reduce, local_reduce_scatter
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllGather, AllReduce, ReduceScatter, Step
+from shardwright.steps import AllGather, AllReduce, AllSlice, ReduceScatter, Step
 
 __all__ = ["Kind", "Write", "cut_apart", "kind_of", "send_together", "together"]
 
@@ -41,20 +41,28 @@ class Kind(NamedTuple):
 
 
 def kind_of(program: ExplicitProgram, op: Op) -> Kind | None:
-    """Of what kind a collective is; `None` where it cannot be put together with any."""
+    """Of what kind a collective is; `None` where it cannot be put together with any.
+
+    Nor can an all_reduce of which devices keep a slice each: compilers make a reduce_scatter of both.
+    """
     step, layouts = program.step(op), program.layouts((*op.operands, *op.results))
     dtype, cost = op.signature.operands[0].dtype if op.operands else "", program.cost(op)
     if layouts is None or cost.starts != 1 or any(map(is_lacking, layouts)):
         return None
     mesh = layouts[0].mesh
     match step:
-        case AllReduce(axes, kind) if kind not in combined_by_hand(dtype):
+        case AllReduce(axes, kind) if kind not in combined_by_hand(dtype) and not _is_sliced(program, op):
             return Kind(AllReduce, axes, kind, mesh, dtype)
         case ReduceScatter(lists, kind) if kind not in combined_by_hand(dtype):
             return Kind(ReduceScatter, lists[_dim(step)], kind, mesh, dtype)
         case AllGather(lists):
             return Kind(AllGather, lists[_dim(step)], "", mesh, dtype)
     return None
+
+
+def _is_sliced(program: ExplicitProgram, op: Op) -> bool:
+    readers = program.readers(op.results[0])
+    return len(readers) == 1 and isinstance(program.step(readers[0]), AllSlice)
 
 
 def _dim(step: AllGather | ReduceScatter) -> int:
