@@ -66,12 +66,18 @@ def test_uneven_shardings_are_kept_and_not_told_of() -> None:
 
 
 def test_an_op_that_cannot_be_computed_on_uneven_shards_is_told_of() -> None:
-    seven = "tensor<7x8xf32>"
-    call = f"  %0 = {_sorted(0)} : ({seven}) -> {seven}\n  return %0 : {seven}"
-    notes = _spmd("%a: " + _on(seven, '{"y"}, {}'), call, seven).notes
-    (note,) = (note for note in notes if note.measure == "sent")
-    assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.sort", "-:3", 3 * 2 * 8 * 4, "sent")
-    assert note.message == "an operand is gathered along dimension 0 (7): no local form of this op on uneven shards"
+    """Columns that can take the axes do, one all_to_all away."""
+    for columns, done, sent in (
+        (1, "gathered along dimension", 3 * 2),
+        (8, "split along another dimension than", 3 * 4),
+    ):
+        seven = f"tensor<7x{columns}xf32>"
+        call = f"  %0 = {_sorted(0)} : ({seven}) -> {seven}\n  return %0 : {seven}"
+        notes = _spmd("%a: " + _on(seven, '{"y"}, {}'), call, seven).notes
+        (note,) = (note for note in notes if note.measure == "sent")
+        assert (note.op, note.location, note.bytes, note.measure) == ("stablehlo.sort", "-:3", sent * 4, "sent")
+        assert note.message == f"an operand is {done} 0 (7): no local form of this op on uneven shards"
+        assert note.is_fallback == (columns == 1)
 
 
 def test_a_result_that_is_cut_is_told_at_the_return() -> None:

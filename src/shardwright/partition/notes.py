@@ -21,14 +21,14 @@ from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.types import TensorType
 from shardwright.partition.boundary import alone
-from shardwright.partition.decisions import Computed, Decisions, PassedOn
+from shardwright.partition.decisions import Computed, Decisions, PassedOn, Reshard
 from shardwright.partition.emit import step_of
 from shardwright.partition.localize.uneven import leaves
 from shardwright.partition.note import Note
 from shardwright.partition.op_notes import returned_notes
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
-from shardwright.steps import local_bytes
+from shardwright.steps import AllGather, local_bytes
 
 __all__ = [
     "alone_notes",
@@ -141,23 +141,32 @@ def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]
             if reader is None:
                 yield note
             elif op.name == "stablehlo.slice":
-                yield _own_size_note(note, op, reader)
+                yield _own_size_note(note, op, reader, _is_moved(decision))
             elif note.measure == "sent":
                 yield note
 
 
-def _own_size_note(note: Note, op: Op, reader: str) -> Note:
-    """What is told of a slice that cuts padding off, in the name of its reader if that is what needs the own size."""
+def _is_moved(decision: Computed) -> bool:
+    """Whether what an op reads is brought there and nothing of it is gathered."""
+    steps = [step for made in decision.before if isinstance(made, Reshard) for step in made.steps]
+    return bool(steps) and not any(isinstance(step, AllGather) for step in steps)
+
+
+def _own_size_note(note: Note, op: Op, reader: str, is_moved: bool) -> Note:
+    """What is told of a slice that cuts padding off, in the name of its reader if that is what needs the own size;
+    whether other dimensions are split by as much there is told as well.
+    """
     sizes = zip(op.signature.results[0].dims, op.signature.operands[0].dims, strict=True)
     cut = [(dim, size, had) for dim, (size, had) in enumerate(sizes) if size != had]
     why = "no local form of this op on uneven shards" if reader else "it is read in its own size there"
     dims = ", ".join(f"{dim} ({size})" for dim, size, _ in cut)
+    done = "split along another dimension than" if is_moved else "gathered along dimension"
     return replace(
         note,
         op=reader or note.op,
-        message=f"an operand is gathered along dimension {dims}: {why}",
+        message=f"an operand is {done} {dims}: {why}",
         remedy=" and ".join(f"make dimension {dim} {had} long" for dim, _, had in cut),
-        is_fallback=bool(reader),
+        is_fallback=bool(reader) and not is_moved,
     )
 
 

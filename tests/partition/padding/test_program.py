@@ -334,3 +334,39 @@ def test_rows_of_what_is_on_one_device_are_concatenated() -> None:
         arguments=f"%a: {rows} {{sdy.sharding = #sdy.sharding<mesh<[], device_ids=[2]>, []>}}",
     )
     partition(text).verify().require()
+
+
+@pytest.mark.parametrize("columns", [12, 11])
+@pytest.mark.parametrize("kind", ["sort", "fft", "largest"])
+def test_what_is_sorted_along_an_uneven_dimension_is_split_along_another(kind: str, columns: int) -> None:
+    """An all_to_all there and one back, of 12 columns also where there are 11, and nothing is computed twice."""
+    functions = {
+        "sort": lambda a: jnp.sort(a, 0),
+        "fft": lambda a: jnp.fft.fft(a, axis=0).real,
+        "largest": lambda a: jax.lax.top_k(a.T, 3)[0],
+    }
+    rows = jax.ShapeDtypeStruct((130, columns), "float32")
+    spmd = sw.from_jax(functions[kind], rows).shard(sw.Mesh(x=4), args={0: "x,-"}).partition(strict=True)
+    (made,) = (op for op in spmd.local.walk() if op.name.split(".")[1] in ("sort", "fft", "top_k"))
+    assert sorted(made.signature.operands[0].dims) == [3, 130]
+    assert spmd.traffic.kinds["all_to_all"].executed_bytes % (132 * 3 * 4 * 3 // 4) == 0
+    spmd.verify().require()
+
+
+def test_of_what_is_sorted_on_one_device_no_axes_go_elsewhere() -> None:
+    text = program(
+        '%0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({',
+        "^bb0(%l: tensor<f32>, %r: tensor<f32>):",
+        "%p = stablehlo.compare LT, %l, %r : (tensor<f32>, tensor<f32>) -> tensor<i1>",
+        f"stablehlo.return %p : tensor<i1> }}) : ({SEVEN}) -> {SEVEN}",
+        f"return %0 : {SEVEN}",
+        result=f"({SEVEN} {ROWS})",
+        arguments=f"%a: {SEVEN} {{sdy.sharding = #sdy.sharding<mesh<[], device_ids=[2]>, []>}}",
+    )
+    partition(text).verify().require()
+
+
+def test_rows_of_nothing_are_sorted() -> None:
+    rows = jax.ShapeDtypeStruct((7, 0), "float32")
+    spmd = sw.from_jax(lambda a: jnp.sort(a, 0), rows).shard(sw.Mesh(x=4), args={0: "x,-"}).partition()
+    spmd.verify().require()

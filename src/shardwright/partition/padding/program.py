@@ -20,6 +20,7 @@ from shardwright.ir.types import TensorType
 from shardwright.partition.bodies import copied_body, unknown_regions
 from shardwright.partition.localize.uneven import OPEN, enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
+from shardwright.partition.padding.elsewhere import split_elsewhere
 from shardwright.partition.padding.ops import index_limits, paddable, resized, seen_padding
 from shardwright.partition.padding.shifts import shifted
 from shardwright.partition.padding.sizes import exact_shape, has_uneven, padded_shapes
@@ -186,11 +187,15 @@ class _Padder:
         known = paddable(signature)
         sizes = self._sizes(op, *known) if known is not None else {}
         windows = padded_windows(op, self.source, self.shapes)
-        made = resized_windows(resized(signature, sizes), windows)
+        elsewhere = None
         self.versions.reader = "" if self._can_be_padded(op, known, windows) else signature.label
-        operands = self._operands(op, made, frozenset(sizes), windows)
+        if self.versions.reader and not windows:
+            elsewhere = split_elsewhere(op, self.source, self.shapes, sizes)
+            sizes |= elsewhere.padded if elsewhere is not None else {}
+        made = resized_windows(resized(signature, sizes), windows)
+        operands = self._operands(op, made, frozenset(sizes), windows, elsewhere.operands if elsewhere else ())
         self.versions.reader = ""
-        results = self._write(op, made, operands)
+        results = self._write(op, made, operands, shardings=elsewhere.results if elsewhere else ())
         if known is not None and sizes and op.name in _KEEP_ZEROS:
             (source,), (target,) = known[0].operands, known[0].results
             zeros = {source[dim] for dim in self.versions.zeros(operands[0])}
@@ -198,12 +203,18 @@ class _Padder:
             self.versions.set_zeros(results[0], along, operands[0])
 
     def _operands(
-        self, op: Op, padded: Signature, factors: frozenset[int], windows: tuple[PaddedWindows, ...]
+        self,
+        op: Op,
+        padded: Signature,
+        factors: frozenset[int],
+        windows: tuple[PaddedWindows, ...],
+        lying: Sequence[TensorSharding | None],
     ) -> list[int]:
         """The operands of an op that is padded along some factors, and along what its windows slide along, masked where
-        it would see their padding.
+        it would see their padding; those made for it `lying` so, if that is given.
         """
-        operands = [self.versions.read(value, of.dims) for value, of in zip(op.operands, padded.operands, strict=True)]
+        wanted = zip(op.operands, padded.operands, lying or (None,) * len(op.operands), strict=True)
+        operands = [self.versions.read(value, of.dims, sharding) for value, of, sharding in wanted]
         for seen in (*seen_padding(op.signature, factors), *seen_by_windows(op.signature, windows)):
             initial = None if seen.initial is None else operands[seen.initial]
             value = op.operands[seen.operand]
@@ -253,10 +264,15 @@ class _Padder:
                     yield of[0], size
 
     def _write(
-        self, op: Op, signature: Signature, operands: Sequence[int], regions: tuple[Block, ...] = ()
+        self,
+        op: Op,
+        signature: Signature,
+        operands: Sequence[int],
+        regions: tuple[Block, ...] = (),
+        shardings: Sequence[TensorSharding | None] = (),
     ) -> tuple[int, ...]:
-        """An op, whose results take the place of its results in the source."""
-        shardings = [self.source.shardings[value] for value in op.results]
+        """An op, whose results take the place of its results in the source, and lie as these unless it is said."""
+        shardings = shardings or [self.source.shardings[value] for value in op.results]
         made = self.builder.append(signature, operands, shardings, regions)
         for value, number in zip(op.results, made, strict=True):
             self.versions.define(value, number)

@@ -74,14 +74,14 @@ class Versions:
             self._zeros[number] = dims
             self._zeros_of[number] = self._zeros_of.get(source, source)
 
-    def read(self, value: int, shape: Shape) -> int:
-        """The value in a shape, made of another one if need be."""
+    def read(self, value: int, shape: Shape, sharding: TensorSharding | None = None) -> int:
+        """The value in a shape, made of another one if need be: to lie so, else as the value does in the source."""
         numbers = self._numbers[value]
         number = numbers.get(shape)
         if number is None:
             number = self._made(value, shape) if value in self._makers else None
             if number is None:
-                number = self._converted(self._any(value), value, shape)
+                number = self._converted(self._any(value), value, shape, sharding or self._lies(self._source, value))
             self.scope.add(numbers, shape, number)
         return number
 
@@ -106,26 +106,41 @@ class Versions:
         read = [self.read(operand, ()) for operand in operands]
         return self.builder.append(signature, read, (self._source.shardings[value],))[0]
 
-    def _converted(self, number: int, value: int, shape: Shape) -> int:
-        """A value without the padding that is not in `shape`, and with zeros for what is not in it yet."""
-        had, sharding = self.builder.type(number), self._lies(self._source, value)
-        cut = tuple(map(min, had.dims, shape))
-        if cut != had.dims:
-            number = self.cut(number, cut, sharding.evenly_dividing(cut))
-            is_own = cut == self._source.types[value].dims
-            self.resizes[self.builder.ops[-1]] = self.reader if is_own else "stablehlo.slice"
-        if cut == shape:
+    def _converted(self, number: int, value: int, shape: Shape, sharding: TensorSharding) -> int:
+        """A value without the padding that is not in `shape`, and with zeros for what is not in it yet.
+
+        It is cut first, but where other dimensions are split than in the source, before or behind: then it grows along
+        what is whole before, and is cut along what is whole behind.
+        """
+        had, stated = self.builder.type(number), self._lies(self._source, value)
+        if sharding == stated and self.builder.graph.shardings[number] in (None, stated):
+            number = self._cut_to(number, value, tuple(map(min, had.dims, shape)), sharding)
+        number = self._grown_to(number, value, tuple(map(max, self.builder.type(number).dims, shape)), sharding)
+        return self._cut_to(number, value, shape, sharding)
+
+    def _grown_to(self, number: int, value: int, shape: Shape, sharding: TensorSharding) -> int:
+        """A value with zeros behind what it is."""
+        had, own = self.builder.type(number), self._source.types[value].dims
+        if had.dims == shape:
             return number
-        type = had.with_shape(shape)
-        zero = self.zero(sharding, had.dtype)
-        none = i64_array([0] * len(shape))
-        high = i64_array([new - old for new, old in zip(shape, cut, strict=True)])
+        zero, none = self.zero(sharding, had.dtype), i64_array([0] * len(shape))
+        high = i64_array([new - old for new, old in zip(shape, had.dims, strict=True)])
         attributes = {"edge_padding_low": none, "edge_padding_high": high, "interior_padding": none}
-        number = self.builder.emit("pad", (number, zero), type, attributes, sharding=sharding.evenly_dividing(shape))
+        type, lies = had.with_shape(shape), sharding.evenly_dividing(shape)
+        number = self.builder.emit("pad", (number, zero), type, attributes, sharding=lies)
         self.resizes[self.builder.ops[-1]] = ""
-        own = self._source.types[value].dims
-        grown = [dim for dim, size in enumerate(cut) if size < shape[dim] and size == own[dim]]
-        self.set_zeros(number, frozenset(grown), number)
+        added = [dim for dim, size in enumerate(had.dims) if size < shape[dim] and size == own[dim]]
+        self.set_zeros(number, frozenset(added), number)
+        return number
+
+    def _cut_to(self, number: int, value: int, shape: Shape, sharding: TensorSharding) -> int:
+        """A value without padding behind `shape`."""
+        if self.builder.type(number).dims == shape:
+            return number
+        number = self.cut(number, shape, sharding.evenly_dividing(shape))
+        self.resizes[self.builder.ops[-1]] = (
+            self.reader if shape == self._source.types[value].dims else "stablehlo.slice"
+        )
         return number
 
     def cut(self, number: int, shape: Shape, sharding: TensorSharding) -> int:
