@@ -27,6 +27,7 @@ REFUSALS = {
     "cannot be partitioned together": "a manual computation names axes that cannot say the shardings on another mesh",
     "all that it is sharded over is one device": "no program for several devices was asked for",
     "XLA cannot run the module, by a failed check of its own": "a mistake of XLA's, most of them its FFT's on CPUs",
+    "it is the program for one device": "XLA ends by a signal on what nobody partitioned",
 }
 """What of a diagnostic says that a program is refused, and why it may be."""
 

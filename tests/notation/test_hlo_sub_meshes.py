@@ -193,9 +193,10 @@ def test_groups_and_metadata_stay_with_the_sharding() -> None:
     assert any("{devices=[2,1]0,1 metadata={op_name=" in text for text in exported(inner))
 
 
-def test_a_sub_mesh_goes_by_way_of_shard() -> None:
+@pytest.mark.parametrize("notation", ["shard", "mesh", "rfc"])
+def test_a_sub_mesh_goes_by_way_of_other_notations(notation: str) -> None:
     text = module(["{devices=[2,1]0,1}", "{devices=[1,2]2,3}"])
-    there = sw.convert(text, to="shard")
+    there = sw.convert(text, to=notation)
     assert "shardwright.devices = array<i64: 2, 3>" in there
     parts = sub_meshes(read(load_module(sw.convert(there, to="sdy"))))
     assert sorted(parts.values()) == [(0, 1), (2, 3)]

@@ -57,7 +57,7 @@ def export_shardings(writing: Writing) -> None:
         rewrite(writing, function, ops)
     for op in writing.mesh_ops:
         with ir.InsertionPoint(op):
-            write_cluster(writing.meshes[ir.StringAttr(op.attributes["sym_name"]).value])
+            write_cluster(writing.meshes[ir.StringAttr(op.attributes["sym_name"]).value], op)
         erase(op)
     if materialized:
         verified(writing.module, writing.name)

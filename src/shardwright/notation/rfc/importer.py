@@ -279,5 +279,5 @@ def _meshes(reading: ModuleReading) -> None:
         if cluster.symbol not in kept:
             mesh = cluster.mesh()
             with ir.InsertionPoint(cluster.op):
-                write_mesh(mesh)
+                write_mesh(mesh, cluster.op)
             erase(cluster.op)

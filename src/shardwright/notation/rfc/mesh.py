@@ -19,6 +19,8 @@ from shardwright.mesh import Mesh
 from shardwright.notation.names import symbol_text
 from shardwright.notation.sdy.sharding import parse_mesh, print_mesh
 
+_OWN = frozenset({"axis_names", "dim_sizes", "mesh", "rank", "sym_name"})
+
 _WORD = re.compile(r"[\w.$-]+", re.ASCII)
 
 __all__ = ["Cluster", "line_at", "line_of", "read_cluster", "write_cluster", "write_mesh"]
@@ -132,14 +134,19 @@ def read_cluster(op: Any, name: str) -> Mesh:
     return mesh
 
 
-def write_mesh(mesh: Mesh) -> None:
-    """Create the `sdy.mesh` op at the insertion point."""
+def write_mesh(mesh: Mesh, cluster: Any) -> None:
+    """Create the `sdy.mesh` op of a `mesh.cluster` at the insertion point, with what else that op says."""
     attributes = {"sym_name": ir.StringAttr.get(mesh.name), "mesh": parse_attribute(print_mesh(mesh))}
-    ir.Operation.create("sdy.mesh", attributes=attributes)
+    ir.Operation.create("sdy.mesh", attributes={**_others(cluster), **attributes})
 
 
-def write_cluster(mesh: Mesh) -> None:
-    """Create the `mesh.cluster` op at the insertion point."""
+def _others(op: Any) -> dict[str, Any]:
+    """The attributes of a mesh or cluster that do not say what it is."""
+    return {name: value for name, value in op.attributes.items() if name not in _OWN}
+
+
+def write_cluster(mesh: Mesh, op: Any) -> None:
+    """Create the `mesh.cluster` op of an `sdy.mesh` at the insertion point, with what else that op says."""
     names = [axis for axis, _ in mesh.axes]
     odd = next((name for name in (mesh.name, *names) if not _WORD.fullmatch(name)), None)
     if odd is not None:
@@ -150,6 +157,7 @@ def write_cluster(mesh: Mesh) -> None:
             remedy="use letters, digits and . $ - _ in the names of meshes and axes",
         )
     attributes: dict[str, Any] = {
+        **_others(op),
         "sym_name": ir.StringAttr.get(mesh.name),
         "rank": parse_attribute(f"{len(names)} : i64"),
         "dim_sizes": parse_attribute(str([size for _, size in mesh.axes])),
