@@ -115,3 +115,29 @@ def test_the_hardware_of_the_session_decides() -> None:
     assert plan.partition(optimize="all").improvements == ()
     with Session(hardware=NO_LATENCY):
         assert plan.partition(optimize="all").improvements
+
+
+@pytest.mark.parametrize("to", ["shard", "mesh", "rfc"])
+def test_what_is_made_better_can_be_written_in_a_notation_without_manual_computations(to: str, tmp_path: Path) -> None:
+    file = tmp_path / "sums.mlir"
+    file.write_text(
+        """
+        sdy.mesh @m = <["x"=4]>
+        func.func @main(%a: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>})
+            -> (tensor<64xf32>, tensor<64xf32>) {
+          %zero = stablehlo.constant dense<0.0> : tensor<f32>
+          %b = stablehlo.exponential %a : tensor<64x64xf32>
+          %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0]
+            : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+          %1 = stablehlo.reduce(%b init: %zero) applies stablehlo.add across dimensions = [0]
+            : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+          return %0, %1 : tensor<64xf32>, tensor<64xf32>
+        }
+        """
+    )
+    bucket = "sdy.manual_computation"
+    assert bucket in load(file).plan().partition(optimize="all").module("explicit")
+    options = ["--optimize", "all", "--stage", "explicit", "--to"]
+    written = CliRunner().invoke(cli, ["partition", str(file), *options, to])
+    assert written.exit_code == 0, written.output
+    load(written.output).plan().partition().verify().require()

@@ -132,14 +132,15 @@ class Given:
         check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
         return program.shard(mesh, args, self.strategy, self.conservative)
 
-    def partition(self, program: Program, limit: int | None = None) -> Spmd:
-        """The program of each device, after the same look."""
+    def partition(self, program: Program, limit: int | None = None, to: str = "sdy") -> Spmd:
+        """The program of each device, after the same look; the explicit one such as a notation can express."""
         return self.shard(program, limit).partition(
             strict=self.strict,
             arguments=self.arguments,
             effort=self.effort,
             optimize=self.optimize,
             reasons=self.reasons,
+            to=to,
         )
 
     def check_unsharded(self) -> None:

@@ -141,7 +141,7 @@ def partition(file: str, stage: str, to: str, output: str | None, **options: Any
             local = program.per_device()
             deliver(given, local.module(to), output, local.summary)
             return
-        spmd = given.partition(program)
+        spmd = given.partition(program, to=to if stage == "explicit" else "sdy")
         text = spmd.module(stage, to)
     deliver(given, text, output, spmd.summary)
 

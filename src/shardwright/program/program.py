@@ -199,6 +199,7 @@ class Plan(Planned):
         effort: str = DEFAULT_EFFORT,
         optimize: str = "off",
         reasons: bool = False,
+        to: str = "sdy",
     ) -> Spmd:
         """Make every communication explicit and write the program of one device, cheap on the session's hardware.
 
@@ -215,22 +216,21 @@ class Plan(Planned):
                 `off`: they stay. `all`: they are made fewer, smaller and later; `Spmd.improvements` is the log.
                 `exact`: the same where sums of floating-point numbers keep their order.
             reasons: Whether `Spmd.reasons` tells of every op what the next best way to split it would take.
+            to: The notation to write the explicit program in: `optimize` does nothing that it has no words for.
 
         Raises:
             ShardingError: an op that has no meaning on several devices, at its source line; where it is to be strict,
-                all fallbacks; or no such way to take arguments, effort, or optimization.
+                all fallbacks; or no such way to take arguments, effort, optimization, or notation.
         """
         from shardwright.cost.hardware import chosen_hardware
         from shardwright.partition import boundary_notes, check_strict, localize, materialize, with_whole_arguments
 
-        _check_known("no way to take arguments", arguments, ARGUMENTS)
-        _check_known("no such effort", effort, EFFORTS)
-        _check_known("no such optimization", optimize, OPTIMIZATIONS)
+        _check_asked(arguments, effort, optimize)
         clock = self.clock.branch()
         with clock.stage("materialize"):
             explicit = materialize(self.graph, self.annotated, effort, reasons)
             notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
-        graph, improvements = _optimized(explicit.graph, optimize, clock)
+        graph, improvements = _optimized(explicit.graph, optimize, to, clock)
         graph = graph if arguments == "split" else with_whole_arguments(graph)
         if strict:
             check_strict(notes)
@@ -271,19 +271,28 @@ class Spmd(Partitioned):
         return Plan(self.source, self.call, self.annotated, self.propagated, clock, self.strategy, self.conservative)
 
 
+def _check_asked(arguments: str, effort: str, optimize: str) -> None:
+    _check_known("no way to take arguments", arguments, ARGUMENTS)
+    _check_known("no such effort", effort, EFFORTS)
+    _check_known("no such optimization", optimize, OPTIMIZATIONS)
+
+
 def _check_known(what: str, given: str, known: Mapping[str, str]) -> None:
     if given not in known:
         raise ShardingError(f"{what}: {given!r}", remedy=f"one of {', '.join(known)}")
 
 
-def _optimized(explicit: Graph, choice: str, clock: Clock) -> tuple[Graph, tuple[Improvement, ...] | None]:
-    """An explicit program whose collectives were made better, where that is asked for, and what was."""
+def _optimized(explicit: Graph, choice: str, to: str, clock: Clock) -> tuple[Graph, tuple[Improvement, ...] | None]:
+    """An explicit program whose collectives were made better, where that is asked for, so that a notation can express
+    it; and what was.
+    """
     if choice == "off":
         return explicit, None
+    from shardwright.notation.module_notations import module_notation
     from shardwright.optimize import optimize
 
     with clock.stage("optimize"):
-        made = optimize(explicit, exact=choice == "exact")
+        made = optimize(explicit, exact=choice == "exact", manual=module_notation(to).has_manual)
     return made.graph, made.improvements
 
 
