@@ -123,6 +123,15 @@ def test_a_sum_of_which_each_device_keeps_a_slice_is_left() -> None:
     better(_two(behind=kept, read="%z"), _NAME, changes=False)
 
 
+def test_sums_without_elements_are_no_measure_of_buckets() -> None:
+    empty, type = "tensor<0x8xf32>", "tensor<8x8xf32>"
+    behind = f"""%h = stablehlo.slice %a [0:0, 0:8] «[{{}}, {{"x"}}]» : ({type}) -> {empty}
+        %k = stablehlo.dot %h, %b «[{{}}, {{}}], unreduced={{"x"}}» : ({empty}, {type}) -> {empty}
+        %l = sdy.all_reduce {{"x"}} %k «[{{}}, {{}}]» : {empty}
+        %m = stablehlo.concatenate %s, %l, dim = 0 «[{{}}, {{}}]» : ({type}, {empty}) -> {type}"""
+    better(_two(behind=behind, read="%m"), _NAME)
+
+
 def test_a_backward_pass_computes_the_same_to_the_bit() -> None:
     box = Hardware("a box", _BYTES / _DOT_SECONDS, 3 * _DOT_SECONDS, 1e9, memory_bytes=1e9)
     made = better(_GRADIENTS, _NAME, exact=True, hardware=box)

@@ -96,7 +96,7 @@ def _best(
     now = seconds_of(tasks)
     best: _Bucketed | None = None
     tried: list[Buckets] = []
-    size = 2.0 * min(sent.values())
+    size = 2.0 * min(filter(None, sent.values()), default=math.inf)  # of tensors without elements nothing is sent
     while size < _GROWTH * sum(sent.values()):
         buckets = [bucket for bucket in _buckets(tasks, sent, size) if len(bucket) > 1]
         size *= _GROWTH
