@@ -18,6 +18,8 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = ("shardwright ", "shardwright-opt ")
 MEASURED_WITH = (0, 10)
 """The jaxlib whose XLA the differences shown are those of: another one rounds otherwise."""
+ROUNDING = 4.0
+"""How many times larger or smaller differences are on other processors, for which XLA writes other code: less than so."""
 
 
 def blocks(language: str) -> list[str]:
@@ -63,7 +65,8 @@ def test_every_command_works_one_after_the_other_and_prints_what_is_shown(folder
 def is_shown(shown: str, printed: str) -> bool:
     """Whether a line was printed as it is shown, but for what depends on the machine: shares, and how processors round.
 
-    Differences are within a decade of those shown, and with another XLA than `MEASURED_WITH` are in their places alone.
+    Differences are at most `ROUNDING` times larger or smaller than those shown; with another XLA than `MEASURED_WITH`
+    they are in their places alone.
     """
     pairs = list(itertools.zip_longest(shown.split(), printed.split(), fillvalue=""))
     return all(one == other or _is_as_large(one, other) for one, other in pairs)
@@ -74,19 +77,20 @@ def _is_as_large(shown: str, printed: str) -> bool:
         return re.fullmatch(r"\d+%", printed) is not None
     if not all(re.fullmatch(r"\d\.\de[-+]\d\d|0", word) for word in (shown, printed)):
         return False
-    return INSTALLED != MEASURED_WITH or float(printed) / 10 < float(shown) < float(printed) * 10
+    return INSTALLED != MEASURED_WITH or float(printed) / ROUNDING < float(shown) < float(printed) * ROUNDING
 
 
 @pytest.mark.parametrize(
     ("printed", "is_alike"),
     [
         ("loss 1 0 7.9e-06 0%", True),
-        ("loss 1 0 1.4e-04 0%", INSTALLED != MEASURED_WITH),
+        ("loss 1 0 5.3e-05 0%", INSTALLED != MEASURED_WITH),
+        ("loss 1 0 3.2e-06 0%", INSTALLED != MEASURED_WITH),
         ("loss 2 0 1.3e-05 0%", False),
         ("loss 1 0 1.3e-05", False),
     ],
 )
-def test_what_depends_on_the_machine_may_differ_by_a_decade(printed: str, is_alike: bool) -> None:
+def test_what_depends_on_the_machine_may_differ_by_little(printed: str, is_alike: bool) -> None:
     assert is_shown("loss 1 0 1.3e-05 3%", printed) == is_alike
 
 
