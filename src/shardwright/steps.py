@@ -40,6 +40,7 @@ __all__ = [
     "NAMED",
     "ReduceScatter",
     "Send",
+    "ShardedToUnreduced",
     "Step",
     "ToUnreduced",
     "is_in_sdy",
@@ -251,6 +252,22 @@ class ToUnreduced:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardedToUnreduced:
+    """Makes contributions to a sum of parts: each device gets zeros around what it holds. No plan takes this step."""
+
+    attribute: ClassVar[str] = "axes"
+
+    axes: tuple[Axes, ...]
+
+    def apply(self, before: TensorSharding) -> TensorSharding:
+        """The layout after, partial along `axes`; ShardingError where they are not the last of their dimensions."""
+        parted = _per_dim(self, before)
+        after = [_without_suffix(self, held, gone) for held, gone in zip(before.axes, parted, strict=True)]
+        made = map(Partial, before.mesh.in_order(itertools.chain(*parted)))
+        return _layout(self, before, after, (*before.partial, *made))
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """Some devices hand what they hold to others, those without a sender get zeros: the tensor becomes another one.
 
@@ -282,13 +299,14 @@ MOVING: dict[str, type[Any]] = {
 }
 """The steps between layouts of the same data, by the names that their ops have in the `sdy` dialect."""
 
-NAMED: dict[str, type[Any]] = {**MOVING, "replicated_to_unreduced": ToUnreduced}
+NAMED = MOVING | {"replicated_to_unreduced": ToUnreduced, "sharded_to_unreduced": ShardedToUnreduced}
 """All steps, by the names of their ops."""
 
 MOST_PARTS = 16
 """In how many parts a permute hands over what devices hold at most: in more, an all_to_all comes first."""
 
-Step = AllSlice | AllGather | AllToAll | CollectivePermute | AllReduce | ReduceScatter | ToUnreduced
+_PerDim = AllSlice | AllGather | ReduceScatter | ShardedToUnreduced
+Step = _PerDim | AllToAll | CollectivePermute | AllReduce | ToUnreduced
 """Any step between layouts."""
 
 
@@ -323,7 +341,7 @@ def parts_between(counts: Iterable[tuple[int, int]]) -> int:
     return math.prod([old // math.gcd(old, new) for old, new in counts])
 
 
-def _per_dim(step: AllSlice | AllGather | ReduceScatter, before: TensorSharding) -> tuple[Axes, ...]:
+def _per_dim(step: _PerDim, before: TensorSharding) -> tuple[Axes, ...]:
     if len(step.axes) != before.rank:
         raise _invalid(step, before, f"axes are given for {len(step.axes)} dimensions of {before.rank}")
     return step.axes

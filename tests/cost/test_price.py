@@ -11,7 +11,7 @@ from shardwright.memo import Session
 from shardwright.mesh import Mesh
 from shardwright.routes import Route
 from shardwright.sharding import TensorSharding
-from shardwright.steps import AllGather, AllSlice, CollectivePermute, Send, ToUnreduced
+from shardwright.steps import AllGather, AllSlice, CollectivePermute, Send, ShardedToUnreduced, ToUnreduced
 
 MESH = Mesh(x=2, y=4, one=1)
 X, Y, ONE = (MESH.axis(name) for name in MESH.sizes)
@@ -46,6 +46,7 @@ def test_nothing_is_started_where_nothing_is_sent() -> None:
         AllGather(((ONE,), ())),
         CollectivePermute(same_place),
         ToUnreduced((Y,)),
+        ShardedToUnreduced(((ONE,), ())),
     ):
         assert step_cost(step, before, 64) == Cost()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import shardwright as sw
+from shardwright.ir.ops import DEVICE_OPS
 from shardwright.runtime.contributions import contributed
 from shardwright.sharding import TensorSharding
 from tests.frontends.devices import eight_devices
@@ -20,6 +21,7 @@ P = '#sdy.sharding<@m, [{"p"}, {}]>'
 UNREDUCED = '#sdy.sharding<@m, [{"p"}, {}], unreduced={"q"}>'
 SPLIT = '#sdy.sharding<@m, [{"p"}, {"q"}]>'
 T = "tensor<8x16xf32>"
+ALL_REDUCE = "stablehlo.all_reduce"
 RNG = np.random.default_rng(0)
 X, W = RNG.normal(size=(8, 16)).astype(np.float32), RNG.normal(size=(16, 16)).astype(np.float32)
 
@@ -92,7 +94,33 @@ def test_a_result_that_is_stated_to_be_unreduced_is_given_as_contributions(
 
 def test_contributions_that_an_op_makes_cost_nothing_to_give() -> None:
     assert partition(DOT).traffic.total.static == 0
-    assert [op.name for op in partition(TWICE).local.walk() if "reduce" in op.name] == ["stablehlo.all_reduce"]
+    assert [op.name for op in partition(TWICE).local.walk() if "reduce" in op.name] == [ALL_REDUCE]
+
+
+@pytest.mark.parametrize(
+    ("given", "parted", "left", "summed"),
+    [
+        ('{"p"}, {"q"}', '{}, {"q"}', '{"p"}, {}', '"q"'),
+        ('{"q", "p"}, {}', '{"p"}, {}', '{"q"}, {}', '"p"'),
+        ('{"q"}, {"p"}', '{"q"}, {"p"}', "{}, {}", '"p", "q"'),
+        ('{"p"}, {"q"}', '{}, {"q":(2)2}', '{"p"}, {"q":(1)2}', '"q":(2)2'),
+    ],
+)
+def test_parts_are_made_contributions_where_an_explicit_program_says_so(
+    given: str, parted: str, left: str, summed: str
+) -> None:
+    """Each device then holds zeros around its part, and nothing is sent before they are combined."""
+    layout, whole = f"#sdy.sharding<@m, [{given}]>", f"#sdy.sharding<@m, [{left}]>"
+    spmd = partition(f"""
+func.func @main(%x: {T} {{sdy.sharding = {layout}}}) -> ({T} {{sdy.sharding = {whole}}}) {{
+  %0 = sdy.sharded_to_unreduced [{parted}] %x out_sharding=<@m, [{left}], unreduced={{{summed}}}> : {T}
+  %1 = sdy.all_reduce {{{summed}}} %0 out_sharding=<@m, [{left}]> : {T}
+  return %1 : {T}
+}}""")
+    assert "sdy.sharded_to_unreduced" in spmd.module("explicit")
+    assert [op.name for op in spmd.local.walk() if op.name in DEVICE_OPS] == ["stablehlo.partition_id", ALL_REDUCE]
+    assert spmd.verify([X]).ok
+    np.testing.assert_array_equal(spmd.compile()(X)[0], X)
 
 
 def test_verify_combines_contributions() -> None:

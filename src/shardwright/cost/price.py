@@ -39,6 +39,7 @@ from shardwright.steps import (
     CollectivePermute,
     ReduceScatter,
     Send,
+    ShardedToUnreduced,
     Step,
     ToUnreduced,
 )
@@ -96,8 +97,13 @@ def step_cost(step: Step | Send, before: TensorSharding, local_bytes: float, by_
 
 
 @step_cost.register
-def _(step: AllSlice | ToUnreduced, before: TensorSharding, local_bytes: float, by_hand: Kinds = NATIVE) -> Cost:
-    """Each device keeps a part of what it holds, or the neutral element instead: nothing is sent."""
+def _(
+    step: AllSlice | ToUnreduced | ShardedToUnreduced,
+    before: TensorSharding,
+    local_bytes: float,
+    by_hand: Kinds = NATIVE,
+) -> Cost:
+    """Each device keeps a part of what it holds, or takes the neutral element instead or around it: nothing is sent."""
     return Cost()
 
 

@@ -20,9 +20,6 @@ from shardwright.words import counted, kind_of
 
 __all__ = ["annotate", "program_mesh", "select_arguments"]
 
-_STATED = STEPS.keys() | {"sdy.sharded_to_unreduced"}
-"""Ops that say by which axes they take the sharding of their operand to that of their result."""
-
 _EXACT = 1 << 30
 """The closeness of a key that names one argument, longer than any path."""
 
@@ -56,7 +53,7 @@ def _check_collectives(graph: Graph, given: Graph) -> None:
     """Refuse another sharding of an argument than the one that a collective says to change."""
     arguments = graph.main.block.arguments
     for op in graph.walk():
-        value = op.operands[0] if op.name in _STATED else None
+        value = op.operands[0] if op.name in STEPS else None
         if value not in arguments:
             continue
         own, other = graph.shardings[value], given.shardings[value]

@@ -47,7 +47,6 @@ SHARDING_ATTRIBUTES = {
     "sdy.sharding_constraint": "sharding",
     "sdy.reshard": "sharding",
     "sdy.data_flow_edge": "sharding",
-    "sdy.sharded_to_unreduced": "out_sharding",
     "sdy.manual_computation": "out_shardings",
     "sdy.named_computation": "out_shardings",
 }

@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 from shardwright.axes import Axes, AxisRef, overlaps_any, subtract_axes
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.mesh import Mesh
-from shardwright.notation.sdy.attributes import print_axis_lists_attribute
 from shardwright.notation.sdy.collectives import print_step
 from shardwright.passes.module_ops import ARGUMENTS, edge_of
 from shardwright.passes.module_shardings import Shardings, single
 from shardwright.sharding import DimSharding, Partial, TensorSharding
-from shardwright.steps import AllReduce, ToUnreduced
+from shardwright.steps import AllReduce, ShardedToUnreduced, ToUnreduced
 
 __all__ = ["Use", "UseReshards", "insert_all_reduce", "insert_reshard", "sums"]
 
@@ -98,7 +97,7 @@ class UseReshards:
             texts = print_step(ToUnreduced(sharding.mesh.in_order(fresh)), None, sharding.mesh)
             self._put(use, _insert("sdy.replicated_to_unreduced", use.value, texts, sharding, at))
         if any(parts):
-            texts = {"axes": print_axis_lists_attribute(parts, sharding.mesh)}
+            texts = print_step(ShardedToUnreduced(tuple(parts)), None, sharding.mesh)
             self._put(use, _insert("sdy.sharded_to_unreduced", use.value, texts, target, at))
         return True
 

@@ -17,12 +17,10 @@ from shardwright.ir.types import TensorType
 from shardwright.sharding import TensorSharding
 
 __all__ = [
-    "COLLECTIVES",
     "CONSTRAINT",
     "EDGE",
     "GROUP",
     "NAMED",
-    "SHARDED_TO_UNREDUCED",
     "DataFlowEdge",
     "Working",
     "special_ops",
@@ -32,10 +30,8 @@ CONSTRAINT = "sdy.sharding_constraint"
 GROUP = "sdy.sharding_group"
 EDGE = "sdy.data_flow_edge"
 NAMED = "sdy.named_computation"
-SHARDED_TO_UNREDUCED = "sdy.sharded_to_unreduced"
-COLLECTIVES = STEPS.keys() | {SHARDED_TO_UNREDUCED}
 
-_SPECIAL = DATA_FLOW_OPS | COLLECTIVES | {CONSTRAINT, GROUP, EDGE}
+_SPECIAL = DATA_FLOW_OPS | STEPS.keys() | {CONSTRAINT, GROUP, EDGE}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

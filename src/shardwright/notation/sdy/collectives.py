@@ -7,7 +7,7 @@
     >>> check_collective("all_reduce", 'max {"y"}', before, TensorSharding.of(mesh, [["x"]]))
 
 Source: the sdy dialect reference (AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, CollectivePermuteOp,
-ReduceScatterOp, ReplicatedToUnreducedOp).
+ReduceScatterOp, ReplicatedToUnreducedOp, ShardedToUnreducedOp).
 """
 
 from __future__ import annotations

@@ -102,13 +102,28 @@ def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...],
     sizes = tuple(size // axes_size(cut) for size, cut in zip(shape, axes, strict=True))
     if sizes == shape:
         return value
-    dtype = "i64" if max(shape) >= 1 << 31 else "i32"
+    return ctx.dynamic_slice(value, _starts(ctx, sizes, axes, mesh), sizes)
+
+
+def local_unslice(ctx: Local, value: int, axes: tuple[Axes, ...], mesh: Mesh | None = None) -> int:
+    """What `local_all_slice` cuts along `axes[dim]`, with this device's part in its place and zeros around it."""
+    type = ctx.type(value)
+    shape = tuple(size * axes_size(cut) for size, cut in zip(type.dims, axes, strict=True))
+    if shape == type.dims:
+        return value
+    whole = ctx.constant(0, TensorType(shape, type.dtype))
+    return ctx.emit("dynamic_update_slice", (whole, value, *_starts(ctx, type.dims, axes, mesh)), ctx.type(whole))
+
+
+def _starts(ctx: Local, sizes: Sequence[int], axes: Sequence[Axes], mesh: Mesh | None) -> list[int]:
+    """Where this device's part of `sizes` begins in a value cut along `axes[dim]` in every dimension."""
+    wide = any(size * axes_size(cut) >= 1 << 31 for size, cut in zip(sizes, axes, strict=True))
+    dtype = "i64" if wide else "i32"
     zero = ctx.constant(0, TensorType((), dtype))
-    starts = [
+    return [
         zero if axes_size(cut) == 1 else ctx.offset(cut, size, mesh, dtype)
         for size, cut in zip(sizes, axes, strict=True)
     ]
-    return ctx.dynamic_slice(value, starts, sizes)
 
 
 def local_all_to_all(

@@ -18,6 +18,7 @@ from shardwright.partition.localize.collectives import (
     local_exchange,
     local_reduce_scatter,
     local_send,
+    local_unslice,
 )
 from shardwright.partition.localize.local import Local
 from shardwright.partition.localize.permutes import local_permute_in_parts
@@ -31,6 +32,7 @@ from shardwright.steps import (
     CollectivePermute,
     ReduceScatter,
     Send,
+    ShardedToUnreduced,
     Step,
     ToUnreduced,
 )
@@ -65,6 +67,8 @@ def local_step(ctx: Local, value: int, step: Step | Send, before: TensorSharding
             value = local_send(ctx, value, axes, routes, mesh)
         case ToUnreduced(axes, kind):
             value = ctx.once(value, axes, kind, mesh)
+        case ShardedToUnreduced(lists):
+            value = local_unslice(ctx, value, lists, mesh)
     return value
 
 
