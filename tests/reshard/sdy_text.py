@@ -14,6 +14,7 @@ from shardwright.steps import (
     AllToAll,
     CollectivePermute,
     ReduceScatter,
+    ShardedToUnreduced,
     Step,
     ToUnreduced,
 )
@@ -61,6 +62,8 @@ def op(step: Step, mesh: Mesh, operand: str) -> str:
             return f"reduce_scatter {per_dim(axes, mesh)} {operand}"
         case ToUnreduced(flat):
             return f"replicated_to_unreduced {listed(flat, mesh)} {operand}"
+        case ShardedToUnreduced(axes):
+            return f"sharded_to_unreduced {per_dim(axes, mesh)} {operand}"
 
 
 def sharding(layout: TensorSharding, symbol: str) -> str:
