@@ -37,7 +37,7 @@ class Source:
     Attributes:
         name: The file, or `-` for text that came from none.
         content: Text, bytecode or portable artifact, untouched: what verification holds results against. A module in
-            another notation than sdy stands here as MLIR with its annotations in sdy.
+            another notation than sdy stands here as MLIR with its annotations in sdy, one with tuples without them.
         graph: What was read.
         grids: The process grids that it names, by symbol.
     """
@@ -105,8 +105,7 @@ def parse_source(content: str | bytes, name: str = "-") -> Source:
         if large is not None:
             return large
         opened = open_module(content, name)
-        is_sdy = opened.notation.name == "sdy"
-        reference = opened.generic if is_sdy else module_text(opened.module, locations=True)
+        reference = opened.generic if opened.is_generic else module_text(opened.module, locations=True)
         graph = modules.read(opened.module, name)
         lift_inlined_meshes(graph)
         return Source(name, reference, _with_names(graph, content), grids(opened.module))

@@ -12,6 +12,7 @@ from shardwright.ir.devices import check_counts
 from shardwright.memo import uncollected
 from shardwright.notation.module_notations import module_notation, notation_of
 from shardwright.notation.notation import ModuleNotation
+from shardwright.notation.tuples import expand_tuples, may_have_tuples
 
 __all__ = ["Opened", "as_generic", "convert_module", "open_module"]
 
@@ -32,12 +33,14 @@ class Opened:
     Attributes:
         notation: What it was written in.
         generic: The text that jaxlib parsed, or the bytecode.
-        module: The module in `sdy`.
+        module: The module in `sdy`, without tuples.
+        is_generic: Whether the module is what `generic` says.
     """
 
     notation: ModuleNotation
     generic: str | bytes
     module: ir.Module
+    is_generic: bool
 
 
 @uncollected
@@ -51,9 +54,12 @@ def open_module(content: str | bytes, name: str = "-") -> Opened:
     notation = notation_of(content)
     generic = as_generic(content, name, notation)
     module = load_module(generic, name)
+    has_tuples = may_have_tuples(generic)
+    if has_tuples:
+        expand_tuples(module, name)
     check_counts(module, name)
     notation.read(module, name, generic)
-    return Opened(notation, generic, module)
+    return Opened(notation, generic, module, notation.name == "sdy" and not has_tuples)
 
 
 @uncollected
