@@ -18,7 +18,7 @@ from shardwright.ir.context import context, ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.walk import walk
-from shardwright.notation.hlo.sites import SHARDING, dictionary, fail_at
+from shardwright.notation.hlo.sites import SHARDING, Fail, Row, dictionary, fail_at, fail_at_row, shortened
 from shardwright.notation.hlo.text import parse_hlo
 from shardwright.words import counted
 
@@ -30,6 +30,7 @@ _ALIASES = "output_operand_aliases"
 """The attribute of a custom call that counts its operands. (`operand_layouts` MLIR refuses where one is a tuple.)"""
 _ALIAS, _DONOR = "tf.aliasing_output", "jax.buffer_donor"
 _SDY = "sdy.sharding"
+_NO_DIMS = "an sdy.sharding lists the dimensions of one tensor"
 
 
 def may_have_tuples(content: str | bytes) -> bool:
@@ -71,11 +72,11 @@ class _Expansion:
         inputs, results = list(signature.inputs), list(signature.results)
         if any(map(_is_tuple, (*inputs, *results))):
             type = ir.FunctionType.get(_leaves_of(inputs), _leaves_of(results))
-            for key, types in (("arg_attrs", inputs), ("res_attrs", results)):
+            for key, kind, types in (("arg_attrs", "argument", inputs), ("res_attrs", "result", results)):
                 if key in function.attributes:
-                    function.attributes[key] = ir.ArrayAttr.get(
-                        list(self.rows(function, function.attributes[key], types, results))
-                    )
+                    entries = zip(types, ir.ArrayAttr(function.attributes[key]), strict=True)
+                    rows = [Row(function, kind, number, *entry) for number, entry in enumerate(entries)]
+                    function.attributes[key] = ir.ArrayAttr.get(list(self.rows(rows, results)))
             function.attributes["function_type"] = ir.TypeAttr.get(type)
             for block in function.regions[0].blocks:
                 self.arguments(block)
@@ -91,21 +92,21 @@ class _Expansion:
             else:
                 argument.replace_all_uses_with(made[0])
 
-    def rows(self, function: Any, attribute: Any, types: Sequence[Any], results: Sequence[Any]) -> Iterator[Any]:
+    def rows(self, rows: Sequence[Row], results: Sequence[Any]) -> Iterator[Any]:
         """What is said of each argument, or result, once tuples are taken apart."""
-        for row, type in zip(ir.ArrayAttr(attribute), types, strict=True):
-            entries: dict[str, Any] = dictionary(row)
-            leaves = list(_leaves(type))
+        for row in rows:
+            entries, fail = dictionary(row.attribute), fail_at_row(self.locations, row)
+            leaves = list(_leaves(row.type))
             if _ALIAS in entries:
                 number = ir.IntegerAttr(entries.pop(_ALIAS)).value
                 first = sum(len(list(_leaves(result))) for result in results[:number])
-                if _is_tuple(type) or _is_tuple(results[number]):
+                if _is_tuple(row.type) or _is_tuple(results[number]):
                     entries[_DONOR] = ir.BoolAttr.get(True)
                 else:
                     entries[_ALIAS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), first)
-            stated = self.stated(function, entries.pop(SHARDING, None), len(leaves)) if _is_tuple(type) else None
-            if _is_tuple(type) and _SDY in entries:
-                raise self.error(function, "a tuple has an sdy.sharding", "annotate what is taken out of it")
+            if _is_tuple(row.type) and _SDY in entries:
+                raise fail("a tuple has an sdy.sharding", _NO_DIMS, "annotate what is taken out of it")
+            stated = _stated(fail, entries.pop(SHARDING, None), len(leaves)) if _is_tuple(row.type) else None
             for number in range(len(leaves)):
                 more = {} if stated is None else {SHARDING: stated[number]}
                 yield ir.DictAttr.get(entries | more)
@@ -138,12 +139,16 @@ class _Expansion:
         """An op that reads and gives what tuples hold."""
         attributes = dict(op.attributes.items())
         if len(attributes.get(_ALIASES, ())) and any(_is_tuple(value.type) for value in op.operands):
-            raise self.error(op, f"{_ALIASES} numbers operands some of which are tuples", "pass what they hold")
+            raise self.fail(op)(
+                f"{_ALIASES} numbers operands some of which are tuples",
+                "tuples are taken apart, and operands behind them get other numbers",
+                "pass what the tuples hold",
+            )
         types = _leaves_of([result.type for result in op.results])
         if any(_is_tuple(value.type) for value in op.results):
             if _SDY in attributes:
-                raise self.error(op, "a tuple has an sdy.sharding", "let the op have several results")
-            self.stated(op, attributes.get(SHARDING), len(types))
+                raise self.fail(op)("a tuple has an sdy.sharding", _NO_DIMS, "let the op have several results")
+            _stated(self.fail(op), attributes.get(SHARDING), len(types))
         made = ir.Operation.create(
             op.name, types, self.read(op.operands), attributes, loc=op.location, ip=ir.InsertionPoint(op)
         )
@@ -163,30 +168,12 @@ class _Expansion:
 
     # --- shardings
 
-    def stated(self, op: Any, attribute: Any, count: int) -> list[Any] | None:
-        """The shardings of what a tuple holds: those listed, or the one given for all."""
-        if attribute is None:
-            return None
-        text = ir.StringAttr(attribute).value
-        try:
-            sharding = parse_hlo(text)
-        except ShardingError as error:
-            raise self.error(op, error.diagnostic.message, error.diagnostic.remedy) from None
-        if sharding.kind != "tuple":
-            return [attribute] * count
-        if len(sharding.elements) != count:
-            raise self.error(
-                op,
-                f"{counted(len(sharding.elements), 'sharding')} for a tuple that holds {counted(count, 'value')}",
-                "give one for each",
-            )
-        return [ir.StringAttr.get(str(element)) for element in sharding.elements]
-
     def constrained(self, op: Any, values: list[Any]) -> list[Any]:
         """Values with what is said of an op that is no more."""
         if _SDY in op.attributes:
-            raise self.error(op, "an op that only packs values has a sharding", "put an sdy.sharding_constraint there")
-        stated = self.stated(op, op.attributes.get(SHARDING), len(values))
+            remedy = "put an sdy.sharding_constraint there"
+            raise self.fail(op)("an op that only packs or unpacks values has an sdy.sharding", _NO_DIMS, remedy)
+        stated = _stated(self.fail(op), op.attributes.get(SHARDING), len(values))
         if stated is None:
             return values
         target = ir.StringAttr.get("Sharding")
@@ -202,9 +189,29 @@ class _Expansion:
             for value, sharding in zip(values, stated, strict=True)
         ]
 
-    def error(self, op: Any, message: str, remedy: str) -> ShardingError:
-        """What cannot be taken apart."""
-        return fail_at(self.locations, op)(message, remedy=remedy)
+    def fail(self, op: Any) -> Fail:
+        """Makes errors that stand at an op."""
+        return fail_at(self.locations, op)
+
+
+def _stated(fail: Fail, attribute: Any, count: int) -> list[Any] | None:
+    """The shardings of what a tuple holds: those listed, or the one given for all."""
+    if attribute is None:
+        return None
+    text = ir.StringAttr(attribute).value
+    try:
+        sharding = parse_hlo(text)
+    except ShardingError as error:
+        raise fail(error.diagnostic.message, error.diagnostic.cause, error.diagnostic.remedy) from None
+    if sharding.kind != "tuple":
+        return [attribute] * count
+    if len(sharding.elements) != count:
+        raise fail(
+            f"{counted(len(sharding.elements), 'sharding')} for a tuple that holds {counted(count, 'value')}",
+            f"mhlo.sharding is {shortened(sharding)}",
+            "give one for each value, as deep as it may be, or one for all",
+        )
+    return [ir.StringAttr.get(str(element)) for element in sharding.elements]
 
 
 def _is_tuple(type: Any) -> bool:

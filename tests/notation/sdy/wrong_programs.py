@@ -30,7 +30,11 @@ WRONG_PROGRAMS = {
     "an unranked tensor": body(
         f"  %0 = stablehlo.custom_call @f(%x) : ({TYPE}) -> tensor<*xf32>", "static shape", "accepts"
     ),
-    "a tuple": body(f"  %0 = stablehlo.tuple %x : tuple<{TYPE}>", "static shape", "accepts"),
+    "a sharding of a tuple": body(
+        f"  %0 = stablehlo.tuple %x {{sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{{}}, {{}}]>]>}} : tuple<{TYPE}>",
+        "packs or unpacks",
+        "accepts",
+    ),
     "a dynamic argument of a loop's body": body(
         f"  %0 = stablehlo.custom_call @f(%x) : ({TYPE}) -> tensor<?xf32> {MARK}\n"
         "  %1 = stablehlo.while(%i = %0) : tensor<?xf32>\n"

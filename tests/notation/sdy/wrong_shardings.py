@@ -72,7 +72,7 @@ WRONG_SHARDINGS = {
     "a token that is replicated": argument('@mesh, [], replicated={"a"}', "non-shaped", "!stablehlo.token"),
     "a tensor of unknown rank": argument("@mesh, []", "ranked", "tensor<*xf32>"),
     "a tuple of two": argument("@mesh, [{}, {}]", "tuple", f"tuple<{TYPE}, {TYPE}>"),
-    "a tuple of one": argument("@mesh, [{}, {}]", "static shape", f"tuple<{TYPE}>", "accepts"),
+    "a tuple of one": argument("@mesh, [{}, {}]", "a tuple has an sdy.sharding", f"tuple<{TYPE}>", "accepts"),
     "a dynamic dimension": argument('@mesh, [{"a"}, {}]', "static shape", "tensor<?x8xf32>", "accepts"),
     "one device and dimensions": argument("@one, [{}, {}]", "maximal|single-device"),
     "a wrong sharding of a result": Wrong(

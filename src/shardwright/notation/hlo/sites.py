@@ -64,6 +64,20 @@ class Row:
     attribute: Any
 
 
+def fail_at_row(locations: LocationTable, row: Row) -> Fail:
+    """Makes errors that stand at an argument or result of a function."""
+    location = row.function.location
+    if row.kind == "argument" and row.function.regions[0].blocks:
+        location = row.function.regions[0].blocks[0].arguments[row.index].location
+    where = locations.where(location)
+    called = f"{row.kind} {row.index} of @{symbol_of(row.function)}"
+
+    def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:
+        return ShardingError(f"{called}: {message}", op="func.func", location=where, cause=cause, remedy=remedy)
+
+    return error
+
+
 class Sites:
     """All that is said in one module.
 
@@ -109,16 +123,7 @@ class Sites:
 
     def fail_at_row(self, row: Row) -> Fail:
         """Makes errors that stand at an argument or result."""
-        location = row.function.location
-        if row.kind == "argument" and row.function.regions[0].blocks:
-            location = row.function.regions[0].blocks[0].arguments[row.index].location
-        where = self.locations.where(location)
-        called = f"{row.kind} {row.index} of @{symbol_of(row.function)}"
-
-        def error(message: str, cause: str = "", remedy: str = "") -> ShardingError:
-            return ShardingError(f"{called}: {message}", op="func.func", location=where, cause=cause, remedy=remedy)
-
-        return error
+        return fail_at_row(self.locations, row)
 
     def _parse(self, attribute: Any, fail: Callable[[], Fail]) -> None:
         if attribute in self.texts:
