@@ -172,6 +172,23 @@ def _parts(a: Any, b: Any) -> Any:
     return joined[:, 1:], jnp.pad(a, ((0, 0), (1, 2))), joined[::-1], jnp.cumsum(a, axis=0), a.reshape(-1), a[..., None]
 
 
+def _reshaped(a: Any, b: Any) -> Any:
+    """Dimensions merged and split, alike and not, and again in a loop; what padding becomes is no number."""
+    i, j, h = a.shape
+    wild = jnp.log(jnp.abs(a)) * a
+    flat = wild.reshape(i * j, h)
+    line = wild.reshape(-1)
+
+    def body(_: Any, carried: Any) -> Any:
+        rows = jnp.tanh(carried.reshape(i, j * h)).reshape(i * j, h)
+        return rows / (1 + jnp.abs(rows).max(0))
+
+    split = (flat @ b).reshape(i, j, -1)
+    lines = line[::-1], jnp.sort(line), line.reshape(h, j, i).sum(2), line.reshape(i * h, j).max(1)
+    both = wild.reshape(i, j * h).T @ wild.reshape(i, j * h), wild.transpose(1, 0, 2).reshape(j * i, h)
+    return flat.sum(0), flat.max(0), line.sum(), split.min(0), *lines, *both, jax.lax.fori_loop(0, 2, body, flat)
+
+
 def _moved(a: Any, b: Any) -> Any:
     """Rows taken in steps, others put between, and what leaves at one end and comes in at the other."""
     between = jax.lax.pad(1 / a, 2.0, ((1, 2, 1), (-1, 0, 2)))
@@ -227,6 +244,7 @@ KINDS = {
     "slid": Kind(_slid, ("bijh", "vwho")),
     "lines": Kind(_lines, ("bij", "bi")),
     "parts": Kind(_parts, ("ij", "ik")),
+    "reshaped": Kind(_reshaped, ("ijh", "hk")),
     "moved": Kind(_moved, ("ij", "ij")),
     "at run time": Kind(_at_run_time, ("ij", "ij", "i")),
     "grouped": Kind(_grouped, ("bijh", "qvh")),

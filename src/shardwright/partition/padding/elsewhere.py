@@ -112,7 +112,7 @@ def _lost(
     """
     if sharding is None or not mapping:
         return {}
-    dims = [dim for dim, of in enumerate(mapping) if padded[dim] != own[dim] and not factors.issuperset(of)]
+    dims = [dim for dim, of in enumerate(mapping) if padded[dim] != own[dim] and of and of[0] not in factors]
     return {factor: sharding.axes[dim] for dim in dims for factor in mapping[dim]}
 
 

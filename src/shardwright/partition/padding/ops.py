@@ -10,6 +10,7 @@ rules (`OpFacts.index_by_index`), or are named here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,10 +28,10 @@ from shardwright.partition.splits import splits_of
 from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.facts import names
 from shardwright.rules.registry import is_given, local_factors
-from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in, identity_rule
+from shardwright.rules.rule import DimFactors, ShardingRule, TensorMapping, factors_in, identity_rule
 from shardwright.rules.traits import facts_of, is_elementwise
 
-__all__ = ["Seen", "index_limits", "paddable", "resized", "seen_padding"]
+__all__ = ["Seen", "index_limits", "minor_size", "paddable", "resized", "seen_padding"]
 
 _SIZES = {
     "stablehlo.dynamic_slice": "slice_sizes",
@@ -69,7 +70,8 @@ class Seen:
 def paddable(signature: Signature) -> tuple[ShardingRule, frozenset[int]] | None:
     """An op's rule, and the factors along which it can be computed on padded dimensions; `None` where there are none.
 
-    A factor of which a dimension has others beside it is none of them: its indices are no end of that dimension.
+    A factor of which a dimension has others beside it is none of them: its indices are no end of that dimension. But of
+    what a reshape merges or splits the major one is: what is behind its end is behind that of the dimension.
     """
     if signature.name in LAYOUTS:
         rule = identity_rule(signature.results[0].dims)
@@ -79,8 +81,9 @@ def paddable(signature: Signature) -> tuple[ShardingRule, frozenset[int]] | None
         return None
     rule = splits.rule
     factors = splits.allowed & (_through(signature, rule) | _combined(signature, rule))
-    alone = frozenset([factor for factor in factors if _stands_alone(rule, factor)])
-    return (rule, alone) if alone else None
+    most = None if signature.name == "stablehlo.reshape" else 1
+    ending = frozenset([factor for factor in factors if _ends(rule, factor, most)])
+    return (rule, ending) if ending else None
 
 
 def _through(signature: Signature, rule: ShardingRule) -> frozenset[int]:
@@ -132,9 +135,15 @@ def _apart(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     return features | few_windows(signature, rule)
 
 
-def _stands_alone(rule: ShardingRule, factor: int) -> bool:
+def _ends(rule: ShardingRule, factor: int, most: int | None) -> bool:
+    """Whether a factor is the major one of all its dimensions, which have `most` factors at most."""
     dims = [dim for mapping in (*rule.operands, *rule.results) for dim in mapping if factor in dim]
-    return all(dim == (factor,) for dim in dims)
+    return all(dim[:most] == dim and dim[0] == factor for dim in dims)
+
+
+def minor_size(rule: ShardingRule, dim: DimFactors) -> int:
+    """How many indices of a dimension there are for each of its major factor."""
+    return math.prod([rule.sizes[factor] for factor in dim[1:]])
 
 
 def resized(signature: Signature, sizes: Mapping[int, int]) -> Signature:
@@ -147,9 +156,8 @@ def _resized(signature: Signature, sizes: tuple[tuple[int, int], ...]) -> Signat
     known = paddable(signature)
     assert known is not None
     rule, new = known[0], dict(sizes)
-    made = signature.replace(
-        operands=_types(signature.operands, rule.operands, new), results=_types(signature.results, rule.results, new)
-    )
+    operands = _types(signature.operands, rule, rule.operands, new)
+    made = signature.replace(operands=operands, results=_types(signature.results, rule, rule.results, new))
     text: dict[str, str | None] = {}
     if signature.name in _SIZES:
         text[_SIZES[signature.name]] = i64_array(_taken(signature, made))
@@ -183,18 +191,21 @@ def _taken(signature: Signature, made: Signature) -> list[int]:
 
 
 def _types(
-    types: tuple[TensorType, ...], mappings: tuple[TensorMapping, ...], sizes: Mapping[int, int]
+    types: tuple[TensorType, ...], rule: ShardingRule, mappings: tuple[TensorMapping, ...], sizes: Mapping[int, int]
 ) -> tuple[TensorType, ...]:
     return tuple(
         [
-            type.with_shape(_shape(type.dims, of, sizes)) if of else type
+            type.with_shape(_shape(type.dims, rule, of, sizes)) if of else type
             for type, of in zip(types, mappings, strict=True)
         ]
     )
 
 
-def _shape(dims: tuple[int, ...], mapping: TensorMapping, sizes: Mapping[int, int]) -> tuple[int, ...]:
-    return tuple([sizes.get(dim[0], size) if dim else size for size, dim in zip(dims, mapping, strict=True)])
+def _shape(
+    dims: tuple[int, ...], rule: ShardingRule, mapping: TensorMapping, sizes: Mapping[int, int]
+) -> tuple[int, ...]:
+    pairs = zip(dims, mapping, strict=True)
+    return tuple([sizes[of[0]] * minor_size(rule, of) if of and of[0] in sizes else size for size, of in pairs])
 
 
 @memoize

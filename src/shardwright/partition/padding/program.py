@@ -21,7 +21,7 @@ from shardwright.partition.bodies import copied_body, unknown_regions
 from shardwright.partition.localize.uneven import OPEN, enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
 from shardwright.partition.padding.elsewhere import split_elsewhere
-from shardwright.partition.padding.ops import index_limits, paddable, resized, seen_padding
+from shardwright.partition.padding.ops import index_limits, minor_size, paddable, resized, seen_padding
 from shardwright.partition.padding.shifts import shifted
 from shardwright.partition.padding.sizes import exact_shape, has_uneven, padded_shapes
 from shardwright.partition.padding.versions import Versions
@@ -198,8 +198,8 @@ class _Padder:
         results = self._write(op, made, operands, shardings=elsewhere.results if elsewhere else ())
         if known is not None and sizes and op.name in _KEEP_ZEROS:
             (source,), (target,) = known[0].operands, known[0].results
-            zeros = {source[dim] for dim in self.versions.zeros(operands[0])}
-            along = frozenset(dim for dim, of in enumerate(target) if of in zeros)
+            zeros = {source[dim][:1] for dim in self.versions.zeros(operands[0])}
+            along = frozenset(dim for dim, of in enumerate(target) if of[:1] in zeros)
             self.versions.set_zeros(results[0], along, operands[0])
 
     def _operands(
@@ -248,10 +248,16 @@ class _Padder:
         along = {(tensor, dim) for one in windows for tensor, dim, _ in one.sizes}
         for number, value in enumerate(op.operands):
             padded = zip(self.shapes.get(value, ()), op.signature.operands[number].dims, strict=value in self.shapes)
-            dims = [dim for dim, (size, own) in enumerate(padded) if size != own and (number, dim) not in along]
-            mapping = known[0].operands[number] if known is not None else ()
-            if dims and (known is None or not all(known[1].issuperset(mapping[dim]) for dim in dims)):
-                return False
+            dims = [(dim, size) for dim, (size, own) in enumerate(padded) if size != own and (number, dim) not in along]
+            if known is None:
+                if dims:
+                    return False
+                continue
+            rule, factors = known
+            for dim, size in dims:
+                of = rule.operands[number][dim]
+                if of and (of[0] not in factors or size % minor_size(rule, of)):
+                    return False
         return True
 
     def _padded(
@@ -260,8 +266,10 @@ class _Padder:
         """The factors along which some of these tensors of an op are padded, and to what."""
         for value, mapping in zip(values, mappings, strict=True):
             for size, of in zip(self.shapes.get(value, ()), mapping, strict=value in self.shapes):
-                if of and of[0] in factors and size != rule.sizes[of[0]]:
-                    yield of[0], size
+                if of and of[0] in factors:
+                    count, left = divmod(size, minor_size(rule, of))
+                    if not left and count != rule.sizes[of[0]]:
+                        yield of[0], count
 
     def _write(
         self,
