@@ -11,7 +11,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 
 __all__ = ["Minimum", "Rows", "minimum"]
 
-LONGEST = 60.0
+LONGEST = 20.0
 """Seconds after which what was found is taken. Parts bound the work of nearly all programs, the same wherever they are
 solved; but HiGHS is never done with the first part of a few, and no number of its own ends that.
 """
