@@ -161,6 +161,33 @@ def _slid(image: Any, kernel: Any) -> Any:
     )
 
 
+def _kernels(image: Any, kernel: Any, out: Any) -> Any:
+    """Gradients of kernels: infinite rows meet no more than the rows of the gradient that are there."""
+    kernel = kernel[:3, :2]
+    last, end = image.at[:, -1].set(jnp.inf), image.at[:, :, -1].set(jnp.inf)
+
+    def gradient(kernel: Any, image: Any, **options: Any) -> Any:
+        options = {"window_strides": (1, 1), "padding": "SAME", **options}
+
+        def convolved(kernel: Any) -> Any:
+            return jax.lax.conv_general_dilated(image, kernel, dimension_numbers=("NHWC", "HWIO", "NHWC"), **options)
+
+        made, pull = jax.vjp(convolved, kernel)
+        rows = out[: made.shape[0], : made.shape[1], : made.shape[2], : made.shape[3]]
+        edges = [(0, size - had) for size, had in zip(made.shape, rows.shape, strict=True)]
+        return pull(jnp.pad(jnp.tanh(rows), edges, constant_values=0.5))[0]
+
+    each = kernel[:, :, :1, :1] * jnp.ones((1, 1, 1, image.shape[3]))
+    return (
+        gradient(kernel, last),
+        gradient(kernel, end, padding=((2, -1), (1, 0))),
+        gradient(kernel, end, window_strides=(2, 3)),
+        gradient(kernel, last, rhs_dilation=(2, 1)),
+        gradient(each, image, feature_group_count=image.shape[3]),
+        gradient(kernel, image[:, ::2], padding="VALID" if image.shape[1] > 5 and image.shape[2] > 1 else "SAME"),
+    )
+
+
 def _lines(a: Any, b: Any) -> Any:
     """Along one dimension what only goes through the other."""
     positive = jnp.einsum("bij,bkj->bik", a, a) + 9 * jnp.eye(a.shape[1])
@@ -242,6 +269,7 @@ KINDS = {
     "images": Kind(_images, ("bihw", "oihw")),
     "pooled": Kind(_pooled, ("bijh", "h")),
     "slid": Kind(_slid, ("bijh", "vwho")),
+    "kernels": Kind(_kernels, ("bijh", "vwho", "bijo")),
     "lines": Kind(_lines, ("bij", "bi")),
     "parts": Kind(_parts, ("ij", "ik")),
     "reshaped": Kind(_reshaped, ("ijh", "hk")),

@@ -8,7 +8,7 @@ Of the last two elements one is padding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,12 @@ from shardwright.partition.bodies import copied_body, unknown_regions
 from shardwright.partition.localize.uneven import OPEN, enters, leaves
 from shardwright.partition.padding.boundary import is_kept_uneven
 from shardwright.partition.padding.elsewhere import split_elsewhere
-from shardwright.partition.padding.ops import index_limits, minor_size, paddable, resized, seen_padding
+from shardwright.partition.padding.kernels import by_windows, padded_kernels, resized_kernels, seen_by_kernels
+from shardwright.partition.padding.ops import Seen, index_limits, minor_size, paddable, resized, seen_padding
 from shardwright.partition.padding.shifts import shifted
 from shardwright.partition.padding.sizes import exact_shape, has_uneven, padded_shapes
 from shardwright.partition.padding.versions import Versions
-from shardwright.partition.padding.windows import PaddedWindows, padded_windows, resized_windows, seen_by_windows
+from shardwright.partition.padding.windows import padded_windows, resized_windows, seen_by_windows
 from shardwright.rules.facts import names
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import facts_of
@@ -184,17 +185,30 @@ class _Padder:
         if moved is not None:
             self.versions.define(op.results[0], moved)
             return
-        known = paddable(signature)
+        self._padded_op(op, paddable(signature))
+
+    def _padded_op(self, op: Op, known: tuple[ShardingRule, frozenset[int]] | None) -> None:
+        """An op in the sizes to which its factors, and dimensions that its windows slide along, are padded."""
+        signature, graph = op.signature, self.source
         sizes = self._sizes(op, *known) if known is not None else {}
-        windows = padded_windows(op, self.source, self.shapes)
+        windows, kernels = padded_windows(op, graph, self.shapes), padded_kernels(op, graph, self.shapes)
+        sizes_along = (*(one.sizes for one in windows), *(one.sizes for one in kernels))
+        slid = frozenset((tensor, dim) for of in sizes_along for tensor, dim, _ in of)
         elsewhere = None
-        self.versions.reader = "" if self._can_be_padded(op, known, windows) else signature.label
-        if self.versions.reader and not windows:
-            elsewhere = split_elsewhere(op, self.source, self.shapes, sizes)
+        self.versions.reader = "" if self._can_be_padded(op, known, slid) else signature.label
+        if self.versions.reader and not slid:
+            elsewhere = split_elsewhere(op, graph, self.shapes, sizes)
             sizes |= elsewhere.padded if elsewhere is not None else {}
-        made = resized_windows(resized(signature, sizes), windows)
-        operands = self._operands(op, made, frozenset(sizes), windows, elsewhere.operands if elsewhere else ())
+        factors = frozenset(sizes)
+        made = resized_kernels(resized_windows(resized(signature, sizes), windows), kernels)
+        seen = (*seen_padding(signature, factors), *seen_by_windows(signature, windows))
+        seen += tuple(seen_by_kernels(signature, kernels))
+        operands = self._operands(op, made, factors, seen, elsewhere.operands if elsewhere else ())
         self.versions.reader = ""
+        lying = graph.shardings[op.results[0]]
+        if kernels and lying is not None:
+            self.versions.define(op.results[0], by_windows(self.versions, made, kernels, operands, lying))
+            return
         results = self._write(op, made, operands, shardings=elsewhere.results if elsewhere else ())
         if known is not None and sizes and op.name in _KEEP_ZEROS:
             (source,), (target,) = known[0].operands, known[0].results
@@ -207,18 +221,18 @@ class _Padder:
         op: Op,
         padded: Signature,
         factors: frozenset[int],
-        windows: tuple[PaddedWindows, ...],
+        seen: Iterable[Seen],
         lying: Sequence[TensorSharding | None],
     ) -> list[int]:
-        """The operands of an op that is padded along some factors, and along what its windows slide along, masked where
-        it would see their padding; those made for it `lying` so, if that is given.
+        """The operands of an op that is padded along some factors, masked where it would see padding; those made for it
+        `lying` so, if that is given.
         """
         wanted = zip(op.operands, padded.operands, lying or (None,) * len(op.operands), strict=True)
         operands = [self.versions.read(value, of.dims, sharding) for value, of, sharding in wanted]
-        for seen in (*seen_padding(op.signature, factors), *seen_by_windows(op.signature, windows)):
-            initial = None if seen.initial is None else operands[seen.initial]
-            value = op.operands[seen.operand]
-            operands[seen.operand] = self.versions.masked(operands[seen.operand], seen, value, initial)
+        for one in seen:
+            initial = None if one.initial is None else operands[one.initial]
+            value = op.operands[one.operand]
+            operands[one.operand] = self.versions.masked(operands[one.operand], one, value, initial)
         for number, vector, limits in index_limits(op.signature, factors):
             operands[number] = self.versions.limited(operands[number], vector, limits)
         return operands
@@ -242,13 +256,12 @@ class _Padder:
         return sizes
 
     def _can_be_padded(
-        self, op: Op, known: tuple[ShardingRule, frozenset[int]] | None, windows: tuple[PaddedWindows, ...]
+        self, op: Op, known: tuple[ShardingRule, frozenset[int]] | None, slid: Collection[tuple[int, int]]
     ) -> bool:
-        """Whether an op can be computed on all padded dimensions of its operands."""
-        along = {(tensor, dim) for one in windows for tensor, dim, _ in one.sizes}
+        """Whether an op can be computed on all padded dimensions of its operands, as it can those `slid` along."""
         for number, value in enumerate(op.operands):
             padded = zip(self.shapes.get(value, ()), op.signature.operands[number].dims, strict=value in self.shapes)
-            dims = [(dim, size) for dim, (size, own) in enumerate(padded) if size != own and (number, dim) not in along]
+            dims = [(dim, size) for dim, (size, own) in enumerate(padded) if size != own and (number, dim) not in slid]
             if known is None:
                 if dims:
                     return False

@@ -27,7 +27,7 @@ from shardwright.partition.padding.ops import Seen
 from shardwright.partition.padding.versions import Shape, Versions
 from shardwright.sharding import TensorSharding
 
-__all__ = ["shifted"]
+__all__ = ["moved_rows", "shifted"]
 
 _EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 
@@ -108,16 +108,26 @@ def _goes_along(wide: Sequence[Shape], own: Sequence[Shape], moved: Sequence[int
     ]
 
 
-def _padded(
-    move: _Move,
+def moved_rows(
+    versions: Versions,
     number: int,
     low: Mapping[int, int],
+    shape: Shape,
+    sharding: TensorSharding,
     value: int | None = None,
     between: Sequence[int] = (),
-    shape: Shape | None = None,
 ) -> int:
-    """A pad of `number` to a shape, mostly the result's, by some rows in front, or by less than none where rows go."""
-    versions, shape, sharding = move.versions, shape or move.sizes[-1], move.sharding
+    """A pad of a value to a shape, by some rows in front, or by less than none where rows go.
+
+    Arguments:
+        versions: What writes the padded program.
+        number: The value.
+        low: By dimension the rows in front.
+        shape: The shape.
+        sharding: How it lies then.
+        value: What stands in the new rows; zero if it is not given.
+        between: By dimension the rows between two.
+    """
     type = versions.builder.type(number)
     between = between or [0] * type.rank
     spread = [size + max(0, size - 1) * some for size, some in zip(type.dims, between, strict=True)]
@@ -130,11 +140,17 @@ def _padded(
     return versions.builder.emit("pad", (number, filling), type.with_shape(shape), attributes, sharding=sharding)
 
 
+def _padded(move: _Move, number: int, low: Mapping[int, int]) -> int:
+    """A value with some rows in front, or with less than none where rows go, in the shape of the result."""
+    return moved_rows(move.versions, number, low, move.sizes[-1], move.sharding)
+
+
 def _slice(move: _Move) -> int:
     signature, result = move.op.signature, move.sizes[-1]
     starts, steps = signature.get("start_indices", ()), signature.get("strides", ())
     taken = tuple([size * step for size, step in zip(result, steps, strict=True)])
-    number = _padded(move, move.read(0), {dim: -start for dim, start in enumerate(starts)}, shape=taken)
+    front = {dim: -start for dim, start in enumerate(starts)}
+    number = moved_rows(move.versions, move.read(0), front, taken, move.sharding)
     if taken == result:
         return number
     type = move.versions.builder.type(number)
@@ -156,7 +172,7 @@ def _pad(move: _Move) -> int:
     ]
     if seen:
         number = move.versions.masked(number, Seen(0, tuple(seen), None), move.op.operands[0], value)
-    return _padded(move, number, dict(enumerate(low)), value, between)
+    return moved_rows(move.versions, number, dict(enumerate(low)), move.sizes[-1], move.sharding, value, between)
 
 
 def _reverse(move: _Move) -> int:

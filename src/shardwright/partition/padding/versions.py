@@ -182,7 +182,7 @@ class Versions:
 
     def limited(self, number: int, vector: int, limits: tuple[int | None, ...]) -> int:
         """Indices of which no component, along dimension `vector`, is above its limit, where that is given."""
-        type, sharding = self.builder.type(number), self._lies(self.builder.graph, number)
+        type, sharding = self.builder.type(number), self.lies(number)
         most = int(identity_value("min", type.dtype))
         values = [most if limit is None else min(limit, most) for limit in limits]
         if len(set(values)) == 1:
@@ -229,8 +229,16 @@ class Versions:
 
     def before(self, dim: int, rows: int, first: int, second: int) -> int:
         """The rows of `first` below a number along a dimension, and those of `second` from there on."""
-        shape, sharding = self.builder.type(first).dims, self._lies(self.builder.graph, first)
+        shape, sharding = self.builder.type(first).dims, self.lies(first)
         return self._mask(first, (dim,), (*shape[:dim], rows, *shape[dim + 1 :]), second, sharding)
+
+    def zeroed(self, dim: int, rows: int, number: int) -> int:
+        """The rows of a value below a number along a dimension, and zeros from there on."""
+        return self.before(dim, rows, number, self._filling(number, "sum", None, self.lies(number)))
+
+    def lies(self, number: int) -> TensorSharding:
+        """How a value of the padded program lies."""
+        return self._lies(self.builder.graph, number)
 
     def _lies(self, graph: Graph, value: int) -> TensorSharding:
         """How a value lies; one of which nothing is stated, as where a program was not propagated, is whole."""
