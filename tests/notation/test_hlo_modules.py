@@ -300,7 +300,6 @@ MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\n'
         ('%0 = sdy.all_slice [{"x"}, {}] %x out_sharding=<@mesh, [{"x"}, {}]> : tensor<8x16xf32>', "sdy.all_slice", "not explicit yet"),
         ('%0 = "shardwright.constraint"(%x) {sharding = "x"} : (tensor<8x16xf32>) -> tensor<8x16xf32>', "shardwright.constraint", "by sum"),
         ('%0 = stablehlo.tanh %x {shardwright.shardings = ["x"]} : tensor<8x16xf32>', "other than sums", "convert it to `shard`"),
-        ("%0 = stablehlo.tanh %x {sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=16}>} : tensor<8x16xf32>", "sharding rule", "take the rule out"),
     ],
 )  # fmt: skip
 def test_export_refuses_what_cannot_be_said(body: str, message: str, remedy: str) -> None:

@@ -18,6 +18,7 @@ from shardwright.ir.walk import walk
 from shardwright.mesh import Mesh
 from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL
 from shardwright.notation.hlo.model import HloSharding
+from shardwright.notation.hlo.rules import RULE, carry_rule
 from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, dictionary, fail_at, joined, metadata_of, symbol_of
 from shardwright.notation.hlo.spelling import (
     VERSIONS,
@@ -42,7 +43,7 @@ _REFUSED = {
 }
 _EXPLICIT = "export the propagated program, in which communication is not explicit yet"
 _CARRIERS = ("shardwright.shardings", "shardwright.sharding")
-_LOOKED_AT = (SHARDING, "replica_groups", "sdy.sharding_rule", _CARRIERS[0])
+_LOOKED_AT = (SHARDING, "replica_groups", RULE, _CARRIERS[0])
 """Attributes of ops that are not written as they stand."""
 _EXPRESSED = frozenset(
     f"sdy.{name}"
@@ -135,16 +136,15 @@ class Exporter:
                 self.parts[mesh] = devices_of_text(str(op.attributes[DEVICES]), mesh)
 
     def _check(self) -> None:
-        """Refuse what `mhlo.sharding` cannot say."""
+        """Refuse what `mhlo.sharding` cannot say, but for rules, which are carried."""
         for op in self.ops.get("", []):
             if SHARDING in op.attributes:
                 cause = f"{str(op.attributes[SHARDING])[:200]}, which a module of sdy does not mean"
                 raise self.fail(op)("the op has a mhlo.sharding already", cause, "take it out, or say it in sdy")
             if _CARRIERS[0] in op.attributes:
                 self._refuse_carrier(self.fail(op), op.attributes[_CARRIERS[0]])
-            if "sdy.sharding_rule" in op.attributes:
-                remedy = "propagate first, and take the rule out"
-                raise self.fail(op)("mhlo.sharding cannot express a sharding rule", remedy=remedy)
+            if RULE in op.attributes:
+                carry_rule(op)
             if "replica_groups" in op.attributes and "@" in str(op.attributes["replica_groups"]):
                 self.needed = True
         for name, ops in self.ops.items():

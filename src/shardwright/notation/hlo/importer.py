@@ -19,6 +19,7 @@ from shardwright.notation.hlo.components import FULL_TO_SHARD, SHARD_TO_FULL, Cr
 from shardwright.notation.hlo.manual import ManualRegions
 from shardwright.notation.hlo.mesh import Placed
 from shardwright.notation.hlo.model import HloSharding
+from shardwright.notation.hlo.rules import read_rule
 from shardwright.notation.hlo.several import placed_on
 from shardwright.notation.hlo.sites import METADATA, SHARDING, Fail, Row, Sites, dictionary, shortened, symbol_of
 from shardwright.notation.hlo.spelling import ManualAxes
@@ -77,6 +78,8 @@ class Importer:
         crossings: list[Crossing] = []
         entries: dict[Any, Placed] = {}
         sharding_calls: list[tuple[Any, Any]] = []
+        for op in self.sites.carrying:
+            read_rule(op, self.sites.fail_at(op))
         for op, attribute in self.sites.ops:
             target = _target(op)
             if target == "Sharding":

@@ -22,6 +22,7 @@ from shardwright.notation.sdy.sharding import parse_mesh
 from shardwright.strides import mesh_names
 
 __all__ = [
+    "FRONTEND",
     "METADATA",
     "SHARDING",
     "Fail",
@@ -35,6 +36,7 @@ __all__ = [
     "symbol_of",
 ]
 
+FRONTEND = "mhlo.frontend_attributes"
 SHARDING = "mhlo.sharding"
 METADATA = "shardwright.metadata"
 """Where the `metadata={…}` of a sharding waits for the way back."""
@@ -83,6 +85,7 @@ class Sites:
 
     Attributes:
         ops: Ops that say something, with the attribute.
+        carrying: Ops with attributes for other programs than this one.
         rows: Arguments and results of functions that do.
         texts: What each distinct attribute says, in canonical form.
         lifted: Shardings of a part of the devices on all of them, once `meshes` has been asked for.
@@ -98,6 +101,7 @@ class Sites:
         self.locations = LocationTable(name)
         self.fail_at = partial(fail_at, self.locations)
         self.ops: list[tuple[Any, Any]] = []
+        self.carrying: list[Any] = []
         self.rows: list[Row] = []
         self.texts: dict[Any, HloSharding] = {}
         self.lifted: dict[HloSharding, Lifted] = {}
@@ -111,9 +115,12 @@ class Sites:
         ops = self.ops
 
         def visit(op: Any) -> Any:
-            attribute = op.attributes.get(SHARDING)
+            attributes = op.attributes
+            attribute = attributes.get(SHARDING)
             if attribute is not None:
                 ops.append((op, attribute))
+            if FRONTEND in attributes:
+                self.carrying.append(op)
             return ir.WalkResult.ADVANCE
 
         walk(self.module.operation, visit)

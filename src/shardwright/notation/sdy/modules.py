@@ -11,12 +11,13 @@ from shardwright.notation.sdy.verify import verify
 
 __all__ = ["looks_like"]
 
-_MARK = re.compile(r"\bsdy\.[a-z_]+")
+_MARK = re.compile(r'(?<!xla\.)(?<!"#)\bsdy\.[a-z_]+')
+"""Of the dialect; not of what other programs carry for it, as `xla.sdy.sharding_rule = "#sdy.op_sharding_rule<…>"`."""
 
 
 def looks_like(content: str | bytes) -> bool:
     """Whether a module says anything in this dialect."""
-    return b"sdy" in content if isinstance(content, bytes) else mentions(_MARK, content)
+    return b"sdy\0" in content if isinstance(content, bytes) else mentions(_MARK, content)
 
 
 def _as_it_is(module: ir.Module) -> None:
