@@ -23,7 +23,7 @@ from shardwright.ir.callees import called_by
 from shardwright.ir.signature import Signature
 from shardwright.rules.rule import ShardingRule, factors_in
 
-__all__ = ["corresponding_factors", "is_opaque", "stated_factors"]
+__all__ = ["batch_factors", "corresponding_factors", "is_opaque", "stated_factors"]
 
 Factors = frozenset[int]
 
@@ -44,13 +44,18 @@ def is_opaque(signature: Signature) -> bool:
 
 def stated_factors(signature: Signature, rule: ShardingRule) -> Factors:
     """The factors along which an op that only its author knows may be computed in parts, by the rule given for it."""
-    batch = _batch_dims(signature)
-    if batch is not None:
-        shown = rule.pass_through & _shared(signature, rule) & _leading(rule, batch)
+    if _batch_dims(signature) is not None:
+        shown = batch_factors(signature, rule)
     else:
         shown = (rule.pass_through & _shared(signature, rule) | rule.reduction) - _held(signature, rule)
     stated = rule.local - rule.need_replication - rule.permutation
     return (shown | stated) - _unlike(signature, rule)
+
+
+def batch_factors(signature: Signature, rule: ShardingRule) -> Factors:
+    """The factors of a call's batch dimensions, each index of which is computed by itself; none if none is told."""
+    batch = _batch_dims(signature)
+    return Factors() if batch is None else rule.pass_through & _shared(signature, rule) & _leading(rule, batch)
 
 
 def corresponding_factors(rule: ShardingRule, known: ShardingRule, allowed: Factors) -> Factors:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -14,13 +16,13 @@ SUM = 3 * 3 * 16 * 16 * 4 * 2 * 3 // 4
 """What each of four devices sends for the sum of the gradient."""
 
 
-def gradient(stride: int, mesh: sw.Mesh, spec: tuple[str | None, ...]) -> sw.SpmdProgram:
+def gradient(stride: int, mesh: sw.Mesh, spec: tuple[str | None, ...]) -> sw.Spmd:
     """The gradient of a kernel of 3x3 along 130x130, image and gradient of the result split alike."""
 
-    def convolved(x: jax.Array, w: jax.Array) -> jax.Array:
+    def convolved(x: jax.Array, w: jax.Array) -> Any:
         return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
-    def of_kernel(x: jax.Array, w: jax.Array, dy: jax.Array) -> jax.Array:
+    def of_kernel(x: jax.Array, w: jax.Array, dy: jax.Array) -> Any:
         return jax.vjp(lambda w: convolved(x, w), w)[1](dy)[0]
 
     x, w = jax.ShapeDtypeStruct((4, 130, 130, 16), jnp.float32), jax.ShapeDtypeStruct((3, 3, 16, 16), jnp.float32)

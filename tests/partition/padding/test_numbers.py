@@ -194,6 +194,15 @@ def _lines(a: Any, b: Any) -> Any:
     return jnp.sort(a, 1), jax.lax.top_k(b, 2), jnp.cumsum(b, 1), jnp.linalg.cholesky(positive), jnp.fft.fft(b).real
 
 
+def _factored(a: Any, b: Any) -> Any:
+    """Decompositions in a batch: calls whose rules JAX gives."""
+    symmetric = jnp.einsum("bij,bkj->bik", a, a) + 9 * jnp.eye(a.shape[1])
+    wild = 1 / jnp.maximum(b, 0)
+    factors = jnp.linalg.cholesky(symmetric), *jnp.linalg.qr(symmetric), jnp.linalg.eigvalsh(symmetric)
+    solved = jnp.linalg.inv(symmetric) @ b[..., None], jnp.linalg.slogdet(symmetric)[1] + wild.sum(1)
+    return *factors, *solved, jnp.linalg.svd(a, compute_uv=False).sum(0)
+
+
 def _parts(a: Any, b: Any) -> Any:
     joined = jnp.concatenate([a, b], axis=1)
     return joined[:, 1:], jnp.pad(a, ((0, 0), (1, 2))), joined[::-1], jnp.cumsum(a, axis=0), a.reshape(-1), a[..., None]
@@ -270,6 +279,7 @@ KINDS = {
     "pooled": Kind(_pooled, ("bijh", "h")),
     "slid": Kind(_slid, ("bijh", "vwho")),
     "kernels": Kind(_kernels, ("bijh", "vwho", "bijo")),
+    "factored": Kind(_factored, ("bij", "bi")),
     "lines": Kind(_lines, ("bij", "bi")),
     "parts": Kind(_parts, ("ij", "ik")),
     "reshaped": Kind(_reshaped, ("ijh", "hk")),

@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -324,3 +325,19 @@ def _gap(name: str) -> float:
         _, searched = search(ready(NETS[name].plan()))
     assert searched.gap is not None
     return searched.gap
+
+
+def test_what_was_decided_on_devices_in_another_order_is_the_way_that_splits_alike() -> None:
+    """The graph may look at an op on another order than it was decided on, as where its operands are constants."""
+    plan = sw.from_jax(lambda a: jnp.tanh(a), jax.ShapeDtypeStruct((8, 8), "float32")).shard(sw.Mesh(x=2, y=2))
+    decisions = decide(plan.graph)
+    graph = choice_graph(plan.graph, decisions, times_run(plan.graph), math.inf)
+    decided = dict(zip(plan.graph.walk(), decisions.ops, strict=True))
+    number, node = next((number, node) for number, node in enumerate(graph.nodes) if len(node.ways) > 1)
+    turned = sw.Mesh(plan.mesh.axes, device_ids=(2, 3, 1, 0))
+    for way, of in enumerate(node.ways):
+        lying = [tuple([replace(one, mesh=turned) for one in side if one]) for side in (of.operands, of.results)]
+        one = decided[node.op]
+        assert isinstance(one, Computed)
+        other = {**decided, node.op: replace(one, operands=lying[0], results=lying[1])}
+        assert decided_ways(graph.nodes, other)[number] == way

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, i64_tensor, integer
@@ -27,8 +27,10 @@ from shardwright.partition.localize.rounds import picks
 from shardwright.partition.splits import splits_of
 from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.facts import names
+from shardwright.rules.given import batch_factors, is_opaque
 from shardwright.rules.registry import is_given, local_factors
 from shardwright.rules.rule import DimFactors, ShardingRule, TensorMapping, factors_in, identity_rule
+from shardwright.rules.text import ATTRIBUTE, format_rule
 from shardwright.rules.traits import facts_of, is_elementwise
 
 __all__ = ["Seen", "index_limits", "minor_size", "paddable", "resized", "seen_padding"]
@@ -76,11 +78,15 @@ def paddable(signature: Signature) -> tuple[ShardingRule, frozenset[int]] | None
     if signature.name in LAYOUTS:
         rule = identity_rule(signature.results[0].dims)
         return rule, frozenset(range(len(rule.sizes)))
-    splits = None if is_given(signature) else splits_of(signature)
+    splits = splits_of(signature)
     if splits is None:
         return None
     rule = splits.rule
-    factors = splits.allowed & (_through(signature, rule) | _combined(signature, rule))
+    if is_given(signature):
+        known = batch_factors(signature, rule) if is_opaque(signature) else frozenset()
+    else:
+        known = _through(signature, rule) | _combined(signature, rule)
+    factors = splits.allowed & known
     most = None if signature.name == "stablehlo.reshape" else 1
     ending = frozenset([factor for factor in factors if _ends(rule, factor, most)])
     return (rule, ending) if ending else None
@@ -159,6 +165,9 @@ def _resized(signature: Signature, sizes: tuple[tuple[int, int], ...]) -> Signat
     operands = _types(signature.operands, rule, rule.operands, new)
     made = signature.replace(operands=operands, results=_types(signature.results, rule, rule.results, new))
     text: dict[str, str | None] = {}
+    if signature.text(ATTRIBUTE) is not None:
+        wider = tuple([new.get(factor, size) for factor, size in enumerate(rule.sizes)])
+        text[ATTRIBUTE] = format_rule(replace(rule, sizes=wider))
     if signature.name in _SIZES:
         text[_SIZES[signature.name]] = i64_array(_taken(signature, made))
     if signature.name in _LOOKUPS:  # the indices that padding holds are in no order, and name no place of their own

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from shardwright.ir.graph import Op
-from shardwright.partition.decisions import Computed, Decision
+from shardwright.partition.decisions import Computed, Decision, Layout
 from shardwright.partition.search.graph import Node
 
 __all__ = ["decided_ways"]
@@ -27,9 +27,25 @@ def _decided_way(node: Node, decided: Mapping[Op, Decision | None]) -> int:
     decision = decided[node.op]
     assert isinstance(decision, Computed), "what has several ways is computed"
     if node.carried is None:
-        layouts: list[object] = [(way.operands, way.results) for way in node.ways]
-        return layouts.index((decision.operands, decision.results))
-    slot, layout = node.slots[-1], decision.results[node.carried]
-    assert layout is not None, "tokens have one layout"
+        return _number((*decision.operands, *decision.results), [(*way.operands, *way.results) for way in node.ways])
+    slot = node.slots[-1]
     ways: list[int] = slot.of_way.tolist()
-    return ways.index(slot.layouts.index(layout))
+    return ways.index(_number((decision.results[node.carried],), [(layout,) for layout in slot.layouts]))
+
+
+def _number(decided: Sequence[Layout], ways: Sequence[Sequence[Layout]]) -> int:
+    """Which of some ways was decided.
+
+    Of a program on several orders of the devices an op may be looked at on another one than it was decided on: then it
+    is the way that splits it alike, and the first, which splits nothing, where none does. The search only starts there.
+    """
+    if decided in ways:
+        return ways.index(decided)
+    alike = list(map(_splits, ways))
+    wanted = _splits(decided)
+    return alike.index(wanted) if wanted in alike else 0
+
+
+def _splits(layouts: Sequence[Layout]) -> tuple[object, ...]:
+    """How tensors are split, on whichever devices."""
+    return tuple([layout and (layout.axes, layout.partial) for layout in layouts])
