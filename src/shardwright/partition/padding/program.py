@@ -205,8 +205,9 @@ class _Padder:
         seen += tuple(seen_by_kernels(signature, kernels))
         operands = self._operands(op, made, factors, seen, elsewhere.operands if elsewhere else ())
         self.versions.reader = ""
-        lying = graph.shardings[op.results[0]]
-        if kernels and lying is not None:
+        if kernels:
+            lying = graph.shardings[op.results[0]]
+            assert lying is not None, "without a layout of the result no kernel is padded"
             self.versions.define(op.results[0], by_windows(self.versions, made, kernels, operands, lying))
             return
         results = self._write(op, made, operands, shardings=elsewhere.results if elsewhere else ())
