@@ -75,7 +75,12 @@ def _sharding(graph: Graph, value: int) -> TensorSharding:
 
 
 def assert_equal(
-    name: str, case: Case, unsharded: Execution | ShardingError, local: Execution | ShardingError, copies: float = 0.0
+    name: str,
+    case: Case,
+    unsharded: Execution | ShardingError,
+    local: Execution | ShardingError,
+    *,
+    copies: float = 0.0,
 ) -> None:
     """Both ran, all copies of a shard agree, and so do the results; a NaN must be where the reference has one.
 

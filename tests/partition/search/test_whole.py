@@ -334,10 +334,13 @@ def test_what_was_decided_on_devices_in_another_order_is_the_way_that_splits_ali
     graph = choice_graph(plan.graph, decisions, times_run(plan.graph), math.inf)
     decided = dict(zip(plan.graph.walk(), decisions.ops, strict=True))
     number, node = next((number, node) for number, node in enumerate(graph.nodes) if len(node.ways) > 1)
-    turned = sw.Mesh(plan.mesh.axes, device_ids=(2, 3, 1, 0))
+    assert node.op is not None
+    one, turned = decided[node.op], sw.Mesh(plan.mesh.axes, device_ids=(2, 3, 1, 0))
+    assert isinstance(one, Computed)
     for way, of in enumerate(node.ways):
-        lying = [tuple([replace(one, mesh=turned) for one in side if one]) for side in (of.operands, of.results)]
-        one = decided[node.op]
-        assert isinstance(one, Computed)
-        other = {**decided, node.op: replace(one, operands=lying[0], results=lying[1])}
+        operands, results = (
+            tuple([replace(layout, mesh=turned) for layout in side if layout is not None])
+            for side in (of.operands, of.results)
+        )
+        other = {**decided, node.op: replace(one, operands=operands, results=results)}
         assert decided_ways(graph.nodes, other)[number] == way
