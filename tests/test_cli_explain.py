@@ -132,3 +132,43 @@ def test_what_nothing_reads_is_said_to_be_left_out(tmp_path: Path) -> None:
     assert "is left out" in done.output
     assert "nothing reads it" in done.output
     assert "no value is made at" in shardwright("explain", str(unread), "unread.mlir:1").output
+
+
+PRODUCT = """\
+stablehlo.dot_general
+  step.mlir:6
+  loop types: [parallel, parallel, reduction_sum]
+  indexing maps:
+  (d0, d1, d2) -> (d0, d2)   operand 0   tensor<16x64xf32>
+  (d0, d1, d2) -> (d2, d1)   operand 1   tensor<64x256xf32>
+  (d0, d1, d2) -> (d0, d1)   result 0    tensor<16x256xf32>
+  rule: ([i, k], [k, j])->([i, j]) {i=16, j=256, k=64} reduction={k}
+"""
+
+
+@pytest.mark.parametrize("name", ["dot_general", "stablehlo.dot_general"])
+def test_the_loops_of_an_op_are_told_by_its_name(file: str, name: str) -> None:
+    done = shardwright("explain", file, "--rule", name)
+    assert (done.exit_code, done.output) == (0, PRODUCT)
+
+
+def test_loops_for_machines(file: str) -> None:
+    (op,) = json.loads(shardwright("explain", file, "--rule", "tanh", "--json").output)["ops"]
+    assert op["loop_iterator_types"] == ["parallel", "parallel"]
+    assert op["loop_sizes"] == [16, 256]
+    assert [one["tensor"] for one in op["indexing_maps"]] == ["operand 0", "result 0"]
+    assert (op["count"], op["location"]) == (1, "step.mlir:8")
+
+
+def test_an_op_that_is_not_there_is_told_with_those_that_are(file: str) -> None:
+    done = shardwright("explain", file, "--rule", "dot_generl")
+    assert done.exit_code == 1
+    assert "no op called 'dot_generl'" in done.output
+    assert "it has dot_general" in done.output
+
+
+@pytest.mark.parametrize("given", [(), ("%1", "--rule", "tanh")])
+def test_a_value_or_an_op_is_to_be_given(file: str, given: tuple[str, ...]) -> None:
+    done = shardwright("explain", file, *given)
+    assert done.exit_code == 2
+    assert "VALUE, or an op by --rule" in done.output

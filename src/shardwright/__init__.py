@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shardwright.memo import Session
     from shardwright.mesh import Mesh
     from shardwright.notation.registry import parse_text as parse_sharding
-    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, load
+    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, interface, load
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
     from shardwright.sharding import TensorSharding
@@ -51,6 +51,7 @@ __all__ = [
     "forget_rule",
     "from_jax",
     "hardware",
+    "interface",
     "load",
     "parse_sharding",
     "rule",
@@ -72,6 +73,7 @@ _HOMES = {
     "forget_rule": "shardwright.rules.registry:forget_rule",
     "from_jax": "shardwright.program:from_jax",
     "hardware": "shardwright.cost.hardware.presets:hardware",
+    "interface": "shardwright.program:interface",
     "load": "shardwright.program:load",
     "parse_sharding": "shardwright.notation.registry:parse_text",
     "rule": "shardwright.rules.registry:rule",

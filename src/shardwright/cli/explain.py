@@ -22,28 +22,54 @@ if TYPE_CHECKING:
         "shardwright explain examples/gpt2.mlir examples/gpt.py:86",
         "shardwright explain examples/gpt2.mlir %100 --strategy basic",
         "shardwright explain mlp.mlir %3 --mesh data=2,model=4 --arg 0=data,- --arg 1=-,model",
+        "shardwright explain examples/gpt2.mlir --rule dot_general",
     ),
 )
 @program_options
-@click.argument("value", metavar="VALUE")
+@click.argument("value", metavar="VALUE", required=False)
+@click.option(
+    "--rule", metavar="OP", help="Instead of a value, the loops of the ops of this name, and their sharding rule."
+)
 @click.option(
     "--all", "everything", is_flag=True, help="Every step, with its phase; long ways are cut short otherwise."
 )
-def explain(file: str, value: str, everything: bool, **options: Any) -> None:
+def explain(file: str, value: str | None, rule: str | None, everything: bool, **options: Any) -> None:
     """Say which annotations of FILE the axes of VALUE came from, through which ops, and where axes stopped.
 
     VALUE is an argument or result by name, FILE:LINE for all that is made there, the name of a location, or a number
     as `shardwright propagate FILE` prints it. "result NAME" is the result where an argument has that name too.
+
+    With --rule, say of the ops called OP what loops they have, as the mesh RFC's ShardingInterface does: the type of
+    each, and the map from loops to the indices of every operand, then of every result.
     """
     from shardwright.report.explanation import print_explanations
 
+    if (value is None) == (rule is None):
+        raise click.UsageError("Give a VALUE, or an op by --rule.")
     given = Given(file, **options)
+    if rule is not None:
+        _explain_rule(given, rule)
+        return
+    assert value is not None
     with given.propagation_session(), progress() as clock:
         explanations = given.shard(given.load(clock)).explain(value)
     if given.as_json:
         print_json({"values": [_described(explanation) for explanation in explanations]})
     else:
         print_explanations(console(), explanations, everything=everything)
+
+
+def _explain_rule(given: Given, name: str) -> None:
+    from shardwright.propagation.rfc.interface import interfaces
+    from shardwright.report.interfaces import interface_summary, interfaces_page
+
+    with progress() as clock:
+        found = interfaces(given.load(clock).graph, name)
+    if given.as_json:
+        print_json({"ops": [interface_summary(one) for one in found]})
+        return
+    out = console()
+    interfaces_page(found, out.width if out.is_terminal else None).print(out)
 
 
 def _described(explanation: Explanation) -> Summary:

@@ -11,7 +11,8 @@ from shardwright.memo import memoize
 from shardwright.partition.factors import FactorAxes, feasible, merge, project, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.splits import Splits, linear_operands, splits_of
-from shardwright.propagation.rfc.option import OPTION, loops
+from shardwright.propagation.rfc.option import OPTION
+from shardwright.rules.loops import loops
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
 

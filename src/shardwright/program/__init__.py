@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
+    from shardwright.program.interface import interface
     from shardwright.program.per_device import PerDevice
     from shardwright.program.program import Plan, Program, Spmd, from_jax, load
 
@@ -24,6 +25,7 @@ __all__ = [
     "Plan",
     "Program",
     "from_jax",
+    "interface",
     "load",
     "Spmd",
 ]
@@ -33,6 +35,7 @@ _HOMES = {
     "Plan": "shardwright.program.program:Plan",
     "Program": "shardwright.program.program:Program",
     "from_jax": "shardwright.program.program:from_jax",
+    "interface": "shardwright.program.interface:interface",
     "load": "shardwright.program.program:load",
     "Spmd": "shardwright.program.program:Spmd",
 }

@@ -1,6 +1,6 @@
 """An op's sharding option: the axes that each of its loops is split along, and how a program presets it.
 
-Loops are the factors of the op's rule, those of result dimensions in order, then the others (reductions). An option
+Loops are those of `rules.loops`. An option
 that is not preset follows from what is said about the tensors of the op: see `statements`.
 
 Source: the mesh RFC on LLVM's forum, ShardingInterface.
@@ -13,21 +13,16 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Op
 from shardwright.mesh import Mesh
+from shardwright.rules.loops import loops
 from shardwright.rules.rule import ShardingRule
 
-__all__ = ["OPTION", "Option", "loops", "preset"]
+__all__ = ["OPTION", "Option", "preset"]
 
 OPTION = "shardwright.option"
 """The attribute by which a program presets an op's option: axes, by position or name, for each loop."""
 
 Option = dict[int, Axes]
 """Factor → its axes; a factor that is missing is free."""
-
-
-def loops(rule: ShardingRule) -> list[int]:
-    """The factors in the order of the op's loops."""
-    parallel = [factor for tensor in rule.results for dim in tensor for factor in dim]
-    return list(dict.fromkeys([*parallel, *range(len(rule.sizes))]))
 
 
 def preset(op: Op, rule: ShardingRule, mesh: Mesh, location: str) -> Option | None:

@@ -1,0 +1,177 @@
+"""An op as the mesh RFC's ShardingInterface shows it: its loops, and how they and its tensors are split.
+
+    getLoopIteratorTypes    Interface.loop_iterator_types
+    getIndexingMaps         Interface.indexing_maps
+    getShardingOption       Interface.sharding_option
+    setShardingAnnotations  Interface.sharding_annotations
+
+Source: the mesh RFC on LLVM's forum, ShardingInterface.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shardwright.axes import Axes, AxisRef, overlaps_any
+from shardwright.errors import ShardingError
+from shardwright.ir.graph import Graph, Op
+from shardwright.ir.signature import Signature
+from shardwright.mesh import Mesh
+from shardwright.propagation.rfc.derivation import OpStatement, Spoken, Statement
+from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
+from shardwright.rules.loops import indexing_maps, iterator_types, loops
+from shardwright.rules.registry import rule_for
+from shardwright.rules.rule import ShardingRule
+from shardwright.sharding import TensorSharding
+
+__all__ = ["FoundInterface", "Interface", "interface_of", "interfaces"]
+
+_LONGEST, _SHOWN = 200, 12
+"""Of a name that is none how many characters are shown, and how many of those that there are."""
+
+Option = tuple[Axes, ...]
+"""For each loop the mesh axes that it is split along, major to minor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The loops of an op.
+
+    Attributes:
+        op: Its name, of a custom call with the target.
+        loop_iterator_types: The type of each loop: `rules.loops` says what they mean.
+        indexing_maps: For each operand, then for each result, the affine map from loops to its indices, as text.
+        loop_sizes: How often each loop runs, in steps.
+        signature: The op.
+        rule: Its sharding rule.
+    """
+
+    op: str
+    loop_iterator_types: tuple[str, ...]
+    indexing_maps: tuple[str, ...]
+    loop_sizes: tuple[int, ...]
+    signature: Signature
+    rule: ShardingRule
+
+    def __str__(self) -> str:
+        """As the RFC's authors write it."""
+        types = f"loop types: [{', '.join(self.loop_iterator_types)}]"
+        return "\n".join([self.op, types, "indexing maps:", *self.indexing_maps])
+
+    def sharding_option(self, annotations: Sequence[TensorSharding | None]) -> Option:
+        """The axes of each loop by what is said of some tensors; those that nothing is said of are not split.
+
+        Arguments:
+            annotations: For each operand, then for each result, how it lies, if that is said.
+
+        Raises:
+            ShardingError: as many as the op has tensors are not given, or they contradict each other: two axes for one
+                loop, one axis for two, two meshes, or a partial sum of an op that makes none.
+        """
+        count = len(self.signature.operands)
+        tensors = count + len(self.signature.results)
+        if len(annotations) != tensors:
+            remedy = "give one for each operand, then one for each result, None where nothing is said"
+            raise ShardingError(f"{len(annotations)} annotations for {tensors} tensors", op=self.op, remedy=remedy)
+        order = [*range(count, tensors), *range(count)]
+        said = [self._said(number, one) for number in order if (one := annotations[number]) is not None]
+        option = option_of(self.rule, said, self.signature, lambda: "").option
+        return tuple([option.get(factor, ()) for factor in loops(self.rule)])
+
+    def sharding_annotations(self, option: Sequence[Sequence[AxisRef | str]], mesh: Mesh) -> tuple[TensorSharding, ...]:
+        """How operands, then results, lie if the loops are split so; by loops that are summed, results are partial.
+
+        Arguments:
+            option: For each loop the axes that it is split along, major to minor, or their names; loops that are left
+                out at the end are not split.
+            mesh: The mesh.
+
+        Raises:
+            ShardingError: more loops than there are, an axis that the mesh does not have, or one twice.
+        """
+        order = loops(self.rule)
+        split = [tuple([mesh.axis(axis) if isinstance(axis, str) else axis for axis in axes]) for axes in option]
+        used = [axis for axes in split for axis in axes]
+        if len(split) > len(order) or any(overlaps_any(axis, used[:n]) for n, axis in enumerate(used)):
+            cause = f"it has {len(order)} loops, each axis may split one of them"
+            raise ShardingError(f"{split} is not an option of this op", op=self.op, cause=cause)
+        axes = dict(zip(order, split, strict=False))
+        operands = [shaped(mapping, axes, self.rule, mesh) for mapping in self.rule.operands]
+        results = [shaped(mapping, axes, self.rule, mesh) for mapping in self.rule.results]
+        return (*operands, *[made_partial(one, axes, self.rule, self.signature) for one in results])
+
+    def _said(self, number: int, sharding: TensorSharding) -> OpStatement:
+        count = len(self.signature.operands)
+        name = f"operand {number}" if number < count else f"result {number - count}"
+        types = (*self.signature.operands, *self.signature.results)
+        if sharding.rank != types[number].rank:
+            cause = f"it has {types[number].rank} dimensions, the sharding {sharding.rank}"
+            raise ShardingError(f"{sharding!r} does not fit {name}", op=self.op, cause=cause)
+        statement = Statement(sharding, Spoken(number, sharding, is_constraint=False), required=True)
+        return OpStatement(number, number, statement, name, self.op, required=True)
+
+
+def interface_of(signature: Signature) -> Interface:
+    """The interface of an op.
+
+    Raises:
+        ShardingError: it has no sharding rule.
+    """
+    rule = rule_for(signature)
+    if rule is None:
+        raise ShardingError(
+            "the op has no loops that are known",
+            op=signature.label,
+            remedy="give it a rule: by sw.rule, the attribute sdy.sharding_rule, or indexing_maps and iterator_types",
+        )
+    sizes = tuple([rule.sizes[factor] for factor in loops(rule)])
+    return Interface(signature.label, iterator_types(signature, rule), indexing_maps(rule), sizes, signature, rule)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundInterface:
+    """An op of a program, as often as it stands there on tensors of the same types.
+
+    Attributes:
+        interface: Its loops.
+        count: How often it stands there.
+        location: `FILE:LINE` of the first; empty where it has none.
+    """
+
+    interface: Interface
+    count: int
+    location: str
+
+
+def interfaces(graph: Graph, name: str) -> list[FoundInterface]:
+    """The ops of a program that have a name, each once for the same types and attributes.
+
+    Arguments:
+        graph: The program.
+        name: Of the op, with its dialect or without: `dot_general`; of a custom call `@target`.
+
+    Raises:
+        ShardingError: the program has no such op, or one without a rule.
+    """
+    named: dict[Signature, list[Op]] = {}
+    known: dict[str, None] = {}
+    for op in graph.walk():
+        label = op.signature.label
+        short = label.rpartition(" ")[2] if " " in label else label.partition(".")[2]
+        known[short] = None
+        if name in (label, op.name, short):
+            named.setdefault(op.signature, []).append(op)
+    if not named:
+        close = difflib.get_close_matches(name[:_LONGEST], list(known), cutoff=0.5)
+        raise ShardingError(
+            f"the program has no op called {name[:_LONGEST]!r}",
+            cause=f"it has {', '.join(close or list(known)[:_SHOWN])}",
+            remedy="name one of its ops, with its dialect or without",
+        )
+    return [FoundInterface(interface_of(one), len(ops), _where(graph, ops[0])) for one, ops in named.items()]
+
+
+def _where(graph: Graph, op: Op) -> str:
+    return str(graph.locations[op.location]) if op.location else ""
