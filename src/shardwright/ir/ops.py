@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from shardwright.steps import MOVING, NAMED
 
 __all__ = [
@@ -14,10 +16,12 @@ __all__ = [
     "MANUAL",
     "DEVICE_OPS",
     "GRID_OPS",
+    "INDEXING_MAPS",
     "REDUCTIONS",
     "RETURNS",
     "SHARDING_ATTRIBUTES",
     "STEPS",
+    "has_body",
 ]
 
 BODY_OPS = frozenset(
@@ -34,7 +38,10 @@ BODY_OPS = frozenset(
         "reduce_scatter",
     )
 )
-"""Ops whose regions compute on scalars (or on single elements) and belong to the signature."""
+"""Ops whose regions compute on scalars (or on single elements) and belong to the signature: see `has_body`."""
+
+INDEXING_MAPS = "indexing_maps"
+"""The attribute that makes an op describe itself, as those of `linalg` do: see `rules.interface`."""
 
 COLLECTIVES = {f"sdy.{name}": step for name, step in MOVING.items()}
 """The ops between others that move data in an explicit program, each with the step that it takes."""
@@ -123,3 +130,8 @@ GRID_OPS = frozenset(
     }
 )
 """Collectives and queries of a grid, which only a program for one of its devices has."""
+
+
+def has_body(name: str, attributes: Container[str]) -> bool:
+    """Whether the regions of an op belong to its signature: they compute on scalars."""
+    return name in BODY_OPS or INDEXING_MAPS in attributes

@@ -30,7 +30,7 @@ from shardwright.ir.inlining import MOST_COPIED, CallSites, Inlined, bodiless, t
 from shardwright.ir.locations import LocationTable, argument_name, position_of
 from shardwright.ir.nesting import DEEPEST_CALLS, DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute
-from shardwright.ir.ops import BODY_OPS, CALLS, SHARDING_ATTRIBUTES, STEPS
+from shardwright.ir.ops import CALLS, SHARDING_ATTRIBUTES, STEPS, has_body
 from shardwright.ir.signature import Signature
 from shardwright.ir.stages import stage_of
 from shardwright.ir.statements import Readers, Statements
@@ -235,7 +235,7 @@ class Reader:
             elif SHARDING_ATTRIBUTES.get(name, _SHARDING) in attributes:
                 self._read_shardings(op, name, attributes, results)
             blocks: tuple[Block, ...] = ()
-            if regions and name not in BODY_OPS:
+            if regions and not has_body(name, attributes):
                 blocks = tuple([self._region(region, ids, op) for region in op.regions])
             if name == "stablehlo.while":
                 self._carry(blocks, results)

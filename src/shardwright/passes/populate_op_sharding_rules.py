@@ -8,7 +8,6 @@ from typing import Any
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.graph import Op
-from shardwright.ir.ops import BODY_OPS
 from shardwright.ir.signature import Body, Signature
 from shardwright.passes.module_graph import ModuleGraph, read_module_graph
 from shardwright.passes.registry import Option, Options, register
@@ -57,12 +56,11 @@ class _RuleWriting:
     def ops(self, ops: Iterable[tuple[Any, Op]]) -> None:
         for handle, op in ops:
             self._write(handle, rule_of(op, self.makers.get), op.signature)
-            self._bodies(handle, op.name, op.signature.bodies)
+            self._bodies(handle, op.signature.bodies)
 
-    def _bodies(self, handle: Any, name: str, bodies: tuple[Body, ...]) -> None:
-        if name in BODY_OPS:
-            for region, body in zip(handle.regions, bodies, strict=True):
-                self._body(region, body)
+    def _bodies(self, handle: Any, bodies: tuple[Body, ...]) -> None:
+        for region, body in zip(handle.regions if bodies else (), bodies, strict=True):
+            self._body(region, body)
 
     def _body(self, region: Any, body: Body) -> None:
         types = list(body.arguments)
@@ -71,7 +69,7 @@ class _RuleWriting:
             signature = Signature(op.name, op.attributes, operands, op.results, op.bodies)
             self._write(view.operation, rule_for(signature), signature)
             types += op.results
-            self._bodies(view.operation, op.name, op.bodies)
+            self._bodies(view.operation, op.bodies)
 
     def _write(self, handle: Any, rule: ShardingRule | None, signature: Signature) -> None:
         if rule is None or ATTRIBUTE in handle.attributes:

@@ -21,12 +21,12 @@ from typing import Any
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
 from shardwright.ir.context import ir
+from shardwright.ir.ops import INDEXING_MAPS
 from shardwright.ir.signature import Signature
 from shardwright.passes.module_graph import FunctionPart, read_module_graph
 from shardwright.passes.module_ops import error_at
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.shard_annotations import GridSharding, ShardAnnotations, grid_shapes
-from shardwright.rules.interface import INDEXING_MAPS
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, TensorMapping
 from shardwright.rules.traits import facts_of

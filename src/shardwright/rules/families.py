@@ -20,6 +20,7 @@ from shardwright.rules import (
     reduction,
     shape,
     slicing,
+    tosa,
 )
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "reduction",
     "shape",
     "slicing",
+    "tosa",
 ]

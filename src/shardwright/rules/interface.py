@@ -8,6 +8,10 @@ Every loop is a factor. Maps of results are projected permutations; a dimension 
 split, so that loop is a permutation factor, and its other loops are whole. `d0 * 2` over all of a dimension is local.
 A loop that runs over two dimensions of one tensor, a diagonal, is whole.
 
+Named ops of `linalg` have maps alone: loops that results have are parallel then, others are reductions.
+
+A loop whose step the op's body asks for, by `linalg.index`, is whole.
+
 Where `operandSegmentSizes` tells `outs` from other operands, as in `linalg`, the maps are those of the operands, and
 results have those of `outs`. What is summed is added to `outs`, by each part anew: loops that sum are whole.
 
@@ -24,17 +28,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from shardwright.ir.signature import Signature
+from shardwright.ir.ops import INDEXING_MAPS
+from shardwright.ir.signature import Body, Signature
 from shardwright.rules.rule import ShardingRule, TensorMapping
 
-__all__ = ["INDEXING_MAPS", "interface_rule"]
-
-INDEXING_MAPS = "indexing_maps"
-"""The attribute that makes an op describe itself."""
+__all__ = ["interface_rule"]
 
 _MAP = re.compile(r"affine_map<\s*\(([^()]*)\)\s*(?:\[[^\]]*\]\s*)?->\s*\(((?:[^()>]|\([^()]*\)|(?<=-)>)*)\)\s*>")
 _SUM = re.compile(r"\s*([+-])\s*")
@@ -68,11 +70,13 @@ class _Loops:
 
 def interface_rule(signature: Signature) -> ShardingRule | None:
     """The rule of an op that describes itself; `None` where its maps are not of the form above, or do not fit it."""
-    iterators = signature.text("iterator_types")
-    if iterators is None:
+    described = signature.text(INDEXING_MAPS)
+    if described is None:
         return None
-    kinds = [next(filter(None, groups)) for groups in _ITERATOR.findall(iterators)]
-    maps = _maps(signature.text(INDEXING_MAPS) or "", len(kinds))
+    stated = signature.text("iterator_types")
+    kinds = [next(filter(None, groups)) for groups in _ITERATOR.findall(stated)] if stated is not None else None
+    count = len(kinds) if kinds is not None else _count_loops(described)
+    maps = _maps(described, count)
     types = (*signature.operands, *signature.results)
     outs = _count_outs(signature)
     if maps is not None and len(maps) == len(signature.operands):
@@ -84,15 +88,31 @@ def interface_rule(signature: Signature) -> ShardingRule | None:
     results = maps[len(signature.operands) :]
     if not all(_is_projected_permutation(map) for map in results):
         return None
-    loops = _Loops(kinds)
+    returned = {loop for map in results for sum in map if sum for loop, _ in sum}
+    loops = _Loops(kinds or ["parallel" if loop in returned else "reduction" for loop in range(count)])
     if not _find_sizes(loops, maps, [type.dims for type in types]):
         return None
-    returned = {loop for map in results for sum in map if sum for loop, _ in sum}
     if outs:
-        loops.whole.update(set(range(len(kinds))) - returned)
+        loops.whole.update(set(range(count)) - returned)
+    loops.whole.update(_asked_for(signature.bodies, count))
     for map, type in zip(maps, signature.operands, strict=False):
         _classify_all(loops, map, type.dims, returned)
     return _rule(loops, maps, [type.dims for type in types], len(signature.operands), returned)
+
+
+def _count_loops(text: str) -> int:
+    """Over how many loops the first of some maps is."""
+    first = _MAP.search(text)
+    return len([name for name in first[1].split(",") if name.strip()]) if first else 0
+
+
+def _asked_for(bodies: Sequence[Body], count: int) -> Iterator[int]:
+    """Loops whose step a body asks for: on a shard it would be another."""
+    for op in (op for body in bodies for op in body.ops):
+        if op.name == "linalg.index":
+            number = re.match(r"\d+", dict(op.attributes).get("dim", ""))
+            yield from [int(number[0])] if number else range(count)
+        yield from _asked_for(op.bodies, count)
 
 
 def _count_outs(signature: Signature) -> int:
