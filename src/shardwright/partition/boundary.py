@@ -18,9 +18,13 @@ from shardwright.steps import local_bytes
 __all__ = ["Alone", "alone", "check_boundary"]
 
 
-def check_boundary(graph: Graph) -> None:
+def check_boundary(graph: Graph, annotated: Graph | None = None) -> None:
     """Refuse shardings with offsets or halos, arguments that are partial by a kind that the installed sdy lacks,
     results that are so by several or by one without identity, meshes that cannot be one, and effects on one device.
+
+    Arguments:
+        graph: The program.
+        annotated: The program that it was propagated from: offsets and halos are shown as they are stated there.
 
     Raises:
         ShardingError: naming the first such argument, op or result.
@@ -39,7 +43,8 @@ def check_boundary(graph: Graph) -> None:
     if len({one.mesh.axes for one in different if one.mesh.axes}) > 1:
         _check_axes(graph)
     if any(map(_bounded, different)):
-        _check_bounds(graph)
+        for one in (graph,) if annotated is None else (annotated, graph):
+            _check_bounds(one)
     if any(mesh.is_maximal for mesh in graph.meshes.values()):
         _check_effects(graph)
 

@@ -82,7 +82,7 @@ def materialize(
     check_kinds(graph)
     told = tuple(alone_notes(graph))
     graph, annotated = on_one_mesh(graph, annotated)
-    check_boundary(graph)
+    check_boundary(graph, annotated)
     if graph.stage is Stage.EXPLICIT:
         graph = with_body_arguments(recognize(graph))
         check(graph)
