@@ -13,13 +13,14 @@ from shardwright.ir.sub_meshes import sub_meshes
 from shardwright.ir.types import TensorType
 from shardwright.notation.sdy.sharding import has_kinds_of
 from shardwright.sharding import TensorSharding
+from shardwright.stage import Stage
 from shardwright.steps import local_bytes
 
 __all__ = ["Alone", "alone", "check_boundary"]
 
 
 def check_boundary(graph: Graph, annotated: Graph | None = None) -> None:
-    """Refuse shardings with offsets or halos, arguments that are partial by a kind that the installed sdy lacks,
+    """Refuse contributions with offsets or halos, arguments that are partial by a kind that the installed sdy lacks,
     results that are so by several or by one without identity, meshes that cannot be one, and effects on one device.
 
     Arguments:
@@ -142,10 +143,13 @@ def _shard_bytes(type: TensorType, sharding: TensorSharding) -> int:
 
 
 def _check_bounds(graph: Graph) -> None:
-    """Refuse the first sharding with offsets or halos; values that are gone still have theirs."""
+    """Refuse the first sharding with offsets or halos that no program here keeps, of contributions or in a program that
+    is explicit already; values that are gone still have theirs.
+    """
     for what, sharding, where, op, _ in _stated(graph):
-        if _bounded(sharding):
-            raise _refused(f"{what} has offsets or halos", sharding, where, op)
+        if sharding is not None and _bounded(sharding) and (sharding.partial or graph.stage is Stage.EXPLICIT):
+            has = " of contributions" if sharding.partial else ""
+            raise _refused(f"{what} has offsets or halos{has}", sharding, where, op)
 
 
 def _check_axes(graph: Graph) -> None:
@@ -186,5 +190,5 @@ def _refused(message: str, sharding: TensorSharding | None, where: str, op: str 
         op=op,
         location=where,
         cause=f"sharding {sharding!r}; here shards are of one size, without halos",
-        remedy="pad the dimension to a multiple of its shards, leave out halos, let what is partial be complete",
+        remedy="leave offsets and halos out, or let what is partial be complete",
     )

@@ -30,6 +30,7 @@ from shardwright.partition.one_mesh import on_one_mesh
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
+from shardwright.partition.segments import bound_notes, with_segments
 from shardwright.partition.write import write
 from shardwright.stage import Stage
 
@@ -80,13 +81,14 @@ def materialize(
             of a value that is partial by another kind than its op combines by.
     """
     check_kinds(graph)
-    told = tuple(alone_notes(graph))
+    told = (*alone_notes(graph), *bound_notes(graph if annotated is None else annotated))
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph, annotated)
     if graph.stage is Stage.EXPLICIT:
         graph = with_body_arguments(recognize(graph))
         check(graph)
         return Explicit(_with_results(graph), (*told, *unread_notes(graph)), reasons=() if with_reasons else None)
+    graph, annotated = with_segments(graph, annotated)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph

@@ -15,6 +15,7 @@ import numpy as np
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
+from shardwright.extents import bounded_dims
 from shardwright.files import write_file
 from shardwright.frontends.load import Source
 from shardwright.ir.graph import Graph
@@ -114,12 +115,14 @@ class Partitioned(LocalValue):
     @property
     def in_shardings(self) -> tuple[TensorSharding, ...]:
         """How each argument of the module lies."""
-        return _of_tensors(self.explicit.shardings[value] for value in self.explicit.main.block.arguments)
+        asked = [self.annotated.shardings[value] for value in self.annotated.main.block.arguments]
+        made = [self.explicit.shardings[value] for value in self.explicit.main.block.arguments]
+        return _of_tensors(map(_outside, asked, made))
 
     @property
     def out_shardings(self) -> tuple[TensorSharding, ...]:
         """How each result of the module lies."""
-        return _of_tensors(self.explicit.main.result_shardings)
+        return _of_tensors(map(_outside, self.annotated.main.result_shardings, self.explicit.main.result_shardings))
 
     def inputs(self, given: Inputs = None, *, seed: int = 0) -> list[Array]:
         """Global arrays to run the program on, one for each argument of the module.
@@ -314,6 +317,11 @@ class Partitioned(LocalValue):
                 self.call,
                 trial,
             )
+
+
+def _outside(asked: TensorSharding | None, made: TensorSharding | None) -> TensorSharding | None:
+    """How callers have an argument or a result: with offsets and halos where these are asked."""
+    return asked.closed() if asked is not None and bounded_dims(asked) else made
 
 
 def _of_tensors(shardings: Iterable[TensorSharding | None]) -> tuple[TensorSharding, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
+from shardwright.extents import bounded_dims
 from shardwright.frontends.load import Source, load_source
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
@@ -226,6 +227,8 @@ class Plan(Planned):
         from shardwright.partition import boundary_notes, check_strict, localize, materialize, with_whole_arguments
 
         _check_asked(arguments, effort, optimize)
+        if arguments != "split":
+            _check_whole(self.annotated)
         clock = self.clock.branch()
         with clock.stage("materialize"):
             explicit = materialize(self.graph, self.annotated, effort, reasons)
@@ -275,6 +278,21 @@ def _check_asked(arguments: str, effort: str, optimize: str) -> None:
     _check_known("no way to take arguments", arguments, ARGUMENTS)
     _check_known("no such effort", effort, EFFORTS)
     _check_known("no such optimization", optimize, OPTIMIZATIONS)
+
+
+def _check_whole(annotated: Graph) -> None:
+    """Refuse arguments with offsets or halos where each device is to take them in full."""
+    main = annotated.main
+    for number, (name, value) in enumerate(zip(main.argument_names, main.block.arguments, strict=True)):
+        sharding = annotated.shardings[value]
+        if sharding is not None and bounded_dims(sharding):
+            raise ShardingError(
+                f"argument {name!r} has offsets or halos, and is to be taken whole",
+                op="func.func",
+                location=annotated.argument_location(number),
+                cause=f"sharding {sharding!r}; of shards that are not of one size nobody slices one out",
+                remedy="let devices take their shards of arguments, or leave offsets and halos out",
+            )
 
 
 def _check_known(what: str, given: str, known: Mapping[str, str]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardwright.axes import axes_size
 from shardwright.errors import ShardingError
+from shardwright.extents import bounded_dims, unbounded
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
@@ -177,8 +177,9 @@ def compile_program(
         for sharding, stack in zip(out_shardings, stacks, strict=True)
     ]
     every, types = [*in_shardings, *complete], [*in_types.values(), *out_types]
-    even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(every, types, strict=True)]
-    named = named_shardings([*even, *every], among)  # before XLA, which takes longer to refuse
+    whole = list(map(unbounded, every))
+    even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(whole, types, strict=True)]
+    named = named_shardings([*even, *whole], among)  # before XLA, which takes longer to refuse
     if trial and devices.flat[0].platform == "cpu":
         try_first(module, mesh, in_shardings, list(in_types.values()))
     try:
@@ -206,12 +207,6 @@ def _fillings(
     """
     outside, inside = named[: len(types)], named[len(types) :]
     return [
-        None if sharding.divides(type.dims) else Filled(type.dims, _filled_shape(sharding, type), *lies)
+        None if sharding.divides(type.dims) and not bounded_dims(sharding) else Filled(type.dims, sharding, *lies)
         for type, sharding, *lies in zip(types, shardings, outside, inside, strict=True)
     ]
-
-
-def _filled_shape(sharding: TensorSharding, type: TensorType) -> tuple[int, ...]:
-    """The shape whose parts are the shards of an uneven tensor, all of one size."""
-    sizes = zip(sharding.local_shape(type.dims), sharding.axes, strict=True)
-    return tuple([size * axes_size(axes) for size, axes in sizes])

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from shardwright.axes import AxisRef
-from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, load_arrays, save_arrays
@@ -159,21 +158,24 @@ def _mesh_in(head: dict[str, Any]) -> Mesh:
 
 
 def _sharding_out(sharding: TensorSharding) -> dict[str, Any]:
-    if sharding.halos:
-        raise ShardingError("values with halos cannot be handed to a device from here", cause=f"sharding {sharding!r}")
     return {
         "mesh": _mesh_out(sharding.mesh),
         "dims": [[_axis_out(axis) for axis in axes] for axes in sharding.axes],
         "partial": [(_axis_out(p.axis), p.kind) for p in sharding.partial],
         "offsets": sharding.offsets,
+        "halos": sharding.halos,
     }
 
 
 def _sharding_in(head: dict[str, Any]) -> TensorSharding:
     dims = tuple(DimSharding(tuple(AxisRef(*axis) for axis in axes)) for axes in head["dims"])
     partial = tuple(Partial(AxisRef(*axis), kind) for axis, kind in head["partial"])
-    offsets = head["offsets"] and tuple(entry if entry is None else tuple(entry) for entry in head["offsets"])
-    return TensorSharding(_mesh_in(head["mesh"]), dims, partial=partial, offsets=offsets)
+    offsets, halos = _bounds_in(head["offsets"]), _bounds_in(head["halos"])
+    return TensorSharding(_mesh_in(head["mesh"]), dims, partial=partial, offsets=offsets, halos=halos)
+
+
+def _bounds_in(entries: Any) -> Any:
+    return entries and tuple(entry if entry is None else tuple(entry) for entry in entries)
 
 
 def _axis_out(axis: AxisRef) -> tuple[str, int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.extents import Extent, cores, held
 from shardwright.runtime.arrays import Array
 from shardwright.sharding import TensorSharding
 
@@ -45,14 +46,12 @@ class ReplicaDifference:
 def cut(array: Array, sharding: TensorSharding) -> list[Array]:
     """What each position of the mesh is given of `array`.
 
-    Shards of uneven dimensions are filled up with zeros. An input partial along axes goes to the first device along
-    them; the others get what changes nothing.
+    Shards of uneven dimensions are filled up with zeros, and so are halos beyond the array. An input partial along axes
+    goes to the first device along them; the others get what changes nothing.
 
     Raises:
-        ShardingError: a layout with halos.
+        ShardingError: an input partial by a kind that has no identity.
     """
-    if sharding.halos:
-        raise ShardingError("inputs with halos cannot be cut from a global array", cause=f"sharding {sharding!r}")
     local = sharding.local_shape(array.shape)
     filled: dict[tuple[int, ...], Array] = {}
     shards = []
@@ -87,18 +86,24 @@ def _part(sharding: TensorSharding, position: int) -> tuple[int, ...]:
 
 
 def _shard(array: Array, sharding: TensorSharding, position: int, local: tuple[int, ...]) -> Array:
-    part = array[sharding.device_slice(array.shape, position)]
+    extents = [held(sharding, array.shape, dim)[shard] for dim, shard in enumerate(_part(sharding, position))]
+    part = array[tuple(slice(extent.start, extent.stop) for extent in extents)]
     if part.shape == local:
         return np.ascontiguousarray(part).reshape(local)  # numpy gives a scalar a dimension
     shard = np.zeros(local, array.dtype)
-    shard[tuple(slice(0, size) for size in part.shape)] = part
+    shard[tuple(map(_inside, extents))] = part
     return shard
+
+
+def _inside(extent: Extent) -> slice:
+    """Where a shard has what it holds."""
+    return slice(extent.lead, extent.lead + extent.stop - extent.start)
 
 
 def assemble(
     shards: Sequence[Array], sharding: TensorSharding, shape: tuple[int, ...], output: int = 0
 ) -> tuple[Array, list[ReplicaDifference]]:
-    """The global array that devices hold the parts of, and the copies that differ by so much as a bit.
+    """The global array that devices hold the parts of, and the copies that differ by so much as a bit, halos included.
 
     Arguments:
         shards: What each position of the mesh holds.
@@ -122,12 +127,17 @@ def assemble(
             piece = _COMBINE[sharding.partial[0].kind](whole[where], piece)
         filled.add(part)
         whole[where] = piece
+    if sharding.halos and not sharding.partial:
+        wanted = cut(whole, sharding)
+        apart = [at for at, shard in enumerate(shards) if not _identical(shard, wanted[at])]
+        differences += [ReplicaDifference(output, at, at, _distance(shards[at], wanted[at])) for at in apart]
     return whole, differences
 
 
 def _within(shard: Array, sharding: TensorSharding, shape: tuple[int, ...], position: int) -> Array:
-    """What of a shard is of the array: behind the end of an uneven dimension it may hold anything."""
-    return shard[tuple(slice(0, part.stop - part.start) for part in sharding.device_slice(shape, position))]
+    """What of a shard is its own part of the array: behind the end of an uneven dimension it may hold anything."""
+    parts = enumerate(_part(sharding, position))
+    return shard[tuple([_inside(cores(sharding, shape, dim)[at]) for dim, at in parts])]
 
 
 def _identical(left: Array, right: Array) -> bool:
