@@ -229,13 +229,16 @@ class TensorSharding(Hashed):
     def evenly_dividing(self, shape: Sequence[int]) -> TensorSharding:
         """The longest major part of each dimension's axes that divides `shape`; may end in sub-axes.
 
-        What lies on one device alone, of which dimensions say nothing, is not split.
+        What lies on one device alone, of which dimensions say nothing, is not split. Offsets cut a dimension of any size.
         """
         if self.mesh.is_maximal:
             return self
+        offsets = self.offsets or (None,) * self.rank
         dims = tuple(
-            dim if size % axes_size(dim.axes) == 0 else replace(dim, axes=truncate_by_divisor(dim.axes, size))
-            for size, dim in zip(shape, self.dims, strict=True)
+            dim
+            if size % axes_size(dim.axes) == 0 or cuts is not None
+            else replace(dim, axes=truncate_by_divisor(dim.axes, size))
+            for size, dim, cuts in zip(shape, self.dims, offsets, strict=True)
         )
         return self if dims == self.dims else replace(self, dims=dims)
 
