@@ -6,6 +6,7 @@ decided (`write`); what users should know of it is told in one list (`notes`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -85,9 +86,7 @@ def materialize(
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph, annotated)
     if graph.stage is Stage.EXPLICIT:
-        graph = with_body_arguments(recognize(graph))
-        check(graph)
-        return Explicit(_with_results(graph), (*told, *unread_notes(graph)), reasons=() if with_reasons else None)
+        return _as_it_is(with_body_arguments(recognize(graph)), told, with_reasons)
     graph, annotated = with_segments(graph, annotated)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
@@ -111,6 +110,12 @@ def materialize(
     )
     without_whole_rolls(explicit)
     return Explicit(explicit, notes, searched, reasons)
+
+
+def _as_it_is(graph: Graph, told: Iterable[Note], with_reasons: bool) -> Explicit:
+    """A program that is explicit already, checked."""
+    check(graph)
+    return Explicit(_with_results(graph), (*told, *unread_notes(graph)), reasons=() if with_reasons else None)
 
 
 def _reasons(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:
