@@ -229,7 +229,7 @@ class TensorSharding(Hashed):
     def evenly_dividing(self, shape: Sequence[int]) -> TensorSharding:
         """The longest major part of each dimension's axes that divides `shape`; may end in sub-axes.
 
-        What lies on one device alone, of which dimensions say nothing, is not split. Offsets cut dimensions of any size.
+        What lies on one device alone, of which dimensions say nothing, is not split. Offsets cut any dimension.
         """
         if self.mesh.is_maximal:
             return self
