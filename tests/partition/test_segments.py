@@ -172,3 +172,17 @@ def test_contributions_have_none() -> None:
     text = HALO.replace("split_axes = [[0]] halo_sizes", "split_axes = [[0]] partial = sum [1] halo_sizes")
     with pytest.raises(ShardingError, match="offsets or halos of contributions"):
         sw.load(text).plan().partition()
+
+
+def test_what_is_returned_in_a_layout_of_the_dialect_is_a_result_so() -> None:
+    text = OFFSETS.replace("%arg0 to", "%1 to").replace(
+        "  %sharded2", "  %1 = stablehlo.abs %arg0 : tensor<4x14xf32>\n  %sharded2"
+    )
+    text = text.replace("return %0", "return %sharded2").replace(
+        "  %0 = stablehlo.tanh %sharded2 : tensor<4x14xf32>\n", ""
+    )
+    spmd = sw.load(text).plan().partition()
+    assert [one.offsets for one in spmd.out_shardings] == [(None, (0, 2, 5, 9, 14))]
+    assert "-> tensor<4x5xf32>" in spmd.module()
+    assert spmd.verify().ok
+    assert not spmd.notes

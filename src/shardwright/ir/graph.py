@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from shardwright.boundary import NOTHING_STATED
+from shardwright.extents import bounded_dims
 from shardwright.ir.callees import Callees
 from shardwright.ir.locations import LocationTable
 from shardwright.ir.signature import Signature
@@ -172,6 +173,15 @@ class Graph:
         """Where an argument of `main` stands: `FILE:LINE`, or the file where no more is known."""
         places = self.main.argument_locations
         return str(self.locations[places[number]]) if places and places[number] else self.locations.source
+
+    @property
+    def stated_results(self) -> list[TensorSharding | None]:
+        """What is said of each result: where nothing is, what is of the value that is returned, if it has offsets or
+        halos, for which the `mesh` dialect has no other place.
+        """
+        values = self.main.block.terminator.operands
+        pairs = zip(self.main.result_shardings, map(self.shardings.__getitem__, values), strict=True)
+        return [own if said is None and own is not None and bounded_dims(own) else said for said, own in pairs]
 
     @property
     def mesh(self) -> Mesh:

@@ -60,10 +60,11 @@ class _Move(NamedTuple):
 
 def bound_notes(graph: Graph) -> Iterator[Note]:
     """The values inside a program of which offsets or halos are asked."""
+    returned = frozenset(graph.main.block.terminator.operands)
     for op in graph.walk():
         for value in (*op.results, *(value for block in op.regions for value in block.arguments)):
             sharding = graph.shardings[value]
-            if sharding is not None and bounded_dims(sharding):
+            if sharding is not None and bounded_dims(sharding) and value not in returned:
                 what = "offsets" if sharding.offsets else "halos"
                 message = (
                     f"a value is to have {what}, {sharding!r}: inside a program shards are of one size, without halos"
@@ -81,7 +82,7 @@ def with_segments(graph: Graph, annotated: Graph | None) -> tuple[Graph, Graph |
     if not any(map(bounded_dims, (*graph.different_shardings, *asked.different_shardings))):
         return graph, annotated
     into = [asked.shardings[value] for value in asked.main.block.arguments]
-    out = list(asked.main.result_shardings)
+    out = asked.stated_results
     segmented = _Segmented(_unbounded(graph), into, out)
     segmented.run()
     if annotated is None:

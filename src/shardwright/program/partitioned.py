@@ -122,7 +122,7 @@ class Partitioned(LocalValue):
     @property
     def out_shardings(self) -> tuple[TensorSharding, ...]:
         """How each result of the module lies."""
-        return _of_tensors(map(_outside, self.annotated.main.result_shardings, self.explicit.main.result_shardings))
+        return _of_tensors(map(_outside, self.annotated.stated_results, self.explicit.main.result_shardings))
 
     def inputs(self, given: Inputs = None, *, seed: int = 0) -> list[Array]:
         """Global arrays to run the program on, one for each argument of the module.
