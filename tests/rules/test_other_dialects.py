@@ -52,11 +52,13 @@ def test_a_loop_whose_step_the_body_asks_for_is_whole() -> None:
     assert "(tensor<8x16xf32>, tensor<16x4xf32>, tensor<8x4xf32>)" in spmd.module("local")
 
 
-def test_a_body_that_reads_what_stands_outside_is_refused() -> None:
+def test_a_body_that_reads_what_stands_outside_is_propagated_through_and_not_partitioned() -> None:
     captured = '%n = "arith.addf"(%p, %outer) <{fastmath = #arith.fastmath<none>}> : (f32, f32) -> f32'
     constant = '%outer = "arith.constant"() <{value = 1.0 : f32}> : () -> f32\n      %0 = "linalg'
-    with pytest.raises(ShardingError, match="reads a value from outside"):
-        sw.load(matmul("", captured).replace('%0 = "linalg', constant)).plan()
+    plan = sw.load(matmul("", captured).replace('%0 = "linalg', constant)).plan()
+    assert repr(plan.shardings["result0"]) == "[{x}, {y}]"
+    with pytest.raises(ShardingError, match="linalg.matmul is not known"):
+        plan.partition()
 
 
 def tosa(op: str, operands: str, result: str) -> sw.Plan:

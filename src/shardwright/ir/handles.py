@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Container
 from contextlib import suppress
 from typing import Any
 
@@ -12,14 +13,17 @@ from shardwright.ir.context import context, ir, is_registered, parse_attribute
 from shardwright.ir.locations import pytree_path
 from shardwright.ir.nesting import DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute, attribute_text
+from shardwright.ir.ops import BODY_OPS, INDEXING_MAPS
 from shardwright.ir.signature import Body, BodyOp
 from shardwright.ir.types import TensorType
+from shardwright.ir.walk import walk
 
 __all__ = [
     "attributes_of",
     "body_of",
     "dictionaries_of",
     "entries_of",
+    "has_body",
     "renamed",
     "result_name",
     "unique_names",
@@ -66,6 +70,30 @@ def body_of(region: Any, parent: Any, depth: int = 1) -> Body:
         types = tuple(TensorType.parse(str(result.type)) for result in op.results)
         ops.append(BodyOp(op.name, attributes, operands, types, tuple(body_of(r, op, depth + 1) for r in op.regions)))
     return Body(tuple(TensorType.parse(str(argument.type)) for argument in block.arguments), tuple(ops))
+
+
+def has_body(op: Any, name: str, attributes: Container[str]) -> bool:
+    """Whether the regions of an op belong to its signature: they compute on scalars, and those of an op that describes
+    itself read nothing from outside.
+    """
+    return name in BODY_OPS or (INDEXING_MAPS in attributes and not any(map(_reads_outside, op.regions)))
+
+
+def _reads_outside(region: Any) -> bool:
+    own: set[Any] = set()
+    read: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        read.extend(op.operands)
+        own.update(op.results)
+        own.update(argument for inner in op.regions for block in inner.blocks for argument in block.arguments)
+        return ir.WalkResult.ADVANCE
+
+    for block in region.blocks:
+        own.update(block.arguments)
+        for view in block.operations:
+            walk(view.operation, visit)
+    return any(value not in own for value in read)
 
 
 def attributes_of(op: Any, name: str = "") -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from shardwright.steps import MOVING, NAMED
 
 __all__ = [
@@ -21,7 +19,6 @@ __all__ = [
     "RETURNS",
     "SHARDING_ATTRIBUTES",
     "STEPS",
-    "has_body",
 ]
 
 BODY_OPS = frozenset(
@@ -38,7 +35,7 @@ BODY_OPS = frozenset(
         "reduce_scatter",
     )
 )
-"""Ops whose regions compute on scalars (or on single elements) and belong to the signature: see `has_body`."""
+"""Ops whose regions compute on scalars (or on single elements) and belong to the signature: see `handles.has_body`."""
 
 INDEXING_MAPS = "indexing_maps"
 """The attribute that makes an op describe itself, as those of `linalg` do: see `rules.interface`."""
@@ -130,8 +127,3 @@ GRID_OPS = frozenset(
     }
 )
 """Collectives and queries of a grid, which only a program for one of its devices has."""
-
-
-def has_body(name: str, attributes: Container[str]) -> bool:
-    """Whether the regions of an op belong to its signature: they compute on scalars."""
-    return name in BODY_OPS or INDEXING_MAPS in attributes

@@ -25,12 +25,12 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT, CARRIED_SHARDING, CARRIE
 from shardwright.ir.context import ir
 from shardwright.ir.devices import check_meshes
 from shardwright.ir.graph import Block, Function, Graph, Op
-from shardwright.ir.handles import attributes_of, dictionaries_of, result_name, unique_names, visibility_of
+from shardwright.ir.handles import attributes_of, dictionaries_of, has_body, result_name, unique_names, visibility_of
 from shardwright.ir.inlining import MOST_COPIED, CallSites, Inlined, bodiless, too_many, uncallable
 from shardwright.ir.locations import LocationTable, argument_name, position_of
 from shardwright.ir.nesting import DEEPEST_CALLS, DEEPEST_REGIONS, too_deep
 from shardwright.ir.opaque import attribute
-from shardwright.ir.ops import CALLS, SHARDING_ATTRIBUTES, STEPS, has_body
+from shardwright.ir.ops import CALLS, SHARDING_ATTRIBUTES, STEPS
 from shardwright.ir.signature import Signature
 from shardwright.ir.stages import stage_of
 from shardwright.ir.statements import Readers, Statements
@@ -235,7 +235,7 @@ class Reader:
             elif SHARDING_ATTRIBUTES.get(name, _SHARDING) in attributes:
                 self._read_shardings(op, name, attributes, results)
             blocks: tuple[Block, ...] = ()
-            if regions and not has_body(name, attributes):
+            if regions and not has_body(op, name, attributes):
                 blocks = tuple([self._region(region, ids, op) for region in op.regions])
             if name == "stablehlo.while":
                 self._carry(blocks, results)

@@ -8,9 +8,9 @@ from typing import Any
 
 from shardwright.boundary import NOTHING_STATED, Boundary
 from shardwright.ir.carriers import CARRIED_COLLECTIVE, CARRIED_SHARDINGS
-from shardwright.ir.handles import body_of
+from shardwright.ir.handles import body_of, has_body
 from shardwright.ir.opaque import attribute_text
-from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES, STEPS, has_body
+from shardwright.ir.ops import COMPUTATIONS, SHARDING_ATTRIBUTES, STEPS
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
@@ -76,7 +76,7 @@ class Statements:
         skipped = _BOUNDARY if name in COMPUTATIONS else (SHARDING_ATTRIBUTES.get(name, ""),)
         kept = [(key, value) for key, value in handles.items() if key not in _NOT_SIGNATURE and key not in skipped]
         attributes = tuple(sorted([(key, attribute_text(value)) for key, value in kept]))
-        bodies = tuple([body_of(region, op) for region in op.regions]) if has_body(name, handles) else ()
+        bodies = tuple([body_of(region, op) for region in op.regions]) if has_body(op, name, handles) else ()
         boundary = NOTHING_STATED
         if name in COMPUTATIONS:
             boundary = self._boundary(handles)
