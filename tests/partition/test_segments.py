@@ -77,7 +77,7 @@ def bounded(mesh: sw.Mesh, shape: tuple[int, ...], rng: random.Random) -> sw.Ten
     sharding = sw.TensorSharding.of(mesh, dims)
     parts = [size // local for size, local in zip(shape, sharding.local_shape(shape), strict=True)]
     if sharding.divides(shape) and rng.random() < 0.5:
-        halos = [(rng.randrange(3), rng.randrange(3)) if many > 1 else None for many in parts]
+        halos = [(rng.randrange(3), rng.randrange(1, 3)) if many > 1 else None for many in parts]
         return replace(sharding, halos=tuple(halos))
     shards = [int(np.prod([mesh.sizes[name] for name in names])) for names in dims]
     offsets = [
@@ -114,18 +114,18 @@ def check(seed: int) -> None:
     assert verification.ok, f"{program(seed)}\n{verification}"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_is_taken_and_given_is_right_and_so_are_halos(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(6, 120))
+@pytest.mark.parametrize("seed", range(4, 120))
 def test_what_is_taken_and_given_is_right_long(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_compiled_programs_take_and_give_arrays_of_their_own_shapes(seed: int) -> None:
     spmd = sw.load(program(seed)).plan().partition()
     a, b = spmd.inputs()
