@@ -40,8 +40,6 @@ FEW_BYTES, LITTLE_WORK = 64, 1 << 12
 SHORT_SHARE = 0.01
 SHOWN_NOTES = 2
 """How many of the notes of a row that is short the table has."""
-ROUNDING = 1e-6
-"""How far, relative to its norm, one device's copy of a shard may be from another's."""
 TOGETHER = 40
 """How many programs are run by one process."""
 
@@ -261,7 +259,7 @@ def add_equality(rows: list[Row]) -> None:
         done = try_jobs([job for case in cases for job in (case.unsharded, case.local)], timeout=600)
         for number, (row, case) in enumerate(zip(some, cases, strict=True)):
             try:
-                assert_equal(row.name, case, done[2 * number], done[2 * number + 1], copies=ROUNDING)
+                assert_equal(row.name, case, done[2 * number], done[2 * number + 1])
                 row.equal = True
             except AssertionError as error:
                 row.equal, row.reason = False, f"unequal: {str(error)[:300]}"

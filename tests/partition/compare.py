@@ -74,23 +74,11 @@ def _sharding(graph: Graph, value: int) -> TensorSharding:
     return sharding
 
 
-def assert_equal(
-    name: str,
-    case: Case,
-    unsharded: Execution | ShardingError,
-    local: Execution | ShardingError,
-    *,
-    copies: float = 0.0,
-) -> None:
-    """Both ran, all copies of a shard agree, and so do the results; a NaN must be where the reference has one.
-
-    Relative to their norm, copies may differ by `copies`: by more than nothing where an op rounds as it likes, as FFTs
-    of XLA:CPU do from one device to the next.
-    """
+def assert_equal(name: str, case: Case, unsharded: Execution | ShardingError, local: Execution | ShardingError) -> None:
+    """Both ran, all copies of a shard agree, and so do the results; a NaN must be where the reference has one."""
     assert isinstance(unsharded, Execution), f"{unsharded}\n{case.text}"
     assert isinstance(local, Execution), f"{local}\n{case.text}\n{case.local.module}"
-    apart = [one for one in local.differences if not one.difference <= copies]
-    assert not apart, f"{local.differences}\n{case.text}\n{case.local.module}"
+    assert not local.differences, f"{local.differences}\n{case.text}\n{case.local.module}"
     for number, (reference, actual) in enumerate(zip(unsharded.outputs, local.outputs, strict=True)):
         wide = np.complex128 if reference.dtype.kind == "c" else np.float64
         exact = reference.dtype.kind in "iub"
