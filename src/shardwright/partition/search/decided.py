@@ -28,9 +28,10 @@ def _decided_way(node: Node, decided: Mapping[Op, Decision | None]) -> int:
     assert isinstance(decision, Computed), "what has several ways is computed"
     if node.carried is None:
         return _number((*decision.operands, *decision.results), [(*way.operands, *way.results) for way in node.ways])
-    slot = node.slots[-1]
+    slot, layout = node.slots[-1], decision.results[node.carried]
+    assert layout is not None, "tokens have one layout"
     ways: list[int] = slot.of_way.tolist()
-    return ways.index(_number((decision.results[node.carried],), [(layout,) for layout in slot.layouts]))
+    return ways.index(_number((layout,), [(one,) for one in slot.layouts]))
 
 
 def _number(decided: Sequence[Layout], ways: Sequence[Sequence[Layout]]) -> int:
