@@ -80,11 +80,14 @@ def bounded(mesh: sw.Mesh, shape: tuple[int, ...], rng: random.Random) -> sw.Ten
         halos = [(rng.randrange(3), rng.randrange(1, 3)) if many > 1 else None for many in parts]
         return replace(sharding, halos=tuple(halos))
     shards = [int(np.prod([mesh.sizes[name] for name in names])) for names in dims]
-    offsets = [
-        (0, *sorted(rng.choices(range(size + 1), k=many - 1)), size) if many > 1 else None
-        for size, many in zip(shape, shards, strict=True)
-    ]
-    return replace(sharding, offsets=tuple(offsets))
+    while True:
+        offsets = [
+            (0, *sorted(rng.choices(range(size + 1), k=many - 1)), size) if many > 1 else None
+            for size, many in zip(shape, shards, strict=True)
+        ]
+        made = replace(sharding, offsets=tuple(offsets))
+        if any(cores(made, shape, dim) != cores(sharding, shape, dim) for dim in bounded_dims(made)):
+            return made  # what cuts as shards are cut without is read as no offsets
 
 
 def program(seed: int) -> str:
@@ -109,19 +112,18 @@ def program(seed: int) -> str:
 
 def check(seed: int) -> None:
     spmd = sw.load(program(seed)).plan().partition()
-    # not all: offsets that cut as evenly as shards do without are none
-    assert any(map(bounded_dims, (*spmd.in_shardings, *spmd.out_shardings)))
+    assert all(map(bounded_dims, (*spmd.in_shardings, *spmd.out_shardings)))
     verification = spmd.verify()
     assert verification.ok, f"{program(seed)}\n{verification}"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_what_is_taken_and_given_is_right_and_so_are_halos(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4, 120))
+@pytest.mark.parametrize("seed", range(6, 120))
 def test_what_is_taken_and_given_is_right_long(seed: int) -> None:
     check(seed)
 
