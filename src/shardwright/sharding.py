@@ -233,13 +233,13 @@ class TensorSharding(Hashed):
         """
         if self.mesh.is_maximal:
             return self
-        offsets = self.offsets or (None,) * self.rank
         dims = tuple(
-            dim
-            if size % axes_size(dim.axes) == 0 or cuts is not None
-            else replace(dim, axes=truncate_by_divisor(dim.axes, size))
-            for size, dim, cuts in zip(shape, self.dims, offsets, strict=True)
+            dim if size % axes_size(dim.axes) == 0 else replace(dim, axes=truncate_by_divisor(dim.axes, size))
+            for size, dim in zip(shape, self.dims, strict=True)
         )
+        if self.offsets is not None:
+            kept = zip(self.dims, dims, self.offsets, strict=True)
+            dims = tuple([dim if cuts is None else own for own, dim, cuts in kept])
         return self if dims == self.dims else replace(self, dims=dims)
 
     def closed(self) -> TensorSharding:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     ),
 )
 @program_options
-@click.argument("value", metavar="VALUE", required=False)
+@click.argument("value", metavar="[VALUE]", required=False)
 @click.option(
     "--rule", metavar="OP", help="Instead of a value, the loops of the ops of this name, and their sharding rule."
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from shardwright.errors import ShardingError
+from shardwright.extents import bounded_dims
 from shardwright.ir.context import reduction_kinds
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import REDUCTIONS
@@ -16,7 +17,7 @@ from shardwright.sharding import TensorSharding
 from shardwright.stage import Stage
 from shardwright.steps import local_bytes
 
-__all__ = ["Alone", "alone", "check_boundary"]
+__all__ = ["Alone", "alone", "check_boundary", "has_bounds"]
 
 
 def check_boundary(graph: Graph, annotated: Graph | None = None) -> None:
@@ -43,15 +44,16 @@ def check_boundary(graph: Graph, annotated: Graph | None = None) -> None:
     different = graph.different_shardings
     if len({one.mesh.axes for one in different if one.mesh.axes}) > 1:
         _check_axes(graph)
-    if any(map(_bounded, different)):
-        for one in (graph,) if annotated is None else (annotated, graph):
+    for one in (graph,) if annotated is None else (annotated, graph):
+        if has_bounds(one):
             _check_bounds(one)
     if any(mesh.is_maximal for mesh in graph.meshes.values()):
         _check_effects(graph)
 
 
-def _bounded(sharding: TensorSharding | None) -> bool:
-    return sharding is not None and bool(sharding.offsets or sharding.halos)
+def has_bounds(graph: Graph) -> bool:
+    """Whether some sharding of a program has offsets or halos."""
+    return any(one.offsets is not None or one.halos is not None for one in graph.different_shardings)
 
 
 def _is_on_one_device(sharding: TensorSharding | None) -> bool:
@@ -147,7 +149,7 @@ def _check_bounds(graph: Graph) -> None:
     is explicit already; values that are gone still have theirs.
     """
     for what, sharding, where, op, _ in _stated(graph):
-        if sharding is not None and _bounded(sharding) and (sharding.partial or graph.stage is Stage.EXPLICIT):
+        if sharding is not None and bounded_dims(sharding) and (sharding.partial or graph.stage is Stage.EXPLICIT):
             has = " of contributions" if sharding.partial else ""
             raise _refused(f"{what} has offsets or halos{has}", sharding, where, op)
 

@@ -29,6 +29,7 @@ from shardwright.ir.attributes import i64_array
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
+from shardwright.partition.boundary import has_bounds
 from shardwright.partition.enclose import manual_body
 from shardwright.partition.localize import Local
 from shardwright.partition.localize.collectives import local_send
@@ -60,6 +61,8 @@ class _Move(NamedTuple):
 
 def bound_notes(graph: Graph) -> Iterator[Note]:
     """The values inside a program of which offsets or halos are asked."""
+    if not has_bounds(graph):
+        return
     returned = frozenset(graph.main.block.terminator.operands)
     for op in graph.walk():
         for value in (*op.results, *(value for block in op.regions for value in block.arguments)):
@@ -79,7 +82,7 @@ def with_segments(graph: Graph, annotated: Graph | None) -> tuple[Graph, Graph |
     The graphs given stay as they are, and are given back where nothing has offsets or halos.
     """
     asked = annotated if annotated is not None else graph
-    if not any(map(bounded_dims, (*graph.different_shardings, *asked.different_shardings))):
+    if not has_bounds(graph) and not has_bounds(asked):
         return graph, annotated
     into = [asked.shardings[value] for value in asked.main.block.arguments]
     out = asked.stated_results
