@@ -16,6 +16,7 @@ no device has the whole of it.
 from __future__ import annotations
 
 from shardwright.axes import axes_size
+from shardwright.extents import filled_shape
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.builder import Builder
 from shardwright.ir.copying import Copier
@@ -99,8 +100,7 @@ class _Slicer(Copier):
     def _split_unevenly(self, value: int, builder: Builder) -> int:
         """An uneven argument that is returned as it is: padded, sliced, and cut with all shards as they are."""
         layout, whole, type = self.uneven[value], self.values[value], self.source.types[value]
-        shards = zip(layout.local_shape(type.dims), layout.axes, strict=True)
-        shape = tuple(size * axes_size(axes) for size, axes in shards)
+        shape = filled_shape(layout, type.dims)
         none, scalar = i64_array([0] * type.rank), TensorType((), type.dtype)
         zero = builder.constant(identity_value("sum", type.dtype), scalar)
         self.target.shardings[zero] = replicated(layout.mesh, 0)

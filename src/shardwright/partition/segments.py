@@ -33,7 +33,7 @@ from shardwright.partition.boundary import has_bounds
 from shardwright.partition.enclose import manual_body
 from shardwright.partition.localize import Local
 from shardwright.partition.localize.collectives import local_send
-from shardwright.partition.localize.shifts import part, resized
+from shardwright.partition.localize.shifts import edged, part, resized
 from shardwright.partition.note import Note
 from shardwright.routes import Route
 from shardwright.sharding import TensorSharding
@@ -220,8 +220,7 @@ def _local_moved(ctx: Local, value: int, dim: int, moves: Sequence[_Move], size:
 
     def table(entries: Mapping[int, int]) -> int:
         """What this shard has of some numbers, 0 where there is none for it."""
-        numbers = ctx.integers([entries.get(shard, 0) for shard in range(axes_size(axes))])
-        return ctx.reshape(ctx.dynamic_slice(numbers, [ctx.axis_index(axes, mesh)], (1,)), ())
+        return ctx.looked_up([entries.get(shard, 0) for shard in range(axes_size(axes))], ctx.axis_index(axes, mesh))
 
     def wide(number: int) -> int:
         return ctx.broadcast(number, (size,))
@@ -230,9 +229,8 @@ def _local_moved(ctx: Local, value: int, dim: int, moves: Sequence[_Move], size:
         some = list(together)
         most = max(move.rows for move in some)
         start = table({move.sender: move.start for move in some})
-        sent = ctx.dynamic_slice(
-            _lengthened(ctx, value, dim, most), _starts(ctx, shape, dim, start), _dims(shape, dim, most)
-        )
+        longer = edged(ctx, value, dim, 0, most)  # so that no slice of it is moved back
+        sent = ctx.dynamic_slice(longer, _starts(ctx, shape, dim, start), resized(shape, dim, most).dims)
         if ahead:
             route = replace(Route.along(1, -ahead, axes_size(axes)), first=some[0].receiver, last=some[-1].receiver)
             sent = local_send(ctx, sent, axes, [route], mesh)
@@ -240,7 +238,7 @@ def _local_moved(ctx: Local, value: int, dim: int, moves: Sequence[_Move], size:
         end = ctx.binary("add", place, table({move.receiver: move.rows for move in some}))
         put = ctx.emit(
             "dynamic_update_slice",
-            (_lengthened(ctx, result, dim, most), sent, *_starts(ctx, shape, dim, place)),
+            (edged(ctx, result, dim, 0, most), sent, *_starts(ctx, shape, dim, place)),
             resized(shape, dim, size + most),
         )
         inside = ctx.binary("and", ctx.compare(row, wide(place), "GE"), ctx.compare(row, wide(end), "LT"))
@@ -252,23 +250,6 @@ def _distance(move: _Move) -> int:
     return move.receiver - move.sender
 
 
-def _dims(type: TensorType, dim: int, size: int) -> tuple[int, ...]:
-    return resized(type, dim, size).dims
-
-
 def _starts(ctx: Local, type: TensorType, dim: int, start: int) -> list[int]:
     zero = ctx.constant(0, TensorType((), "i32"))
     return [start if at == dim else zero for at in range(type.rank)]
-
-
-def _lengthened(ctx: Local, value: int, dim: int, rows: int) -> int:
-    """A value with so many rows more behind it, so that no slice of them is moved back."""
-    type = ctx.type(value)
-    none = [0] * type.rank
-    edges = {
-        "edge_padding_low": i64_array(none),
-        "edge_padding_high": i64_array([rows if at == dim else 0 for at in range(type.rank)]),
-        "interior_padding": i64_array(none),
-    }
-    zero = ctx.constant(0, TensorType((), type.dtype))
-    return ctx.emit("pad", (value, zero), resized(type, dim, type.dims[dim] + rows), edges)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import shardwright as sw
+from shardwright.extents import filled_shape
 from shardwright.notation import modules
-from shardwright.partition.padding.sizes import exact_shape
 from shardwright.runtime.execute import try_jobs
 from tests.partition.compare import Case, assert_equal, make_case
 
@@ -313,7 +313,7 @@ def random_sharding(mesh: sw.Mesh, rank: int, chance: random.Random) -> sw.Tenso
 
 def _poisoned(array: Any, sharding: sw.TensorSharding) -> Any:
     """An array of the shards of another, which hold what is no number behind its end."""
-    filled = np.full(exact_shape(sharding, array.shape), np.nan, array.dtype)
+    filled = np.full(filled_shape(sharding, array.shape), np.nan, array.dtype)
     filled[tuple(map(slice, array.shape))] = array
     return filled
 

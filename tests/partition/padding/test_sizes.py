@@ -8,11 +8,12 @@ import random
 import pytest
 
 from shardwright.axes import axes_size
+from shardwright.extents import filled_shape
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation.modules import read
-from shardwright.partition.padding.sizes import exact_shape, padded_shapes
+from shardwright.partition.padding.sizes import padded_shapes
 from shardwright.sharding import TensorSharding
 
 
@@ -122,7 +123,7 @@ def test_exact_shapes_are_the_least_that_hold_all_and_divide() -> None:
         for name in mesh.sizes:
             lists[rng.randrange(len(dims))].append(name)
         sharding = TensorSharding.of(mesh, lists)
-        exact = exact_shape(sharding, dims)
+        exact = filled_shape(sharding, dims)
         assert sharding.divides(exact)
         assert sharding.local_shape(exact) == sharding.local_shape(dims)
         for size, wide, axes in zip(dims, exact, sharding.axes, strict=True):

@@ -28,7 +28,7 @@ from shardwright.partition.localize.exchanges import Exchange, exchanges
 from shardwright.partition.localize.layout import wide
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.registry import Shardings, local_signature, localizer
-from shardwright.partition.localize.shifts import resized
+from shardwright.partition.localize.shifts import edged, resized
 from shardwright.partition.localize.sliding import Slid, fetch_all, sends_all, slides
 from shardwright.partition.localize.window_reversals import append_convolution
 from shardwright.rules.convolution import convolution_dims, convolution_windows
@@ -183,26 +183,13 @@ def _cut(ctx: Local, signature: Signature, image: int, source: Shardings, target
         count, windows = one.count // axes_size(axes), one.windows
         low, high, _ = left.get(one.image, (windows.low, windows.high, 1))
         left[one.image] = (0, 0, 1)
-        image = _edged(ctx, image, one.image, low, high)
+        image = edged(ctx, image, one.image, low, high)
         type = ctx.type(image)
         start, zero = ctx.offset(axes, count * windows.stride, target.mesh), ctx.constant(0, TensorType((), "i32"))
         size = (count - 1) * windows.stride + replace(windows, size=windows.size // axes_size(within)).reach
         starts = [start if dim == one.image else zero for dim in range(type.rank)]
         image = ctx.dynamic_slice(image, starts, resized(type, one.image, size).dims)
     return image
-
-
-def _edged(ctx: Local, value: int, dim: int, low: int, high: int) -> int:
-    """A value with zeros in front of a dimension and behind it; less than none cut rows off."""
-    if not low and not high:
-        return value
-    type = ctx.type(value)
-    edges = {"edge_padding_low": low, "edge_padding_high": high, "interior_padding": 0}
-    attributes = {
-        name: i64_array([edge if number == dim else 0 for number in range(type.rank)]) for name, edge in edges.items()
-    }
-    padded = resized(type, dim, type.dims[dim] + low + high)
-    return ctx.emit("pad", (value, ctx.constant(0, type.with_shape(()))), padded, attributes)
 
 
 def _padded(signature: Signature, left: _Left) -> Signature:

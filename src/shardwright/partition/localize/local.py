@@ -133,9 +133,11 @@ class Local(Builder):
     def _position(self, mesh: Mesh) -> int:
         if mesh.device_ids == self.mesh.device_ids:
             return self.emit("partition_id", (), _INDEX)
-        table = self.integers(positions(mesh, self.mesh).tolist(), "ui32")
-        cell = self.dynamic_slice(table, [self.position(self.mesh)], (1,))
-        return self.reshape(cell, ())
+        return self.looked_up(positions(mesh, self.mesh).tolist(), self.position(self.mesh), "ui32")
+
+    def looked_up(self, table: Sequence[int], index: int, dtype: str = "i32") -> int:
+        """The entry of a table that an index names, a scalar."""
+        return self.reshape(self.dynamic_slice(self.integers(table, dtype), [index], (1,)), ())
 
     def axis_index(self, axes: Axes, mesh: Mesh | None = None) -> int:
         """Which shard along `axes` (major to minor) this device holds, an `i32` scalar; computed once a block."""

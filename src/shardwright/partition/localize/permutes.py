@@ -51,12 +51,12 @@ def local_permute_in_parts(ctx: Local, value: int, source: TensorSharding, targe
     whole = ctx.reshape(value, result.dims)  # of as many elements, all of which are written
     dtype = "i64" if max(shape + result.dims) >= 1 << 31 else "i32"
     for turn, (parts, places) in enumerate(schedule):
-        of_part = _turned(ctx, sending, turn, len(schedule)) if in_line else _looked_up(ctx, parts, sending)
+        of_part = _turned(ctx, sending, turn, len(schedule)) if in_line else ctx.looked_up(parts, sending)
         sent = ctx.dynamic_slice(value, _starts(ctx, of_part, cut, part, dtype), part)
         text = _pairs_text(source, target, turn, ctx.mesh)
         attributes = {"source_target_pairs": text, "channel_handle": ctx.channel()}
         received = ctx.emit("collective_permute", (sent,), ctx.type(sent), attributes)
-        of_place = _turned(ctx, waiting, -turn, len(schedule)) if in_line else _looked_up(ctx, places, waiting)
+        of_place = _turned(ctx, waiting, -turn, len(schedule)) if in_line else ctx.looked_up(places, waiting)
         place = _starts(ctx, of_place, joined, part, dtype)
         whole = ctx.emit("dynamic_update_slice", (whole, received, *place), result)
     return whole
@@ -79,10 +79,6 @@ def _number(ctx: Local, axes: Sequence[Axes], counts: tuple[int, ...], mesh: Mes
         number = digit if number is None else ctx.binary("add", ctx.binary("multiply", number, size), digit)
     assert number is not None, "there are several parts"
     return number
-
-
-def _looked_up(ctx: Local, table: Sequence[int], index: int) -> int:
-    return ctx.reshape(ctx.dynamic_slice(ctx.integers(table), [index], (1,)), ())
 
 
 def _turned(ctx: Local, number: int, turn: int, turns: int) -> int:

@@ -28,7 +28,7 @@ from shardwright.partition.localize.windows import Window
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Send
 
-__all__ = ["cut", "fetch", "part", "resized", "sends"]
+__all__ = ["cut", "edged", "fetch", "part", "resized", "sends"]
 
 
 def sends(
@@ -84,6 +84,19 @@ def part(
         "strides": i64_array([step if number == dim else 1 for number in range(type.rank)]),
     }
     return builder.emit("slice", (value,), resized(type, dim, rows), attributes, sharding=layout)
+
+
+def edged(ctx: Local, value: int, dim: int, low: int, high: int) -> int:
+    """A value with zeros in front of a dimension and behind it; less than none cut rows off."""
+    if not low and not high:
+        return value
+    type = ctx.type(value)
+    edges = {"edge_padding_low": low, "edge_padding_high": high, "interior_padding": 0}
+    attributes = {
+        name: i64_array([edge if number == dim else 0 for number in range(type.rank)]) for name, edge in edges.items()
+    }
+    padded = resized(type, dim, type.dims[dim] + low + high)
+    return ctx.emit("pad", (value, ctx.constant(0, type.with_shape(()))), padded, attributes)
 
 
 def fetch(

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwright.axes import axes_size
+from shardwright.extents import filled_shape
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
@@ -71,8 +72,8 @@ def _fills(type: TensorType, sharding: TensorSharding, wider: TensorType, layout
     if sharding.partial or sharding.offsets or sharding.halos or layout.rank != sharding.rank:
         return False
     same = [wide(one) == wide(other) for one, other in zip(sharding.axes, layout.axes, strict=True)]
-    least = [size * axes_size(axes) for size, axes in zip(sharding.local_shape(type.dims), sharding.axes, strict=True)]
-    return all(same) and sharding.mesh == layout.mesh and not layout.partial and wider.dims == tuple(least)
+    least = filled_shape(sharding, type.dims)
+    return all(same) and sharding.mesh == layout.mesh and not layout.partial and wider.dims == least
 
 
 def local_entering(ctx: Local, signature: Signature, operands: Sequence[int], sharding: TensorSharding) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardwright.axes import overlaps_any
+from shardwright.extents import filled_shape
 from shardwright.ir.builder import Builder
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
@@ -24,7 +25,7 @@ from shardwright.partition.padding.elsewhere import split_elsewhere
 from shardwright.partition.padding.kernels import by_windows, padded_kernels, resized_kernels, seen_by_kernels
 from shardwright.partition.padding.ops import Seen, index_limits, minor_size, paddable, resized, seen_padding
 from shardwright.partition.padding.shifts import shifted
-from shardwright.partition.padding.sizes import exact_shape, has_uneven, padded_shapes
+from shardwright.partition.padding.sizes import has_uneven, padded_shapes
 from shardwright.partition.padding.versions import Versions
 from shardwright.partition.padding.windows import padded_windows, resized_windows, seen_by_windows
 from shardwright.rules.facts import names
@@ -125,7 +126,7 @@ class _Padder:
             if value not in self.read:
                 return number
             self.builder.location = place
-            self.versions.define(value, self.versions.read(value, exact_shape(sharding, type.dims)))
+            self.versions.define(value, self.versions.read(value, filled_shape(sharding, type.dims)))
             self.entering.append(self.builder.ops[-1])
         return number
 
@@ -137,7 +138,7 @@ class _Padder:
             return self.versions.read(value, type.dims)
         if value in self.kept and own is not None and own.closed() == sharding.closed():
             return self.kept[value]
-        number, sharding = self.versions.read(value, exact_shape(sharding, type.dims)), sharding.closed()
+        number, sharding = self.versions.read(value, filled_shape(sharding, type.dims)), sharding.closed()
         key = number, sharding
         if key in self.left:
             return self.left[key]

@@ -20,7 +20,7 @@ from shardwright.partition.padding.ops import minor_size, paddable
 from shardwright.routes import ceil_div
 from shardwright.sharding import TensorSharding
 
-__all__ = ["exact_shape", "has_uneven", "is_uneven", "next_multiple", "padded_shapes", "program_values"]
+__all__ = ["has_uneven", "is_uneven", "next_multiple", "padded_shapes", "program_values"]
 
 Place = tuple[int, int]
 """A value and one of its dimensions."""
@@ -42,12 +42,6 @@ def has_uneven(graph: Graph) -> bool:
     pairs = list(zip(graph.shardings, graph.types, strict=True))
     different = dict(zip(zip(map(id, graph.shardings), map(id, graph.types), strict=True), pairs, strict=True))
     return any(is_uneven(*pair) for pair in different.values())
-
-
-def exact_shape(sharding: TensorSharding, dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The least shape that a sharding divides and that holds `dims`: shards as they are, the last ones filled up."""
-    parts = map(axes_size, sharding.axes)
-    return tuple(map(next_multiple, dims, parts))
 
 
 def program_values(graph: Graph) -> Iterator[int]:
