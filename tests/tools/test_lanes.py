@@ -37,6 +37,13 @@ def test_a_lock_pins_its_jax_and_hashes_all(version: str) -> None:
     assert (pins["jax"], pins["jaxlib"]) == (version, version)
 
 
+@pytest.mark.parametrize("lock", sorted(REPOSITORY.glob("requirements*.lock")), ids=lambda lock: lock.name)
+def test_a_lock_has_each_package_once_in_order(lock: Path) -> None:
+    """With two versions of a package, pip installs nothing."""
+    names = [line.partition("==")[0].lower().replace("_", "-") for line in lock.read_text().splitlines()]
+    assert names == sorted(set(names))
+
+
 def test_every_lock_is_one_of_a_version_and_every_version_has_a_lane() -> None:
     locks = {path for path in REPOSITORY.glob("requirements*.lock") if path.name != "requirements-oracles.lock"}
     assert locks == {lock_of(version) for version in setting("LOCKED_JAX")}
