@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import shardwright as sw
 from shardwright.cli import cli
 from shardwright.cost.collectives import sent_bytes
+from shardwright.cost.hardware import sheet_of
 from shardwright.cost.hardware.read import parse_sheet
 from shardwright.runtime.calibrate import sheet_of_measured
 
@@ -66,7 +67,22 @@ def test_each_figure_says_how_it_was_measured() -> None:
 def test_one_device_has_no_links_to_measure() -> None:
     with pytest.raises(sw.ShardingError, match="one device sends nothing") as caught:
         sheet_of_measured(measured(devices=1, collectives=[]))
-    assert "--devices" in caught.value.diagnostic.remedy
+    assert "--like" in caught.value.diagnostic.remedy
+
+
+def test_one_device_takes_the_links_of_its_like() -> None:
+    like = sheet_of("h200")
+    sheet = sheet_of_measured(measured(devices=1, collectives=[]), "alone", like)
+    assert sheet.hardware.name == "alone"
+    assert sheet.hardware.multiply_adds_per_second == 2.68e10 / 2
+    for name in ("link", "start", "node"):
+        assert sheet.figures[name].value == like.figures[name].value
+        assert sheet.figures[name].source == f"not measured, that of NVIDIA H200 SXM: {like.figures[name].source}"
+    assert parse_sheet(sheet.text(), "again") == sheet
+
+
+def test_links_that_can_be_measured_are_taken_from_nobody() -> None:
+    assert sheet_of_measured(measured(), like=sheet_of("h200")) == sheet_of_measured(measured())
 
 
 def test_times_of_no_link_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 calibrated(devices=8)    # of 8 virtual CPU devices
 calibrated()             # of those that jax has
+calibrated(like=sheet_of("h200"))    # of one that is like others: how they are joined is not measured
 """
 
 from __future__ import annotations
@@ -27,21 +28,29 @@ PATIENCE = 0.1
 """Seconds that one measurement takes about."""
 
 _DIGITS = 3
+_JOINED = ("link", "start", "node")
+"""The figures of how devices are joined."""
 
 
 def calibrated(
-    devices: int | None = None, *, name: str | None = None, patience: float = PATIENCE, timeout: float = DEFAULT_TIMEOUT
+    devices: int | None = None,
+    *,
+    name: str | None = None,
+    like: Sheet | None = None,
+    patience: float = PATIENCE,
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> Sheet:
     """The data sheet of the devices at hand.
 
     Arguments:
         devices: How many virtual CPU devices to measure; those that jax has by default.
         name: What messages shall call them.
+        like: Whose links one device is given, which has none to measure.
         patience: Seconds that one measurement takes about: longer ones are less disturbed, and larger.
         timeout: Seconds for all.
 
     Raises:
-        ShardingError: the devices cannot be measured, or there is only one, which sends nothing.
+        ShardingError: the devices cannot be measured, or there is only one, which sends nothing, and none that it is like.
     """
     environment = dict(os.environ) if devices is None else environment_of(devices)
     with python_child(
@@ -62,24 +71,25 @@ def calibrated(
     if child.returncode != 0:
         last = words.decode(errors="replace").strip().splitlines()[-1:]
         raise ShardingError("the devices cannot be measured", cause=last[0][:400] if last else "")
-    return sheet_of_measured(json.loads(output.splitlines()[-1]), name)
+    return sheet_of_measured(json.loads(output.splitlines()[-1]), name, like)
 
 
-def sheet_of_measured(measured: Mapping[str, Any], name: str | None = None) -> Sheet:
+def sheet_of_measured(measured: Mapping[str, Any], name: str | None = None, like: Sheet | None = None) -> Sheet:
     """The data sheet that measurements of `runtime.measure` come to, each number to three digits.
 
+    Arguments:
+        measured: What it prints.
+        name: What messages shall call the devices.
+        like: Whose links one device is given, which has none to measure.
+
     Raises:
-        ShardingError: of one device, which sends nothing, or of times that are those of no link.
+        ShardingError: of one device, which sends nothing, and none that it is like; or of times that are those of no
+            link.
     """
     count = int(measured["devices"])
-    if count < 2:
-        raise ShardingError(
-            "one device sends nothing: its links cannot be measured",
-            remedy="give --devices, for virtual CPU devices, or run where jax has several",
-        )
     whose = counted(count, f"{measured['device']} device")
     by = f"measured with jax {measured['jax']} on {whose}"
-    figures = _link(measured, by) | _products(measured, by)
+    figures = (_link(measured, by) if count > 1 else _links_of(like)) | _products(measured, by)
     if memory := measured["memory"]:
         figures["memory"] = Sourced(float(memory), f"what jax {measured['jax']} says of {whose}")
     copied = measured["copy"]
@@ -99,6 +109,21 @@ def _link(measured: Mapping[str, Any], by: str) -> dict[str, Sourced]:
     link = fit_link(times)
     source = f"{by}: fitted to {counted(len(times), 'collective')}, off by {link.error:.0%} in the median"
     return {"link": _sourced(link.bytes_per_second, source), "start": _sourced(link.start_seconds, source)}
+
+
+def _links_of(like: Sheet | None) -> dict[str, Sourced]:
+    """How devices like one that is alone are joined."""
+    if like is None:
+        raise ShardingError(
+            "one device sends nothing: its links cannot be measured",
+            remedy="say whose links it has (--like h200), give --devices, for virtual CPU devices, "
+            "or run where jax has several",
+        )
+    return {
+        name: Sourced(figure.value, f"not measured, that of {like.name}: {figure.source}")
+        for name, figure in like.figures.items()
+        if name in _JOINED
+    }
 
 
 def _products(measured: Mapping[str, Any], by: str) -> dict[str, Sourced]:

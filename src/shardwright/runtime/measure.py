@@ -66,7 +66,7 @@ def _product(mesh: Mesh, name: str, patience: float) -> dict[str, float] | None:
     measured = None
     for side in _SIDES:
         try:
-            seconds = _least(multiply, _ones(mesh, (side, side), dtype))
+            seconds = _least(multiply, _drawn(mesh, side, dtype))
         except Exception:  # XLA's own, of several classes: the devices have no such products, or no room for them
             return measured
         measured = {"side": side, "operations": 2.0 * side**3, "seconds": seconds}
@@ -138,6 +138,15 @@ _KINDS = {
     "all_to_all": _exchanged,
     "collective_permute": _handed_on,
 }
+
+
+def _drawn(mesh: Mesh, side: int, dtype: Any) -> Any:
+    """A matrix for each device, of random numbers: what multiplies equal ones draws less power, and is faster."""
+    sharding = NamedSharding(mesh, PartitionSpec("all"))
+    shape, key = (len(mesh.devices), side, side), jax.random.key(0)
+    if dtype == jnp.int8:
+        return jax.jit(lambda: jax.random.randint(key, shape, -128, 128, dtype), out_shardings=sharding)()
+    return jax.jit(lambda: jax.random.normal(key, shape, dtype), out_shardings=sharding)()
 
 
 def _ones(mesh: Mesh, shape: tuple[int, ...], dtype: Any) -> Any:
