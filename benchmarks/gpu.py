@@ -1,0 +1,300 @@
+"""One GPU of eight: what a device of a mesh computes, measured on one that is there, beside the model and XLA's partitioner.
+
+A process is told that its GPU is one of eight (`jax_mock_gpu_topology`): per-device programs are compiled for all eight
+and run on the one, and collectives return at once, with nothing in them. So this measures what is computed and held,
+not what is sent, and says nothing of numbers. Of each program
+
+    beside_xla    our seconds by those of XLA's partitioner, which gets the same shardings; they take turns
+    temporary     buffers that are neither arguments nor results, by XLA's partitioner's
+    predicted     what the roofline of the data sheet says of our kernels, by what was measured
+    peak          what we say that a device holds, by what XLA holds for our program
+
+Besides, every example is compiled for the one GPU alone and its results are compared with a CPU's. Without a GPU nothing
+is measured, and the exit status is 1.
+
+    python benchmarks/gpu.py                          all of it
+    python benchmarks/gpu.py gpt conv_rows            those programs; `examples` for the examples alone
+    python benchmarks/gpu.py --hardware here.toml     another data sheet (default: h200)
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing import get_context
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from common import EXAMPLES, Report
+
+sys.path.insert(0, str(EXAMPLES))
+
+if TYPE_CHECKING:
+    from example import Example
+
+DEVICES = 8
+BESIDE_XLA, TEMPORARY, PEAK = 1.0, 1.1, (0.8, 1.3)
+"""What our programs may take by those of XLA's partitioner; what the peak may be by that which XLA says."""
+WARM, TURNS, IN_A_ROW = 2, 7, 5
+AGREE = 1e-3
+"""How far results of a GPU may be from those of a CPU, by the largest element, in f32 at the highest precision."""
+
+Answer = dict[str, Any]
+
+
+def gpt(**sizes: Any) -> Example:
+    """A training step of a GPT."""
+    import gpt as model
+
+    return model.build(**sizes)
+
+
+def decoding(**sizes: Any) -> Example:
+    """Decoding a token with a cache."""
+    import decode as model
+
+    return model.build(**sizes)
+
+
+def conv(rows: bool) -> Example:
+    """The gradient of a net of convolutions, its images split over the devices, or the rows of each."""
+    import jax
+    import jax.numpy as jnp
+    from example import Example, Input
+    from jax.sharding import PartitionSpec
+
+    widths = (64, 128, 128, 256)
+    split = PartitionSpec(None, "x") if rows else PartitionSpec("x")
+
+    def loss(kernels: Any, images: Any) -> Any:
+        x = images
+        for number, kernel in enumerate(kernels):
+            form = ("NHWC", "HWIO", "NHWC")
+            x = jax.lax.conv_general_dilated(x, kernel, (1 + number % 2,) * 2, "SAME", dimension_numbers=form)
+            x = jax.nn.relu(x - x.mean((0, 1, 2)))
+        return jnp.square(x).mean()
+
+    pairs = zip(widths, widths[1:], strict=False)
+    kernels = tuple(Input((3, 3, i, o), PartitionSpec(), f"normal {(9 * i) ** -0.5}") for i, o in pairs)
+    images = Input((64, 256, 256, widths[0]), split, "normal 1.0")
+    return Example(jax.value_and_grad(loss), (kernels, images), {"x": DEVICES})
+
+
+PROGRAMS: dict[str, Callable[[], Example]] = {
+    "gpt": partial(gpt, layers=2, length=2048, d_model=4096, heads=32, d_ff=16384, vocabulary=32768),
+    "gpt_scan": partial(
+        gpt, layers=8, scan=True, length=1024, d_model=2048, heads=16, d_ff=8192, vocabulary=32768, batch=16
+    ),
+    "decode": partial(decoding, layers=8, batch=64, length=4096, d_model=4096, heads=32, d_ff=16384, vocabulary=32768),
+    "conv": partial(conv, rows=False),
+    "conv_rows": partial(conv, rows=True),
+}
+ALONE: dict[str, Callable[[], Example]] = {
+    "mlp": lambda: __import__("mlp").build(),
+    "decode": decoding,
+    "gpt2": gpt,
+    "gpt8": partial(gpt, layers=8),
+    "gpt32_scan": partial(gpt, layers=32, scan=True),
+}
+
+
+def in_child(of: Callable[..., Answer], *given: Any) -> Answer:
+    """What a function answers in a process of its own; `error` in words, if it fails."""
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_answer, args=(there, of, given), daemon=True)
+    process.start()
+    there.close()
+    try:
+        answer: Answer = here.recv()
+    except EOFError:
+        answer = {"error": "its process was ended"}
+    process.join()
+    return answer
+
+
+def _answer(pipe: Any, of: Callable[..., Answer], given: Sequence[Any]) -> None:
+    try:
+        pipe.send(of(*given))
+    except Exception as error:  # told to whoever asked
+        pipe.send({"error": f"{type(error).__name__}: {error}"[:600]})
+
+
+def measured(name: str, hardware: str) -> Answer:
+    """In a child: both sides of a program on the GPU, and what is said of ours beforehand."""
+    import jax
+
+    jax.config.update("jax_mock_gpu_topology", f"{DEVICES}x1x1")
+    from example import lower
+
+    import shardwright as sw
+    from shardwright.notation import modules
+    from shardwright.runtime.xla import compile_local, compile_partitioned
+
+    text = lower(dataclasses.replace(PROGRAMS[name](), donate_argnums=()))
+    with sw.Session(hardware=sw.hardware(hardware)):
+        start = time.perf_counter()
+        plan = sw.load(text).plan()
+        spmd = plan.partition()
+        took = time.perf_counter() - start
+        peak = spmd.memory.peak
+    local = spmd.module("local")
+    devices = jax.devices()
+    ours = compile_local(local, spmd.mesh, among=devices)
+    theirs = compile_partitioned(modules.located_text(plan.annotated), spmd.mesh)
+    types = list(spmd.source.graph.arguments.values())
+    shapes = [one.local_shape(type.dims) for one, type in zip(spmd.in_shardings, types, strict=True)]
+    given = [_drawn(shape, type.dtype, devices) for shape, type in zip(shapes, types, strict=True)]
+    turns = [_turns(executable, given) for executable in (ours, theirs)]
+    seconds: list[list[float]] = [[], []]
+    for turn in range(WARM + TURNS):
+        for side in (0, 1) if turn % 2 else (1, 0):
+            one = turns[side]()
+            if turn >= WARM:
+                seconds[side].append(one)
+    memory = [_memory(executable) for executable in (ours, theirs)]
+    return {"local": local, "seconds": seconds, "peak": peak, "memory": memory, "partition": took}
+
+
+def _turns(executable: Any, given: Sequence[Any]) -> Callable[[], float]:
+    """What one run takes, of some in a row."""
+    import jax
+
+    def turn() -> float:
+        start = time.perf_counter()
+        for _ in range(IN_A_ROW):
+            results = executable.call(given)
+        jax.block_until_ready(results)
+        return (time.perf_counter() - start) / IN_A_ROW
+
+    return turn
+
+
+def _drawn(shape: Sequence[int], dtype: str, devices: Sequence[Any]) -> Any:
+    """An array of which this process has its part, of small positive numbers."""
+    import jax
+    import numpy as np
+
+    from shardwright.runtime.arrays import numpy_dtype
+
+    kind, key = numpy_dtype(dtype), jax.random.key(len(shape))
+    (mine,) = jax.local_devices()
+    with jax.default_device(mine):
+        if np.issubdtype(kind, np.integer):
+            part = jax.random.randint(key, shape, 0, 8, kind)
+        else:
+            part = jax.random.uniform(key, shape, kind, 0.01, 0.03)
+    mesh = jax.sharding.Mesh(np.array(devices), ("partition",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.make_array_from_single_device_arrays(tuple(shape), sharding, [part])
+
+
+def _memory(executable: Any) -> tuple[int, int]:
+    """Bytes of all buffers, and of those that are neither arguments nor results."""
+    stats = executable.loaded.get_compiled_memory_stats()
+    outside = stats.argument_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
+    return outside + stats.temp_size_in_bytes, stats.temp_size_in_bytes
+
+
+def compare(report: Report, name: str, hardware: str) -> None:
+    """The figures of a program."""
+    from shardwright.cost.hardware import hardware as hardware_of
+    from shardwright.cost.roofline import roofline_seconds
+    from tests.oracles.hlo_work import kernels
+    from tests.oracles.xla_many import compiled_of
+
+    answer = in_child(measured, name, hardware)
+    if "error" in answer:
+        report.add(f"gpu.{name}.beside_xla", float("inf"), BESIDE_XLA)
+        print(f"    {answer['error']}", flush=True)
+        return
+    ours, theirs = map(median, answer["seconds"])
+    (held, temporary), (_, theirs_temporary) = answer["memory"]
+    report.add(f"gpu.{name}.partition_s", answer["partition"])
+    report.add(f"gpu.{name}.ours_ms", ours * 1e3)
+    report.add(f"gpu.{name}.xla_ms", theirs * 1e3)
+    report.add(f"gpu.{name}.beside_xla", round(ours / theirs, 3), BESIDE_XLA)
+    report.add(f"gpu.{name}.temporary_mib", temporary / 2**20)
+    report.add(f"gpu.{name}.temporary", round(temporary / max(1, theirs_temporary), 3), TEMPORARY)
+    report.add(f"gpu.{name}.peak", answer["peak"] / held, PEAK[1])
+    (compiled,) = compiled_of([answer["local"]], DEVICES, local=True)
+    if isinstance(compiled, str):
+        print(f"    no roofline, for want of what XLA begins with: {compiled[:200]}", flush=True)
+        return
+    there = hardware_of(hardware)
+    predicted = sum(
+        kernel.times
+        * roofline_seconds(there, operations=kernel.operations, bytes_moved=kernel.moved, dtype=kernel.dtype)
+        for kernel in kernels(compiled.entered)
+    )
+    report.add(f"gpu.{name}.predicted", predicted / ours)
+
+
+def alone(name: str) -> Answer:
+    """In a child: an example on the GPU by itself, by way of the product, and the furthest of its results from a CPU's."""
+    import jax
+    import numpy as np
+    from example import draw_inputs
+
+    import shardwright as sw
+
+    jax.config.update("jax_default_matmul_precision", "highest")
+    example = ALONE[name]()
+    step = dataclasses.replace(example, mesh=dict.fromkeys(example.mesh, 1), donate_argnums=())
+    values = draw_inputs(step)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape((1,) * len(step.mesh)), tuple(step.mesh))
+    compiled = sw.from_jax(jax.jit(step.fn), *values).shard(mesh).partition().compile(trial=False)
+    results = compiled(*values)
+    with jax.default_device(jax.devices("cpu")[0]):
+        expected = jax.jit(step.fn)(*values)
+    far = jax.tree.map(_furthest, results, expected)
+    platform = {device.platform for leaf in jax.tree.leaves(results) for device in leaf.devices()}
+    return {"furthest": max(jax.tree.leaves(far)), "platform": sorted(platform)}
+
+
+def _furthest(one: Any, other: Any) -> float:
+    import numpy as np
+
+    mine, theirs = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    if not np.isfinite(mine).all():
+        return float("inf")
+    return float(np.abs(mine - theirs).max(initial=0.0) / max(np.abs(theirs).max(initial=0.0), 1e-12))
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = ("examples", *PROGRAMS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(names)} (default: all)")
+    parser.add_argument("--hardware", default="h200", help="the data sheet to predict by (default: h200)")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in names]:
+        parser.error(f"there is no {', '.join(unknown)}: {', '.join(names)}")
+    found = in_child(_platform)
+    if found.get("platform") != "gpu":
+        sys.exit(f"no GPU here, nothing was measured: {found.get('error') or 'jax has ' + found['device']}")
+    print(f"# {found['device']}, jax {found['jax']}", flush=True)
+    report = Report()
+    for name in options.names or names:
+        if name != "examples":
+            compare(report, name, options.hardware)
+            continue
+        for example in ALONE:
+            answer = in_child(alone, example)
+            report.add(f"gpu.examples.{example}.furthest", answer.get("furthest", float("inf")), AGREE)
+            print(f"    {answer.get('error') or 'on ' + ', '.join(answer['platform'])}", flush=True)
+    report.exit()
+
+
+def _platform() -> Answer:
+    import jax
+
+    device = jax.devices()[0]
+    return {"platform": device.platform, "device": device.device_kind, "jax": jax.__version__}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
