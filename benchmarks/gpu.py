@@ -1,11 +1,11 @@
-"""One GPU of eight: what a device of a mesh computes, measured on one that is there, beside the model and XLA's partitioner.
+"""One GPU in place of eight: what a device of a mesh computes, beside the model and XLA's partitioner.
 
-A process is told that its GPU is one of eight (`jax_mock_gpu_topology`): per-device programs are compiled for all eight
-and run on the one, and collectives return at once, with nothing in them. So this measures what is computed and held,
-not what is sent, and says nothing of numbers. Of each program
+Per-device programs for eight devices, ours and that of XLA's partitioner of the same shardings, are made on virtual CPU
+devices. Their collectives give way to what moves as much on the device itself (`standins.py`), and both run on the GPU.
+So this measures what is computed and held, not what is sent, and says nothing of numbers. Of each program
 
-    beside_xla    our seconds by those of XLA's partitioner, which gets the same shardings; they take turns
-    temporary     buffers that are neither arguments nor results, by XLA's partitioner's
+    beside_xla    our seconds by those of XLA's partitioner's program; they take turns
+    temporary     buffers that are neither arguments nor results, by those of that program
     predicted     what the roofline of the data sheet says of our kernels, by what was measured
     peak          what we say that a device holds, by what XLA holds for our program
 
@@ -15,17 +15,23 @@ is measured, and the exit status is 1.
     python benchmarks/gpu.py                          all of it
     python benchmarks/gpu.py gpt conv_rows            those programs; `examples` for the examples alone
     python benchmarks/gpu.py --hardware here.toml     another data sheet (default: h200)
+    python benchmarks/gpu.py --prepare DIR            only make the programs; with them there, --prepared DIR takes them
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -124,40 +130,102 @@ def _answer(pipe: Any, of: Callable[..., Answer], given: Sequence[Any]) -> None:
         pipe.send({"error": f"{type(error).__name__}: {error}"[:600]})
 
 
-def measured(name: str, hardware: str) -> Answer:
-    """In a child: both sides of a program on the GPU, and what is said of ours beforehand."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A program for one device of eight, in place of all.
+
+    Attributes:
+        ours: What we make of it, without collectives.
+        theirs: The same of XLA's partitioner.
+        arguments: Shapes on a device and types of elements.
+        peak: Bytes that we say a device holds.
+        predicted: Seconds of the kernels that XLA begins with, by the roofline.
+    """
+
+    ours: str
+    theirs: str
+    arguments: list[tuple[list[int], str]]
+    peak: int
+    predicted: float
+
+
+def prepared(name: str, hardware: str) -> Answer:
+    """In a child, on virtual CPU devices: both sides of a program."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
     import jax
 
-    jax.config.update("jax_mock_gpu_topology", f"{DEVICES}x1x1")
+    jax.config.update("jax_platforms", "cpu")
     from example import lower
 
     import shardwright as sw
+    from shardwright.cost.roofline import roofline_seconds
+    from shardwright.ir.context import context, ir, load_module
     from shardwright.notation import modules
-    from shardwright.runtime.xla import compile_local, compile_partitioned
+    from standins import alone
+    from tests.oracles.hlo_work import kernels
 
-    text = lower(dataclasses.replace(PROGRAMS[name](), donate_argnums=()))
-    with sw.Session(hardware=sw.hardware(hardware)):
-        start = time.perf_counter()
-        plan = sw.load(text).plan()
+    there = sw.hardware(hardware)
+    with sw.Session(hardware=there):
+        plan = sw.load(lower(dataclasses.replace(PROGRAMS[name](), donate_argnums=()))).plan()
         spmd = plan.partition()
-        took = time.perf_counter() - start
-        peak = spmd.memory.peak
     local = spmd.module("local")
-    devices = jax.devices()
-    ours = compile_local(local, spmd.mesh, among=devices)
-    theirs = compile_partitioned(modules.located_text(plan.annotated), spmd.mesh)
+    entered, _ = _entered(local, True)
+    _, theirs = _entered(modules.located_text(plan.annotated), False)
+    predicted = sum(
+        kernel.times
+        * roofline_seconds(there, operations=kernel.operations, bytes_moved=kernel.moved, dtype=kernel.dtype)
+        for kernel in kernels(entered)
+    )
     types = list(spmd.source.graph.arguments.values())
     shapes = [one.local_shape(type.dims) for one, type in zip(spmd.in_shardings, types, strict=True)]
-    given = [_drawn(shape, type.dtype, devices) for shape, type in zip(shapes, types, strict=True)]
-    turns = [_turns(executable, given) for executable in (ours, theirs)]
+    arguments = [(list(shape), type.dtype) for shape, type in zip(shapes, types, strict=True)]
+    ours = alone(load_module(local))
+    with context():
+        theirs = alone(ir.Module.parse(theirs))
+    return asdict(Prepared(ours, theirs, arguments, spmd.memory.peak, predicted))
+
+
+def _entered(text: str, local: bool) -> tuple[str, bytes]:
+    """The per-device program that XLA begins with, as HLO, and as bytecode of StableHLO where its partitioner made it."""
+    from jax._src.lib import _jax
+
+    from tests.oracles.xla import AFTER, compiled, compiling
+
+    with tempfile.TemporaryDirectory() as name:
+        client, options = compiling(DEVICES, Path(name), local=local)
+        options.executable_build_options.debug_options.xla_dump_hlo_as_proto = not local
+        compiled(text, client, options)
+        hlo = sorted(Path(name).glob("*.before_optimizations.txt" if local else AFTER))[-1]
+        if local:
+            return hlo.read_text(), b""
+        return hlo.read_text(), _jax.mlir.hlo_to_stablehlo(_first_field(hlo.with_suffix(".hlo.pb").read_bytes()))
+
+
+def _first_field(message: bytes) -> bytes:
+    """The `HloModuleProto` that an `HloProto` begins with: a byte that says so, its length in sevens of bits, and it."""
+    length = 0
+    for at, byte in enumerate(message[1:]):
+        length |= (byte & 127) << 7 * at
+        if byte < 128:
+            return message[2 + at : 2 + at + length]
+    raise ValueError("no HloProto")
+
+
+def timed(given: Answer) -> Answer:
+    """In a child: both sides of a program on the GPU."""
+    from shardwright.runtime.xla import compile_unsharded
+
+    one = Prepared(**given)
+    sides = [compile_unsharded(text) for text in (one.ours, one.theirs)]
+    arguments = [_drawn(shape, dtype) for shape, dtype in one.arguments]
+    turns = [_turns(executable, arguments) for executable in sides]
     seconds: list[list[float]] = [[], []]
     for turn in range(WARM + TURNS):
         for side in (0, 1) if turn % 2 else (1, 0):
-            one = turns[side]()
+            took = turns[side]()
             if turn >= WARM:
-                seconds[side].append(one)
-    memory = [_memory(executable) for executable in (ours, theirs)]
-    return {"local": local, "seconds": seconds, "peak": peak, "memory": memory, "partition": took}
+                seconds[side].append(took)
+    return {"seconds": seconds, "memory": [_memory(executable) for executable in sides]}
 
 
 def _turns(executable: Any, given: Sequence[Any]) -> Callable[[], float]:
@@ -174,23 +242,17 @@ def _turns(executable: Any, given: Sequence[Any]) -> Callable[[], float]:
     return turn
 
 
-def _drawn(shape: Sequence[int], dtype: str, devices: Sequence[Any]) -> Any:
-    """An array of which this process has its part, of small positive numbers."""
+def _drawn(shape: Sequence[int], dtype: str) -> Any:
+    """An array of small positive numbers."""
     import jax
     import numpy as np
 
     from shardwright.runtime.arrays import numpy_dtype
 
     kind, key = numpy_dtype(dtype), jax.random.key(len(shape))
-    (mine,) = jax.local_devices()
-    with jax.default_device(mine):
-        if np.issubdtype(kind, np.integer):
-            part = jax.random.randint(key, shape, 0, 8, kind)
-        else:
-            part = jax.random.uniform(key, shape, kind, 0.01, 0.03)
-    mesh = jax.sharding.Mesh(np.array(devices), ("partition",))
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    return jax.make_array_from_single_device_arrays(tuple(shape), sharding, [part])
+    if np.issubdtype(kind, np.integer):
+        return jax.random.randint(key, shape, 0, 8, kind)
+    return jax.random.uniform(key, shape, kind, 0.01, 0.03)
 
 
 def _memory(executable: Any) -> tuple[int, int]:
@@ -200,38 +262,28 @@ def _memory(executable: Any) -> tuple[int, int]:
     return outside + stats.temp_size_in_bytes, stats.temp_size_in_bytes
 
 
-def compare(report: Report, name: str, hardware: str) -> None:
+def compare(report: Report, name: str, hardware: str, folder: Path | None) -> None:
     """The figures of a program."""
-    from shardwright.cost.hardware import hardware as hardware_of
-    from shardwright.cost.roofline import roofline_seconds
-    from tests.oracles.hlo_work import kernels
-    from tests.oracles.xla_many import compiled_of
-
-    answer = in_child(measured, name, hardware)
+    if folder is None:
+        made = in_child(prepared, name, hardware)
+    else:
+        made = json.loads((folder / f"{name}.json").read_text())
+    answer = made if "error" in made else in_child(timed, made)
     if "error" in answer:
         report.add(f"gpu.{name}.beside_xla", float("inf"), BESIDE_XLA)
         print(f"    {answer['error']}", flush=True)
         return
     ours, theirs = map(median, answer["seconds"])
     (held, temporary), (_, theirs_temporary) = answer["memory"]
-    report.add(f"gpu.{name}.partition_s", answer["partition"])
     report.add(f"gpu.{name}.ours_ms", ours * 1e3)
     report.add(f"gpu.{name}.xla_ms", theirs * 1e3)
     report.add(f"gpu.{name}.beside_xla", round(ours / theirs, 3), BESIDE_XLA)
     report.add(f"gpu.{name}.temporary_mib", temporary / 2**20)
     report.add(f"gpu.{name}.temporary", round(temporary / max(1, theirs_temporary), 3), TEMPORARY)
-    report.add(f"gpu.{name}.peak", answer["peak"] / held, PEAK[1])
-    (compiled,) = compiled_of([answer["local"]], DEVICES, local=True)
-    if isinstance(compiled, str):
-        print(f"    no roofline, for want of what XLA begins with: {compiled[:200]}", flush=True)
-        return
-    there = hardware_of(hardware)
-    predicted = sum(
-        kernel.times
-        * roofline_seconds(there, operations=kernel.operations, bytes_moved=kernel.moved, dtype=kernel.dtype)
-        for kernel in kernels(compiled.entered)
-    )
-    report.add(f"gpu.{name}.predicted", predicted / ours)
+    report.add(f"gpu.{name}.held_gib", held / 2**30)
+    report.add(f"gpu.{name}.peak_most", made["peak"] / held, PEAK[1])
+    report.add(f"gpu.{name}.peak_least", held / made["peak"], 1 / PEAK[0])
+    report.add(f"gpu.{name}.predicted", made["predicted"] / ours)
 
 
 def alone(name: str) -> Answer:
@@ -270,9 +322,15 @@ def main(arguments: Sequence[str]) -> None:
     names = ("examples", *PROGRAMS)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(names)} (default: all)")
     parser.add_argument("--hardware", default="h200", help="the data sheet to predict by (default: h200)")
+    parser.add_argument("--prepare", metavar="DIR", type=Path, help="make the programs, measure nothing")
+    parser.add_argument("--prepared", metavar="DIR", type=Path, help="take the programs that are there")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in names]:
         parser.error(f"there is no {', '.join(unknown)}: {', '.join(names)}")
+    if options.prepare:
+        for name in options.names or PROGRAMS:
+            (options.prepare / f"{name}.json").write_text(json.dumps(in_child(prepared, name, options.hardware)))
+        return
     found = in_child(_platform)
     if found.get("platform") != "gpu":
         sys.exit(f"no GPU here, nothing was measured: {found.get('error') or 'jax has ' + found['device']}")
@@ -280,7 +338,7 @@ def main(arguments: Sequence[str]) -> None:
     report = Report()
     for name in options.names or names:
         if name != "examples":
-            compare(report, name, options.hardware)
+            compare(report, name, options.hardware, options.prepared)
             continue
         for example in ALONE:
             answer = in_child(alone, example)

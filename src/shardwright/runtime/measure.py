@@ -8,6 +8,7 @@ row is told by the difference of many and one, so that what it takes to start a 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,10 +31,12 @@ _PRODUCTS = {
     "i8": (jnp.int8, "default"),
 }
 """By figure of a data sheet: the type of elements, and the precision that is asked for."""
-_SIDES = tuple(1 << power for power in range(8, 15))
+_FIRST_SIDE, _LAST_SIDE = 1 << 8, 1 << 14
+_FASTEST = 4
+"""The power of two by which a side grows at most."""
 _COPIED = tuple(1 << power for power in range(20, 31, 2))
 _SENT = tuple(1 << power for power in range(8, 27, 3))
-"""Sides of matrices; bytes of a device's part of what is copied, and of what collectives take."""
+"""Bytes of a device's part of what is copied, and of what collectives take."""
 
 
 def main(arguments: list[str]) -> int:
@@ -63,8 +66,8 @@ def _product(mesh: Mesh, name: str, patience: float) -> dict[str, float] | None:
     def multiply(x: Any) -> Any:
         return jnp.einsum("bij,bjk->bik", x, x, precision=precision, preferred_element_type=result)
 
-    measured = None
-    for side in _SIDES:
+    measured, side = None, _FIRST_SIDE
+    while side <= _LAST_SIDE:
         try:
             seconds = _least(multiply, _drawn(mesh, side, dtype))
         except Exception:  # XLA's own, of several classes: the devices have no such products, or no room for them
@@ -72,7 +75,19 @@ def _product(mesh: Mesh, name: str, patience: float) -> dict[str, float] | None:
         measured = {"side": side, "operations": 2.0 * side**3, "seconds": seconds}
         if seconds > patience:
             break
+        side = max(2 * side, min(side * _grown(patience / seconds), _LAST_SIDE))
     return measured
+
+
+def _grown(times: float) -> int:
+    """By what a side may grow for a product to take so many times as long, and not much more: a power of two.
+
+    Each size is compiled, which takes longer than all that is measured of it.
+
+    >>> [_grown(times) for times in (1, 9, 100, 1e6)]
+    [2, 2, 4, 16]
+    """
+    return 1 << max(1, min(_FASTEST, int(math.log2(times) / 3)))
 
 
 def _copy(mesh: Mesh, patience: float) -> dict[str, float]:
