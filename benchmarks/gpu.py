@@ -1,16 +1,17 @@
 """One GPU in place of eight: what a device of a mesh computes, beside the model and XLA's partitioner.
 
 Per-device programs for eight devices, ours and that of XLA's partitioner of the same shardings, are made on virtual CPU
-devices. Their collectives give way to what moves as much on the device itself (`standins.py`), and both run on the GPU.
-So this measures what is computed and held, not what is sent, and says nothing of numbers. Of each program
+devices. Their collectives give way to what moves as much on the device itself (`tests/oracles/standins.py`), and both
+run on the GPU. So this measures what is computed and held, not what is sent, and says nothing of numbers. Of each
+program
 
     beside_xla    our seconds by those of XLA's partitioner's program; they take turns
     temporary     buffers that are neither arguments nor results, by those of that program
     predicted     what the roofline of the data sheet says of our kernels, by what was measured
     peak          what we say that a device holds, by what XLA holds for our program
 
-Besides, every example is compiled for the one GPU alone and its results are compared with a CPU's. Without a GPU nothing
-is measured, and the exit status is 1.
+Besides, every example is compiled for the one GPU alone, and its results are compared with a CPU's. Without a GPU
+nothing is measured, and the exit status is 1.
 
     python benchmarks/gpu.py                          all of it
     python benchmarks/gpu.py gpt conv_rows            those programs; `examples` for the examples alone
@@ -30,6 +31,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -84,7 +86,7 @@ def conv(rows: bool) -> Example:
             x = jax.nn.relu(x - x.mean((0, 1, 2)))
         return jnp.square(x).mean()
 
-    pairs = zip(widths, widths[1:], strict=False)
+    pairs = pairwise(widths)
     kernels = tuple(Input((3, 3, i, o), PartitionSpec(), f"normal {(9 * i) ** -0.5}") for i, o in pairs)
     images = Input((64, 256, 256, widths[0]), split, "normal 1.0")
     return Example(jax.value_and_grad(loss), (kernels, images), {"x": DEVICES})
@@ -161,8 +163,8 @@ def prepared(name: str, hardware: str) -> Answer:
     from shardwright.cost.roofline import roofline_seconds
     from shardwright.ir.context import context, ir, load_module
     from shardwright.notation import modules
-    from standins import alone
     from tests.oracles.hlo_work import kernels
+    from tests.oracles.standins import alone
 
     there = sw.hardware(hardware)
     with sw.Session(hardware=there):
@@ -181,12 +183,12 @@ def prepared(name: str, hardware: str) -> Answer:
     arguments = [(list(shape), type.dtype) for shape, type in zip(shapes, types, strict=True)]
     ours = alone(load_module(local))
     with context():
-        theirs = alone(ir.Module.parse(theirs))
-    return asdict(Prepared(ours, theirs, arguments, spmd.memory.peak, predicted))
+        other = alone(ir.Module.parse(theirs))
+    return asdict(Prepared(ours, other, arguments, spmd.memory.peak, predicted))
 
 
 def _entered(text: str, local: bool) -> tuple[str, bytes]:
-    """The per-device program that XLA begins with, as HLO, and as bytecode of StableHLO where its partitioner made it."""
+    """The per-device program that XLA begins with, as HLO; where its partitioner made it, as StableHLO bytecode too."""
     from jax._src.lib import _jax
 
     from tests.oracles.xla import AFTER, compiled, compiling
@@ -202,7 +204,7 @@ def _entered(text: str, local: bool) -> tuple[str, bytes]:
 
 
 def _first_field(message: bytes) -> bytes:
-    """The `HloModuleProto` that an `HloProto` begins with: a byte that says so, its length in sevens of bits, and it."""
+    """The `HloModuleProto` that an `HloProto` begins with: a byte that says so, its length in sevens of bits, it."""
     length = 0
     for at, byte in enumerate(message[1:]):
         length |= (byte & 127) << 7 * at
@@ -287,7 +289,7 @@ def compare(report: Report, name: str, hardware: str, folder: Path | None) -> No
 
 
 def alone(name: str) -> Answer:
-    """In a child: an example on the GPU by itself, by way of the product, and the furthest of its results from a CPU's."""
+    """In a child: an example on the GPU alone, by way of the product; how far its results are from a CPU's."""
     import jax
     import numpy as np
     from example import draw_inputs

@@ -50,7 +50,7 @@ def calibrated(
         timeout: Seconds for all.
 
     Raises:
-        ShardingError: the devices cannot be measured, or there is only one, which sends nothing, and none that it is like.
+        ShardingError: the devices cannot be measured, or there is only one, which sends nothing, and none it is like.
     """
     environment = dict(os.environ) if devices is None else environment_of(devices)
     with python_child(

@@ -122,7 +122,9 @@ def convert(scope: Scope, v: Value) -> None:
 def bits(scope: Scope, v: Value) -> None:
     to = scope.rng.choice(("uint32", "uint8")) if v.dtype == "float32" else "uint8"
     # -0.0 is what sums of other parts may give for 0.0; XLA takes `+ 0` out
-    scope.emit(f"lax.bitcast_convert_type(jnp.where({v} == 0, 0, {v}), jnp.{to})", Range(256.0 if to == "uint8" else 2.0**32))
+    scope.emit(
+        f"lax.bitcast_convert_type(jnp.where({v} == 0, 0, {v}), jnp.{to})", Range(256.0 if to == "uint8" else 2.0**32)
+    )
 
 
 @step("complex", lambda v: v.dtype == "float32", weight=0.5)

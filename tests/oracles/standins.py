@@ -1,4 +1,4 @@
-"""A per-device program as a program of one device: each collective gives way to what moves as much on the device itself.
+"""A per-device program as a program of one device: collectives give way to what moves as much on the device itself.
 
 Shapes stay, numbers do not: it is for measuring what is computed and held beside communication.
 
@@ -26,6 +26,7 @@ def alone(module: Any) -> str:
     from jaxlib.mlir import ir
 
     found: list[Any] = []
+    unknown: list[str] = []
 
     def look(op: Any) -> Any:
         for attribute in _OF_MANY:
@@ -34,10 +35,12 @@ def alone(module: Any) -> str:
         if op.name in _STANDINS:
             found.append(op)
         elif any(word in op.name for word in ("collective", "all_", "stablehlo.send", "stablehlo.recv")):
-            raise ValueError(f"nothing stands in for {op.name}")
+            unknown.append(op.name)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
+    if unknown:
+        raise ValueError(f"nothing stands in for {unknown[0]}")
     for op in found:
         with ir.InsertionPoint(op), op.location:
             results = _STANDINS[op.name](op)
@@ -90,9 +93,11 @@ def _exchanged(op: Any) -> Sequence[Any]:
     every = []
     for operand in op.operands:
         shape, size = list(operand.type.shape), operand.type.shape[split] // count
-        starts = [[piece * size if dim == split else 0 for dim in range(len(shape))] for piece in range(count)]
-        limits = [[start[dim] + (size if dim == split else extent) for dim, extent in enumerate(shape)] for start in starts]
-        pieces = [_slice(operand, start, limit) for start, limit in zip(starts, limits, strict=True)]
+        pieces = []
+        for piece in range(count):
+            starts, limits = [0] * len(shape), list(shape)
+            starts[split], limits[split] = piece * size, (piece + 1) * size
+            pieces.append(_slice(operand, starts, limits))
         every.append(stablehlo.concatenate(pieces, join))
     return every
 
@@ -101,8 +106,7 @@ def _slice(operand: Any, starts: Sequence[int], limits: Sequence[int]) -> Any:
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
 
-    starts, limits, strides = map(ir.DenseI64ArrayAttr.get, (starts, limits, [1] * len(starts)))
-    return stablehlo.slice(operand, starts, limits, strides)
+    return stablehlo.slice(operand, *map(ir.DenseI64ArrayAttr.get, (starts, limits, [1] * len(starts))))
 
 
 def _integer(op: Any, name: str) -> int:
