@@ -17,7 +17,7 @@ from shardwright.frontends.load import Source, parse_source
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
 from shardwright.runtime.call import JaxCall
-from shardwright.runtime.callbacks import check_callbacks
+from shardwright.runtime.runnable import check_runnable
 from shardwright.words import counted, kind_of
 
 __all__ = ["lower"]
@@ -118,7 +118,7 @@ def _check_effects(graph: Graph, name: str) -> None:
     """
     if all(graph.types[argument].is_tensor for argument in graph.main.block.arguments):
         return
-    check_callbacks(graph)
+    check_runnable(graph)
     raise ShardingError(
         f"{name} has effects that must follow each other",
         cause="its module takes tokens beside the arguments",

@@ -16,6 +16,7 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.files import printable, read_file
 from shardwright.frontends.names import argument_names
+from shardwright.ir.channels import give_channels
 from shardwright.ir.context import as_text, context, ir, module_text
 from shardwright.ir.devices import check_counts
 from shardwright.ir.graph import Graph
@@ -28,6 +29,9 @@ from shardwright.notation.shard.grids import grids
 from shardwright.words import kind_of
 
 __all__ = ["Source", "content_of", "guarded", "load_source", "parse_source"]
+
+_COLLECTIVES = ("all_", "reduce_scatter", "collective_")
+"""Words without which no text has collectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +110,7 @@ def parse_source(content: str | bytes, name: str = "-") -> Source:
             return large
         opened = open_module(content, name)
         reference = opened.generic if opened.is_generic else module_text(opened.module, locations=True)
-        graph = modules.read(opened.module, name)
-        lift_inlined_meshes(graph)
+        graph = _settled(modules.read(opened.module, name), content)
         return Source(name, reference, _with_names(graph, content), grids(opened.module))
 
 
@@ -127,8 +130,15 @@ def _read_large(content: str, name: str) -> Source | None:
     if parsed is None:
         return None
     graph, module = parsed
+    return Source(name, generic, _with_names(_settled(graph, content), content), grids(module))
+
+
+def _settled(graph: Graph, content: str | bytes) -> Graph:
+    """A program that was read, with a symbol for each mesh and a channel for each collective, changed in place."""
     lift_inlined_meshes(graph)
-    return Source(name, generic, _with_names(graph, content), grids(module))
+    if isinstance(content, bytes) or any(word in content for word in _COLLECTIVES):
+        give_channels(graph)
+    return graph
 
 
 @contextmanager

@@ -1,0 +1,53 @@
+"""Collectives that name devices and have no channel.
+
+Without a channel the groups of StableHLO count replicas, and a program of ours has one: groups of several can only mean
+devices. They are written so by hand and in public texts, and XLA refuses them. Each gets a channel when it is read.
+
+Source: the StableHLO specification, `all_gather`: the strategies of process groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from shardwright.ir.graph import Graph
+from shardwright.ir.opaque import dense_array
+from shardwright.ir.signature import Signature
+
+__all__ = ["give_channels"]
+
+_WITH_IDS = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"})
+"""Those whose groups are ids of devices, with a channel, only if another attribute says so."""
+_COLLECTIVES = _WITH_IDS | {
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+}
+
+
+def give_channels(graph: Graph) -> None:
+    """Give each such collective of a program a channel of its own."""
+    ops = [op for op in graph.walk() if op.name in _COLLECTIVES]
+    handles = count(1 + max((_handle(op.signature) for op in ops), default=0))
+    for op in ops:
+        if _handle(op.signature) <= 0 and _names_devices(op.signature):
+            op.signature = _with_channel(op.signature, handles)
+
+
+def _with_channel(signature: Signature, handles: Iterator[int]) -> Signature:
+    attributes = {"channel_handle": f"#stablehlo.channel_handle<handle = {next(handles)}, type = 1>"}
+    if signature.name in _WITH_IDS:
+        attributes["use_global_device_ids"] = "unit"
+    return signature.replace(**attributes)
+
+
+def _handle(signature: Signature) -> int:
+    handle = signature.get("channel_handle", None)
+    return int(handle.get("handle", 0)) if isinstance(handle, dict) else 0
+
+
+def _names_devices(signature: Signature) -> bool:
+    """Whether it names more than the one replica that there is."""
+    rows = signature.text("replica_groups") or signature.text("source_target_pairs") or ""
+    return rows.startswith("dense") and bool((dense_array(rows) > 0).any())
