@@ -231,7 +231,7 @@ def test_a_program_that_calls_python_is_refused_at_its_line() -> None:
 
 
 def test_what_ends_its_process_is_tried_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardwright.runtime.callbacks.check_callbacks", lambda graph: None)
+    monkeypatch.setattr("shardwright.runtime.runnable.check_runnable", lambda graph: None)
     program = sw.from_jax(double_elsewhere, jnp.ones((8, 4)))
     spmd = program.shard(sw.Mesh(x=8), args={0: "x,-"}).partition()
     with pytest.raises(sw.ShardingError, match=r"was ended by signal \d+ \(SIG"):

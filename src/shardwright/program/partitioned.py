@@ -209,11 +209,11 @@ class Partitioned(LocalValue):
         Raises:
             ShardingError: it cannot.
         """
-        from shardwright.runtime.callbacks import check_callbacks
         from shardwright.runtime.limits import check_run
+        from shardwright.runtime.runnable import check_runnable
 
-        check_callbacks(self.annotated)  # what nobody reads is run too, unsharded
-        check_callbacks(self.local)
+        check_runnable(self.annotated)  # what nobody reads is run too, unsharded
+        check_runnable(self.local)
         graph = self.source.graph
         check_run([*graph.arguments.values(), *graph.results.values()], self.local, self.mesh.size)
 
@@ -301,10 +301,10 @@ class Partitioned(LocalValue):
             ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls back into
                 Python, or one that ends the process on trial.
         """
-        from shardwright.runtime.callbacks import check_callbacks
         from shardwright.runtime.compiled import compile_program  # imports jax, which most commands do without
+        from shardwright.runtime.runnable import check_runnable
 
-        check_callbacks(self.local)
+        check_runnable(self.local)
         graph = self.source.graph
         with self.clock.stage("compile"):
             return compile_program(

@@ -26,10 +26,10 @@ from shardwright.partition.processes import stacked
 from shardwright.process import DEFAULT_TIMEOUT
 from shardwright.program.local import LocalValue, local_text
 from shardwright.runtime.arrays import Array
-from shardwright.runtime.callbacks import check_callbacks
 from shardwright.runtime.execute import execute_local
 from shardwright.runtime.inputs import make_inputs
 from shardwright.runtime.limits import check_run
+from shardwright.runtime.runnable import check_runnable
 from shardwright.sharding import TensorSharding
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class PerDevice(LocalValue):
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run.
         """
-        check_callbacks(self.local)
+        check_runnable(self.local)
         main = self.local.main
         types = self._rows(main.block.terminator.operands)
         check_run([*self._rows(main.block.arguments), *types], self.local, self.mesh.size)

@@ -1,7 +1,7 @@
-"""Calls of Python from within a program, which no other process can make.
+"""What no process can run that has nothing but the module: calls of Python, and ops that XLA has not.
 
-JAX keeps the function in the process that lowered it; its module holds only a number or a pointer. Run elsewhere, XLA
-follows that to nowhere and ends the process.
+JAX keeps the function that is called in the process that lowered it; its module holds only a number or a pointer. Run
+elsewhere, XLA follows that to nowhere and ends the process. So it does with an op of a dialect that it does not know.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ from __future__ import annotations
 import re
 
 from shardwright.errors import ShardingError
+from shardwright.ir.context import is_registered
 from shardwright.ir.graph import Graph
 from shardwright.rules.traits import facts_of
 
-__all__ = ["check_callbacks"]
+__all__ = ["check_runnable"]
 
 _TARGET = re.compile(r"\w*python\w*_callback")
 """`xla_ffi_python_cpu_callback`, `xla_python_gpu_callback`, … as `jax.pure_callback` and its relatives are lowered."""
 
 
-def check_callbacks(graph: Graph) -> None:
+def check_runnable(graph: Graph) -> None:
     """Whether a program can be run from its module alone.
 
     Raises:
-        ShardingError: it calls back into Python, or talks to a host that does not answer, at the line.
+        ShardingError: it calls back into Python, talks to a host that does not answer, or has an op that is none of
+            XLA's, at the line.
     """
+    _check_known(graph)
     for op in graph.walk():
         facts = facts_of(op.name)
         reason = facts.refused if facts.host else ""
@@ -41,4 +44,17 @@ def check_callbacks(graph: Graph) -> None:
                 cause=reason,
                 remedy="leave it out (pure_callback, io_callback, debug.print, …), or run the function with jax.jit "
                 "and the plan's in_shardings and out_shardings",
+            )
+
+
+def _check_known(graph: Graph) -> None:
+    """Whether each op is of a dialect that XLA has."""
+    for op in graph.walk():
+        if not is_registered(op.name):
+            raise ShardingError(
+                f"the program cannot be run: XLA has no op {op.name}",
+                op=op.name,
+                location=str(graph.locations[op.location]),
+                cause="it runs StableHLO; ops of other dialects are sharded and partitioned, but not run",
+                remedy="lower it to StableHLO first; `shardwright partition` writes the program of one device as it is",
             )
