@@ -1,17 +1,21 @@
-"""Every piece of IR in four public texts on shardings, as printed there, mended where the print is wrong, and read.
+"""Every piece of IR in five public texts on shardings, as printed there, mended where the print is wrong, read and run.
 
 The texts: "MHLO sharding format"; MLIR's page on `mesh.sharding`; the slides "Sharding Framework Design for Device
-Mesh"; the mesh RFC on LLVM's forum.
+Mesh"; the mesh RFC on LLVM's forum; the reference of the `sdy` dialect.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import shardwright as sw
 from shardwright.errors import ShardingError
-from shardwright.ir.context import ir, load_module
+from shardwright.ir.context import ir, load_module, module_text
 from shardwright.mesh import Mesh
-from shardwright.notation import hlo, shard  # noqa: F401  # makes them known
+from shardwright.notation import hlo, modules, shard  # noqa: F401  # makes them known
 from shardwright.notation.forms.texts import ops, to_generic
 from shardwright.notation.registry import parse_text
 from shardwright.notation.rfc.dialect import RFC
@@ -19,9 +23,13 @@ from shardwright.notation.rfc.modules import import_module, looks_like
 from shardwright.notation.rfc.options import Loops, loops_of
 from shardwright.notation.rfc.reading import ops_of
 from shardwright.notation.shard.dialect.tables import SHARD
+from tests.notation.documents import idle, listings
 from tests.notation.snippets import Snippet
+from tests.notation.snippets_attributes import MHLO, PAGE, PAGE_ARRAY, PAGE_GRIDS, PAGE_MESHES
 from tests.notation.snippets_forum import FORUM
+from tests.notation.snippets_sdy import MESHES, REFERENCE
 from tests.notation.snippets_slides import SLIDES
+from tools.documents import FILE, main, render
 
 IN_THE_FORM_OF_THE_RFC = [*SLIDES, *FORUM]
 
@@ -55,37 +63,6 @@ def test_loops_of_the_walkthrough_are_those_that_it_lists() -> None:
     loops = {name: loops_of(op) for name, op in ops_of(function.operation)}
     assert loops["stablehlo.maximum"] == Loops(3, ((0, 1, 2), (0, 1, 2)))
     assert loops["stablehlo.dot_general"] == Loops(4, ((0, 1, 3), (3, 2)))
-
-
-PAGE_GRIDS = "mesh.mesh @mesh0(shape = 2x2x4)\nmesh.mesh @mesh1d_4(shape = 4)\n"
-PAGE_MESHES = {
-    "@mesh0": Mesh(axis_0=2, axis_1=2, axis_2=4),
-    "@mesh1d_4": Mesh(axis_0=4),
-    "@mesh2d": Mesh(axis_0=2, axis_1=2),
-}
-PAGE_ARRAY = (
-    "[[0] split_axes = []]",
-    "[[0]]",
-    "a keyword within a list: `[[0]]` and the partial axis were run together",
-)
-PAGE = [
-    ("mesh.sharding @mesh0 split_axes = [[]]", (), (4, 8), "[{}, {}]"),
-    ("mesh.sharding @mesh0 split_axes = [[0]]", (), (4, 8), "[{axis_0}, {}]"),
-    (
-        "mesh.sharding @mesh0 split_axes = [[0] split_axes = []] partial = sum[1]",
-        (PAGE_ARRAY,),
-        (4, 8),
-        "[{axis_0}, {}] partial=sum{axis_1}",
-    ),
-    ("mesh.sharding @mesh0 split_axes = [[0]] partial = max[1]", (), (4, 8), "[{axis_0}, {}] partial=max{axis_1}"),
-    ("mesh.sharding @mesh0 split_axes = [[0]] halo_sizes = [1, 2]", (), (4, 8), "[{axis_0}, {}]"),
-    (
-        "mesh.sharding @mesh1d_4 split_axes = [[], [0]] sharded_dims_offsets = [0, 2, 5, 9, 14]",
-        (),
-        (4, 14),
-        "[{}, {axis_0}]",
-    ),
-]
 
 
 @pytest.mark.parametrize(("text", "mends", "shape", "expected"), PAGE, ids=[entry[0] for entry in PAGE])
@@ -136,22 +113,6 @@ def test_the_examples_of_the_dialect_page_read_as_ops_of_today() -> None:
     assert names == ["shard.grid", "shard.grid", *partial, "shard.shard", "shard.shard", "shard.shard"]
 
 
-MHLO = [
-    ("{devices=[2,1]0,1}", (), "4x3xi32", {0: ((0, 2), (0, 3)), 1: ((2, 4), (0, 3))}),
-    ("{devices=[1,2,4]0,1,2,3,4,5,6,7}", (), "3x4x4xi32", {0: ((0, 3), (0, 2), (0, 1)), 7: ((0, 3), (2, 4), (3, 4))}),
-    ("{replicated}", (), "4x3xi32", {0: ((0, 4), (0, 3)), 3: ((0, 4), (0, 3))}),
-    (
-        "{devices=[1,2,4]0,1,2,3,4,5,6,7} last_tile_dim_replicate}",
-        (
-            ("7} last", "7 last", "the bracket is closed too early"),
-            ("[1,2,4]", "[2,1,4]", "the text gives rows to devices 0 to 3, of shape 2x3"),
-        ),
-        "4x3xi32",
-        {0: ((0, 2), (0, 3)), 3: ((0, 2), (0, 3)), 4: ((2, 4), (0, 3)), 7: ((2, 4), (0, 3))},
-    ),
-]
-
-
 @pytest.mark.parametrize(("text", "mends", "type", "slices"), MHLO, ids=[entry[0] for entry in MHLO])
 def test_annotations_of_mhlo_give_devices_the_parts_that_are_shown(
     text: str, mends: tuple, type: str, slices: dict[int, tuple]
@@ -171,3 +132,62 @@ def test_annotations_of_mhlo_give_devices_the_parts_that_are_shown(
     for device, bounds in slices.items():
         position = list(sharding.mesh.device_ids or range(sharding.mesh.size)).index(device)
         assert tuple((s.start, s.stop) for s in sharding.device_slice(shape, position)) == bounds
+
+
+@pytest.mark.parametrize("snippet", REFERENCE, ids=lambda snippet: snippet.origin)
+def test_examples_of_the_reference_say_what_they_say(snippet: Snippet) -> None:
+    text = module_text(load_module(snippet.module))
+    assert [words for words in snippet.says if words not in text] == [], text
+
+
+@pytest.mark.parametrize(("text", "axes", "devices"), MESHES, ids=[text for text, *_ in MESHES])
+def test_meshes_of_the_reference(text: str, axes: tuple, devices: tuple[int, ...] | None) -> None:
+    rank = "[{}, {}]" if axes else "[]"
+    shape = "8x6xf32" if axes else "f32"
+    held = load_module(
+        f"sdy.mesh @m = {text}\nfunc.func @main(%x: tensor<{shape}>) -> tensor<{shape}> {{\n"
+        f"%0 = stablehlo.negate %x {{sdy.sharding = #sdy.sharding_per_value<[<@m, {rank}>]>}} : tensor<{shape}>\n"
+        f"return %0 : tensor<{shape}>\n}}"
+    )
+    (mesh,) = modules.read(held).meshes.values()
+    assert (tuple(mesh.sizes.items()), mesh.device_ids) == (axes, devices)
+
+
+RUN = [snippet for snippet in (*SLIDES, *FORUM, *REFERENCE) if not idle(snippet)]
+
+
+@pytest.mark.parametrize("snippet", RUN, ids=lambda snippet: snippet.origin)
+def test_it_is_partitioned_runs_and_equals_the_unsharded_program(snippet: Snippet, tmp_path: Path) -> None:
+    path = tmp_path / "listing.mlir"
+    path.write_text(snippet.module)
+    program = sw.load(path).plan().partition()
+    assert program.verify().ok
+
+
+def test_the_program_of_one_device_gives_each_its_part_of_the_perceptron(tmp_path: Path) -> None:
+    """The forum's last stage: each device has a part of each tensor, and what they give is put together."""
+    snippet = next(snippet for snippet in FORUM if snippet.origin == "RFC, 1-D weight stationary, partitioned")
+    path = tmp_path / "listing.mlir"
+    path.write_text(snippet.module)
+    draw = np.random.default_rng(0)
+    x, up, down = (draw.normal(size=shape).astype(np.float32) for shape in ((2, 4, 8), (8, 32), (32, 8)))
+    parts = {
+        "arg0": np.stack(np.split(x, 2, axis=2)),
+        "arg1": np.stack(np.split(up, 2, axis=1)),
+        "arg2": np.stack(np.split(down, 2, axis=0)),
+    }
+    (result,) = sw.load(path).per_device().run(parts).values()
+    np.testing.assert_allclose(np.concatenate(list(result), axis=2), np.maximum(x @ up, 0) @ down, rtol=1e-4, atol=1e-4)
+
+
+def test_the_page_of_all_listings_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert FILE.read_text(encoding="utf-8") == render(), "run python tools/documents.py"
+    assert main(["--check"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_page_names_tests_that_there_are() -> None:
+    names = {listing.test.partition("::")[2].partition("[")[0] for listing in listings()}
+    assert names <= set(globals())
+    numbers = [listing.number for listing in listings()]
+    assert len(set(numbers)) == len(numbers) == len(MHLO) + len(PAGE) + len(SLIDES) + len(FORUM) + 12
