@@ -13,7 +13,7 @@ from shardwright.rules.registry import sharding_rule
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.sliding import Sliding, sliding
 
-__all__ = ["ConvolutionDims", "convolution_dims", "convolution_windows"]
+__all__ = ["ConvolutionDims", "convolution_dims", "convolution_windows", "dimension_letters"]
 
 _DIMS = re.compile(r"\[([^\]]*)\]\s*x\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
 
@@ -33,12 +33,18 @@ class ConvolutionDims:
 
 def convolution_dims(text: str) -> ConvolutionDims:
     """From `#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>`."""
-    match = _DIMS.search(text)
-    groups = match.groups() if match else ("b, f", "i, o", "b, f")
-    lhs, rhs, out = ([name.strip() for name in group.split(",")] for group in groups)
+    lhs, rhs, out = dimension_letters(text)
     spatial = tuple((lhs.index(name), rhs.index(name), out.index(name)) for name in map(str, range(len(lhs) - 2)))
     places = (lhs.index("b"), lhs.index("f"), rhs.index("i"), rhs.index("o"), out.index("b"), out.index("f"))
     return ConvolutionDims(*places, spatial)
+
+
+def dimension_letters(text: str) -> tuple[list[str], list[str], list[str]]:
+    """`#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>` as its three lists."""
+    match = _DIMS.search(text)
+    groups = match.groups() if match else ("b, f", "i, o", "b, f")
+    lhs, rhs, out = ([name.strip() for name in group.split(",")] for group in groups)
+    return lhs, rhs, out
 
 
 def convolution_windows(signature: Signature) -> tuple[Sliding, ...]:

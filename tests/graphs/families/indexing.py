@@ -140,5 +140,6 @@ def argsort(scope: Scope, v: Value) -> None:
 @step("top k", lambda v: is_full(v) and is_sharp(v) and v.dtype in ("float32", "int32", "bfloat16"))
 def top_k(scope: Scope, v: Value) -> None:
     last = v.shape[-1]
-    text = f"jax.tree.leaves(lax.top_k({v}, {scope.rng.randint(1, last)}))"
+    zeros = f"jnp.where({v} == 0, 0, {v})"  # of one sign, which top_k tells apart and sums of other parts change
+    text = f"jax.tree.leaves(lax.top_k({zeros if v.is_float else v}, {scope.rng.randint(1, last)}))"
     scope.emit(text, Range(), ranges=[v.range, Range(float(max(1, last)))])

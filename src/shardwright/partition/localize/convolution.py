@@ -12,7 +12,6 @@ all.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -31,7 +30,7 @@ from shardwright.partition.localize.registry import Shardings, local_signature, 
 from shardwright.partition.localize.shifts import edged, resized
 from shardwright.partition.localize.sliding import Slid, fetch_all, sends_all, slides
 from shardwright.partition.localize.window_reversals import append_convolution
-from shardwright.rules.convolution import convolution_dims, convolution_windows
+from shardwright.rules.convolution import convolution_dims, convolution_windows, dimension_letters
 from shardwright.rules.registry import known_rule
 from shardwright.rules.rule import ShardingRule, factors_in
 from shardwright.rules.sliding import Sliding
@@ -227,13 +226,6 @@ def _unfit(signature: Signature, name: str, operands: str) -> ShardingError:
         f"a convolution{f' of {groups} groups' if groups > 1 else ''} cannot be computed in parts of {operands}",
         remedy="split both alike, groups evenly, or gather them before the op",
     )
-
-
-def dimension_letters(text: str) -> tuple[list[str], list[str], list[str]]:
-    """`#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>` as its three lists."""
-    parts = re.findall(r"\[([^\]]*)\]", text)
-    first, second, third = ([letter.strip() for letter in part.split(",")] for part in parts[:3])
-    return first, second, third
 
 
 def _axes(sharding: TensorSharding, letters: list[str], letter: str) -> Axes:

@@ -17,6 +17,7 @@ from math import prod
 from shardwright.ir.attributes import bools, i64_array
 from shardwright.ir.signature import Signature
 from shardwright.partition.localize.local import Local
+from shardwright.partition.localize.unit_windows import append_in_order, is_out_of_order
 from shardwright.rules.convolution import convolution_dims, convolution_windows
 from shardwright.rules.sliding import Sliding
 
@@ -25,6 +26,8 @@ __all__ = ["append_convolution"]
 
 def append_convolution(ctx: Local, signature: Signature, image: int, kernel: int) -> tuple[int, ...]:
     """Append the convolution of one device, with all windows and the kernel reversed where XLA would fail at it."""
+    if is_out_of_order(signature):
+        return append_in_order(ctx, signature, image, kernel)
     if not _fails(signature):
         return ctx.append(signature, (image, kernel))
     spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
