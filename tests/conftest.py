@@ -8,11 +8,22 @@ from tests.jaxlib_differences import expected_failure
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let fail, and only fail, what a newer jaxlib than the locked one is known to answer otherwise."""
+    """Let fail, and only fail, what a newer jaxlib than the locked one is known to answer otherwise.
+
+    What tests of a file share is made once: they run in one process, where else each process would make it.
+    """
     for item in items:
+        if _shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         kind = expected_failure(item.nodeid)
         if kind is not None:
             item.add_marker(pytest.mark.xfail(reason=f"{kind}: see docs/differences.md", strict=True))
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether a test takes what is made once for its file."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    return fixtures is not None and any(made[-1].scope == "module" for made in fixtures.name2fixturedefs.values() if made)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
