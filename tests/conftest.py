@@ -23,7 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _shares(item: pytest.Item) -> bool:
     """Whether a test takes what is made once for its file."""
     fixtures = getattr(item, "_fixtureinfo", None)
-    return fixtures is not None and any(made[-1].scope == "module" for made in fixtures.name2fixturedefs.values() if made)
+    return fixtures is not None and any(
+        made[-1].scope == "module" for made in fixtures.name2fixturedefs.values() if made
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

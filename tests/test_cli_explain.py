@@ -167,6 +167,24 @@ def test_an_op_that_is_not_there_is_told_with_those_that_are(file: str) -> None:
     assert "it has dot_general" in done.output
 
 
+def test_an_op_without_a_rule_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "own.mlir"
+    path.write_text(
+        'func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = "vendor.blur"(%x) : (tensor<4xf32>) '
+        "-> tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n"
+    )
+    done = shardwright("explain", str(path), "--rule", "blur")
+    assert done.exit_code == 1
+    assert "own.mlir:2: error: the op has no loops that are known" in done.output.replace("\n", "")
+
+
+@pytest.mark.parametrize("given", [("--all",), ("--mesh", "x=2"), ("--strategy", "basic", "--conservative")])
+def test_a_rule_depends_on_no_sharding(file: str, given: tuple[str, ...]) -> None:
+    done = shardwright("explain", file, "--rule", "tanh", *given)
+    assert done.exit_code == 2
+    assert f"with --rule: {given[0]}" in done.output
+
+
 @pytest.mark.parametrize("given", [(), ("%1", "--rule", "tanh")])
 def test_a_value_or_an_op_is_to_be_given(file: str, given: tuple[str, ...]) -> None:
     done = shardwright("explain", file, *given)

@@ -48,6 +48,8 @@ def explain(file: str, value: str | None, rule: str | None, everything: bool, **
         raise click.UsageError("Give a VALUE, or an op by --rule.")
     given = Given(file, **options)
     if rule is not None:
+        if unused := [*given.sharding_options(), *["--all"] * everything]:
+            raise click.UsageError(f"No such option with --rule: {', '.join(unused)} (a rule does not depend on it)")
         _explain_rule(given, rule)
         return
     assert value is not None

@@ -149,6 +149,16 @@ class Given:
         Raises:
             ShardingError: it is said how to.
         """
+        if given := self.sharding_options():
+            raise ShardingError(
+                "the program is written for one device already",
+                location=self.file,
+                cause="its grid and the parts that devices hold are what it says",
+                remedy=f"leave out {' and '.join(given)}",
+            )
+
+    def sharding_options(self) -> list[str]:
+        """The options given that say how to shard, propagate and partition."""
         given = {
             "--mesh": self.mesh is not None,
             "--arg": bool(self.args),
@@ -160,13 +170,7 @@ class Given:
             "--optimize": self.optimize != "off",
             "--reasons": self.reasons,
         }
-        if any(given.values()):
-            raise ShardingError(
-                "the program is written for one device already",
-                location=self.file,
-                cause="its grid and the parts that devices hold are what it says",
-                remedy=f"leave out {' and '.join(option for option, is_given in given.items() if is_given)}",
-            )
+        return [option for option, is_given in given.items() if is_given]
 
     def _arguments(self) -> dict[str | int, str]:
         args: dict[str | int, str] = {}

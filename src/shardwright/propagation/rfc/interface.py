@@ -170,7 +170,16 @@ def interfaces(graph: Graph, name: str) -> list[FoundInterface]:
             cause=f"it has {', '.join(close or list(known)[:_SHOWN])}",
             remedy="name one of its ops, with its dialect or without",
         )
-    return [FoundInterface(interface_of(one), len(ops), _where(graph, ops[0])) for one, ops in named.items()]
+    return [_found(graph, signature, ops) for signature, ops in named.items()]
+
+
+def _found(graph: Graph, signature: Signature, ops: Sequence[Op]) -> FoundInterface:
+    """An op with its place, which is told as well where it has no rule."""
+    where = _where(graph, ops[0])
+    try:
+        return FoundInterface(interface_of(signature), len(ops), where)
+    except ShardingError as error:
+        raise error.replaced(location=where) from None
 
 
 def _where(graph: Graph, op: Op) -> str:
