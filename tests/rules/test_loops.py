@@ -92,6 +92,32 @@ def test_the_rfcs_two_dimensional_product() -> None:
     assert out.partial_axes == (mesh.axis("a"),)
 
 
+def test_the_rfcs_two_dimensional_product_is_materialized_as_it_is_there() -> None:
+    """Document 002: the product gathers its operand along axes 1 and 2, and what it gives is reduced along axis 0."""
+    mesh = sw.Mesh(a=2, b=2, c=2)
+    annotations = [
+        sw.TensorSharding.of(mesh, [[], [], ["a", "b", "c"]]),
+        sw.TensorSharding.of(mesh, [["a"], ["b", "c"]]),
+        sw.TensorSharding.of(mesh, [[], [], ["b", "c"]]),
+    ]
+    made = sw.interface(DOT).materialize(annotations, [[], [], ["b", "c"], ["a"]])
+    assert str(made) == "operand 0: all_gather\nresult 0: all_reduce"
+    scattered = sw.TensorSharding.of(mesh, [[], [], ["b", "c", "a"]])
+    made = sw.interface(DOT).materialize([*annotations[:2], scattered], [[], [], ["b", "c"], ["a"]])
+    assert str(made) == "operand 0: all_gather\nresult 0: reduce_scatter"
+    # 2·4·8 f32 over 8 devices, 8 of its 64 elements each: 3 of 4 parts of 32 B come in by the ring
+    assert made.operands[0].cost.bytes_sent == 3 * 32
+
+
+def test_an_op_that_lies_as_its_values_do_sends_nothing() -> None:
+    interface, mesh = sw.interface("stablehlo.tanh %a : tensor<8xf32>"), sw.Mesh(x=2)
+    split = sw.TensorSharding.of(mesh, [["x"]])
+    assert str(interface.materialize([split, None])) == "nothing is sent"
+    assert str(interface.materialize([split, sw.TensorSharding.of(mesh, [[]])], [["x"]])) == "result 0: all_gather"
+    with pytest.raises(sw.ShardingError, match="no tensor of the op is annotated"):
+        interface.materialize([None, None])
+
+
 @given(st.integers(0, 10_000))
 def test_annotations_by_an_option_ask_for_it(seed: int) -> None:
     rng, mesh = random.Random(seed), sw.Mesh(a=2, b=2, c=2)

@@ -4,6 +4,7 @@
     getIndexingMaps         Interface.indexing_maps
     getShardingOption       Interface.sharding_option
     setShardingAnnotations  Interface.sharding_annotations
+    materialize             Interface.materialize
 
 Source: the mesh RFC on LLVM's forum, ShardingInterface.
 """
@@ -20,6 +21,7 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.propagation.rfc.derivation import OpStatement, Spoken, Statement
+from shardwright.propagation.rfc.materialized import Materialized, materialized
 from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
 from shardwright.rules.loops import indexing_maps, iterator_types, loops
 from shardwright.rules.registry import rule_for
@@ -101,6 +103,30 @@ class Interface:
         operands = [shaped(mapping, axes, self.rule, mesh) for mapping in self.rule.operands]
         results = [shaped(mapping, axes, self.rule, mesh) for mapping in self.rule.results]
         return (*operands, *[made_partial(one, axes, self.rule, self.signature) for one in results])
+
+    def materialize(
+        self,
+        annotations: Sequence[TensorSharding | None],
+        option: Sequence[Sequence[AxisRef | str]] | None = None,
+    ) -> Materialized:
+        """What is communicated around the op: operands are brought to where it takes them, results to where they lie.
+
+        Arguments:
+            annotations: For each operand, then for each result, how it lies; of those that nothing is said of as the op
+                has them.
+            option: The axes of each loop; by default `sharding_option(annotations)`.
+
+        Raises:
+            ShardingError: as of `sharding_option` and `sharding_annotations`; or nothing is annotated, which says the mesh.
+        """
+        mesh = next((one.mesh for one in annotations if one is not None), None)
+        if mesh is None:
+            raise ShardingError("no tensor of the op is annotated", op=self.op, remedy="say of one how it lies")
+        split = self.sharding_option(annotations) if option is None else option
+        layouts = self.sharding_annotations(split, mesh)
+        if len(annotations) != len(layouts):
+            raise ShardingError(f"{len(annotations)} annotations for {len(layouts)} tensors", op=self.op)
+        return materialized(self.signature.operands, self.signature.results, annotations, layouts)
 
     def _said(self, number: int, sharding: TensorSharding) -> OpStatement:
         count = len(self.signature.operands)
