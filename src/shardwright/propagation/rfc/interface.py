@@ -117,7 +117,7 @@ class Interface:
             option: The axes of each loop; by default `sharding_option(annotations)`.
 
         Raises:
-            ShardingError: as of `sharding_option` and `sharding_annotations`; or nothing is annotated, which says the mesh.
+            ShardingError: as of `sharding_option` and `sharding_annotations`; or nothing is annotated: no mesh.
         """
         mesh = next((one.mesh for one in annotations if one is not None), None)
         if mesh is None:
