@@ -73,7 +73,7 @@ def _product(mesh: Mesh, name: str, patience: float) -> dict[str, float] | None:
         except Exception:  # XLA's own, of several classes: the devices have no such products, or no room for them
             return measured
         measured = {"side": side, "operations": 2.0 * side**3, "seconds": seconds}
-        if seconds > patience:
+        if 2 * seconds > patience:  # the next size takes eight times as long
             break
         side = max(2 * side, min(side * _grown(patience / seconds), _LAST_SIDE))
     return measured
