@@ -152,7 +152,13 @@ mesh.cluster @mesh1(rank = 1, dim_sizes = [2])
             ),
         ),
         "{}\nreturn\n}",
-        refused="mesh.collective_permute from @mesh0 to @mesh1 cannot be held",
+        says=(
+            'sdy.mesh @mesh0 = <["axis_0"=2, "stage"=2], device_ids=[0, 2, 1, 3]> '
+            "{shardwright.devices = array<i64: 0, 1>}",
+            'sdy.mesh @mesh1 = <["axis_0"=2, "stage"=2], device_ids=[2, 0, 3, 1]> '
+            "{shardwright.devices = array<i64: 2, 3>}",
+            'sdy.collective_permute %arg0 out_sharding=<@mesh1, [{"axis_0"}]>',
+        ),
     ),
     Snippet(
         "slides, collective_permute of halos",

@@ -264,12 +264,6 @@ def _permute_moves(collective: Collective) -> tuple[Move, ...]:
             cause="it exchanges the shards of neighbours, which changes the tensor, and does not say how",
             remedy="write the exchange within the program for one device, or leave the halo to the compiler",
         )
-    if collective.source.symbol != collective.target.symbol:
-        raise ShardingError(
-            f"mesh.collective_permute from @{collective.source.symbol} to @{collective.target.symbol} cannot be held",
-            cause="a module is one program on one set of devices",
-            remedy="make the stages one axis of one mesh",
-        )
     return (Move("collective_permute", collective.target),)
 
 

@@ -23,6 +23,7 @@ from shardwright.notation.rfc.import_collectives import import_collective
 from shardwright.notation.rfc.layouts import Layout, layout
 from shardwright.notation.rfc.mesh import line_of, write_mesh
 from shardwright.notation.rfc.options import FUNCTION_MESH, OPTION
+from shardwright.notation.rfc.pipeline import join_stages
 from shardwright.notation.rfc.reading import FunctionOps, ModuleReading, ValueLayout, entries_of, located
 from shardwright.notation.sdy.sharding import print_shardings
 from shardwright.sharding import replicated
@@ -105,6 +106,8 @@ def import_shardings(reading: ModuleReading, per_device: bool) -> None:
     Raises:
         ShardingError: what the RFC forbids or the model cannot hold, at its op.
     """
+    if not per_device:
+        join_stages(reading)
     for function in reading.functions:
         _options(reading, function, per_device)
         if per_device:
@@ -277,7 +280,6 @@ def _meshes(reading: ModuleReading) -> None:
         del op.attributes["mesh_cluster"]
     for cluster in reading.clusters.values():
         if cluster.symbol not in kept:
-            mesh = cluster.mesh()
             with ir.InsertionPoint(cluster.op):
-                write_mesh(mesh, cluster.op)
+                write_mesh(cluster)
             erase(cluster.op)

@@ -15,11 +15,15 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.locations import read_location
+from shardwright.ir.sub_meshes import DEVICES, devices_of_text, print_devices
 from shardwright.mesh import Mesh
 from shardwright.notation.names import symbol_text
 from shardwright.notation.sdy.sharding import parse_mesh, print_mesh
 
-_OWN = frozenset({"axis_names", "dim_sizes", "mesh", "rank", "sym_name"})
+_STAGE = "stage"
+"""The axis along which other stages of a pipeline repeat what a cluster has (see `pipeline`)."""
+
+_OWN = frozenset({"axis_names", "dim_sizes", "mesh", "rank", "sym_name", DEVICES})
 
 _WORD = re.compile(r"[\w.$-]+", re.ASCII)
 
@@ -27,7 +31,11 @@ __all__ = ["Cluster", "line_at", "line_of", "read_cluster", "write_cluster", "wr
 
 
 class Cluster:
-    """A cluster of a module: its op, and its mesh once that is asked for."""
+    """A cluster of a module: its op, and its mesh once that is asked for.
+
+    Attributes:
+        stage: Its number and how many there are, if it is a stage of a pipeline.
+    """
 
     def __init__(self, op: Any, name: str) -> None:
         """Read a `mesh.cluster` op of the file `name`."""
@@ -40,6 +48,7 @@ class Cluster:
             [ir.IntegerAttr(size).value for size in attributes["dim_sizes"]] if "dim_sizes" in attributes else []
         )
         self.names = _names(attributes["axis_names"], self.location) if "axis_names" in attributes else []
+        self.stage: tuple[int, int] | None = None
         self._mesh: Mesh | None = None
 
     @property
@@ -86,9 +95,20 @@ class Cluster:
                 remedy="use letters, digits and . $ - _ in names of clusters and axes",
             )
         try:
-            return Mesh(zip(names, self.sizes, strict=True), name=self.symbol)
+            return _of_stage(Mesh(zip(names, self.sizes, strict=True), name=self.symbol), self.stage)
         except ShardingError as error:
             raise error.replaced(op="mesh.cluster", location=self.location) from None
+
+
+def _of_stage(mesh: Mesh, stage: tuple[int, int] | None) -> Mesh:
+    """A cluster as one of several that lie one behind the other: its own devices are at place 0 of the last axis."""
+    if stage is None:
+        return mesh
+    number, count = stage
+    devices = [
+        (number + place) % count * mesh.size + position for position in range(mesh.size) for place in range(count)
+    ]
+    return Mesh((*mesh.axes, (_STAGE, count)), device_ids=devices, name=mesh.name)
 
 
 def _names(attribute: Any, location: str) -> list[str]:
@@ -122,6 +142,11 @@ def read_cluster(op: Any, name: str) -> Mesh:
     """
     symbol = ir.StringAttr(op.attributes["sym_name"]).value
     mesh = parse_mesh(str(op.attributes["mesh"]), symbol)
+    if DEVICES in op.attributes and mesh.axes and mesh.axes[-1][0] == _STAGE:
+        own, count = Mesh(mesh.axes[:-1], name=symbol), mesh.axes[-1][1]
+        first = devices_of_text(str(op.attributes[DEVICES]), mesh)[0]
+        if mesh == _of_stage(own, (first // own.size, count)):
+            return own
     what = "a mesh of no axes" if not mesh.axes else "a mesh whose devices are reordered"
     if not mesh.axes or mesh.device_ids is not None:
         raise ShardingError(
@@ -134,10 +159,15 @@ def read_cluster(op: Any, name: str) -> Mesh:
     return mesh
 
 
-def write_mesh(mesh: Mesh, cluster: Any) -> None:
+def write_mesh(cluster: Cluster) -> None:
     """Create the `sdy.mesh` op of a `mesh.cluster` at the insertion point, with what else that op says."""
+    mesh = cluster.mesh()
     attributes = {"sym_name": ir.StringAttr.get(mesh.name), "mesh": parse_attribute(print_mesh(mesh))}
-    ir.Operation.create("sdy.mesh", attributes={**_others(cluster), **attributes})
+    if cluster.stage is not None:
+        number, count = cluster.stage
+        size = mesh.size // count
+        attributes[DEVICES] = parse_attribute(print_devices(range(number * size, (number + 1) * size)))
+    ir.Operation.create("sdy.mesh", attributes={**_others(cluster.op), **attributes})
 
 
 def _others(op: Any) -> dict[str, Any]:
