@@ -36,10 +36,8 @@ def give_channels(graph: Graph) -> None:
 
 
 def _with_channel(signature: Signature, handles: Iterator[int]) -> Signature:
-    attributes = {"channel_handle": f"#stablehlo.channel_handle<handle = {next(handles)}, type = 1>"}
-    if signature.name in _WITH_IDS:
-        attributes["use_global_device_ids"] = "unit"
-    return signature.replace(**attributes)
+    signature = signature.replace(channel_handle=f"#stablehlo.channel_handle<handle = {next(handles)}, type = 1>")
+    return signature.replace(use_global_device_ids="unit") if signature.name in _WITH_IDS else signature
 
 
 def _handle(signature: Signature) -> int:
