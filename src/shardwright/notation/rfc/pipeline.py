@@ -1,9 +1,9 @@
 """Clusters between which a `mesh.collective_permute` leads: the stages of a pipeline.
 
 A cluster does not say which devices it has. Those that a tensor is sent between have different ones, so they lie one
-behind the other: of `n` clusters of `k` devices the first has devices 0 to `k - 1`, the next those from `k` on. A program
-is one for all devices, so each becomes a mesh of all `n · k`: its own axes, and `stage` as the last, at whose first place
-its own devices are. The others compute the same (see `ir.sub_meshes`).
+behind the other: of `n` clusters of `k` devices the first has devices 0 to `k - 1`, the next those from `k` on. A
+program is one for all devices, so each becomes a mesh of all `n · k`: its own axes, and `stage` as the last, at whose
+first place its own devices are. The others compute the same (see `ir.sub_meshes`).
 
     mesh.cluster @a(rank = 1, dim_sizes = [2])   sdy.mesh @a = <["axis_0"=2, "stage"=2], device_ids=[0, 2, 1, 3]>
     mesh.cluster @b(rank = 1, dim_sizes = [2])   sdy.mesh @b = <["axis_0"=2, "stage"=2], device_ids=[2, 0, 3, 1]>
