@@ -14,10 +14,10 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.ir.signature import Signature
 from shardwright.notation.modules import read
-from shardwright.rules.interface import interface_rule
 from shardwright.rules.loops import indexing_maps, iterator_types, loops
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule
+from shardwright.rules.self_described import interface_rule
 from tests.rules.corpus import MAKERS, instances, program
 
 DOT = """%1 = "stablehlo.dot_general"(%0, %arg1) <{dot_dimension_numbers = #stablehlo.dot<

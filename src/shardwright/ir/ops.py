@@ -38,7 +38,7 @@ BODY_OPS = frozenset(
 """Ops whose regions compute on scalars (or on single elements) and belong to the signature: see `handles.has_body`."""
 
 INDEXING_MAPS = "indexing_maps"
-"""The attribute that makes an op describe itself, as those of `linalg` do: see `rules.interface`."""
+"""The attribute that makes an op describe itself, as those of `linalg` do: see `rules.self_described`."""
 
 COLLECTIVES = {f"sdy.{name}": step for name, step in MOVING.items()}
 """The ops between others that move data in an explicit program, each with the step that it takes."""

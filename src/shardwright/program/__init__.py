@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
-    from shardwright.program.interface import interface
+    from shardwright.program.one_op import interface
     from shardwright.program.per_device import PerDevice
     from shardwright.program.program import Plan, Program, Spmd, from_jax, load
 
@@ -35,7 +35,7 @@ _HOMES = {
     "Plan": "shardwright.program.program:Plan",
     "Program": "shardwright.program.program:Program",
     "from_jax": "shardwright.program.program:from_jax",
-    "interface": "shardwright.program.interface:interface",
+    "interface": "shardwright.program.one_op:interface",
     "load": "shardwright.program.program:load",
     "Spmd": "shardwright.program.program:Spmd",
 }

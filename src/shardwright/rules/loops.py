@@ -6,8 +6,8 @@
     (d0, d1, d2, d3) -> (d3, d2)
     (d0, d1, d2, d3) -> (d0, d1, d2)
 
-Loops are the factors of the rule, those of result dimensions in order, then the others. `rules.interface` leads back: a
-rule without windows is that of an op that describes itself so, where each dimension of a result is one loop.
+Loops are the factors of the rule, those of result dimensions in order, then the others. `rules.self_described` leads
+back: a rule without windows is that of an op that describes itself so, where each dimension of a result is one loop.
 
 | loop type | factor |
 | --- | --- |

@@ -20,8 +20,8 @@ from shardwright.memo import forget_everywhere, memoize
 from shardwright.rules.einsum import parse_einsum
 from shardwright.rules.facts import OpFacts, declare
 from shardwright.rules.fit import check_fit, unfit
-from shardwright.rules.interface import interface_rule
 from shardwright.rules.rule import ShardingRule
+from shardwright.rules.self_described import interface_rule
 from shardwright.rules.text import ATTRIBUTE, parse_rule
 
 if TYPE_CHECKING:  # graphs load MLIR
