@@ -6,7 +6,9 @@
     cut to 130x8    [{}, {"x"}]    and rows are cut where they are whole
     sorted, grown to 132x8 [{"x"}, {}] and cut to 132x7 again
 
-Else a dimension is gathered where its padding is cut off, and the op is computed whole by every device.
+Else a dimension is gathered where its padding is cut off, and the op is computed whole by every device. So it is, too,
+where tensors without that dimension would lie otherwise and that takes longer: a kernel of three rows is small beside
+the image.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardwright.axes import Axes, axes_size, merge_axes, overlaps_any
+from shardwright.cost.hardware import current_hardware
+from shardwright.cost.price import price, work_cost
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.types import TensorType
 from shardwright.partition.padding.ops import paddable
 from shardwright.partition.padding.sizes import next_multiple
-from shardwright.partition.splits import splits_of
+from shardwright.partition.splits import Splits, splits_of
+from shardwright.reshard.plan import plan
 from shardwright.rules.rule import ShardingRule, TensorMapping, factors_in
 from shardwright.sharding import TensorSharding, replicated
 
@@ -89,7 +95,64 @@ def split_elsewhere(op: Op, graph: Graph, shapes: Mapping[int, Shape], sizes: Ma
             made = _taken_by(whole, rule, factor, lost, sizes.get(factor, rule.sizes[factor]))
             if made is not None and (factor in factors or made.size == made.own):
                 found.append(made)
-    return min(found, key=lambda one: one.size / one.own, default=None)
+    best = min(found, key=lambda one: one.size / one.own, default=None)
+    if best is None:
+        return None
+    padded = [
+        _padded(type, shapes.get(value), of, best) for type, value, of in zip(types, values, mappings, strict=True)
+    ]
+    return best if _pays(splits, padded, whole, best, lost.keys()) else None
+
+
+def _padded(type: TensorType, shape: Shape | None, mapping: TensorMapping, elsewhere: Elsewhere) -> TensorType:
+    """A tensor as large as it is where it lies, and where the op takes it."""
+    sizes = zip(mapping, shape or type.dims, strict=True)
+    return type.with_shape(tuple([elsewhere.size if of == (elsewhere.factor,) else size for of, size in sizes]))
+
+
+def _pays(
+    splits: Splits,
+    types: Sequence[TensorType],
+    lying: Sequence[TensorSharding],
+    elsewhere: Elsewhere,
+    lost: Collection[int],
+) -> bool:
+    """Whether a split takes less time than whole lost dimensions do, where others lie otherwise for it.
+
+    Arguments:
+        splits: How the op can be split.
+        types: Its tensors as they are padded.
+        lying: How they lie.
+        elsewhere: The split.
+        lost: The factors that are to be in their own sizes.
+    """
+    mappings, count = (*splits.rule.operands, *splits.rule.results), len(elsewhere.operands)
+    split = (*elsewhere.operands, *elsewhere.results)
+    others = [number for number, mapping in enumerate(mappings) if factors_in(mapping).isdisjoint(lost)]
+    if all(split[number] == lying[number] for number in others):
+        return True
+    gathered = [
+        one.with_axes(
+            [own if factors_in((of,)).isdisjoint(lost) else () for of, own in zip(dims, one.axes, strict=True)]
+        )
+        for one, dims in zip(lying, mappings, strict=True)
+    ]
+    hardware = current_hardware()
+
+    def seconds(layouts: Sequence[TensorSharding]) -> float:
+        along = [
+            next(filter(None, (_along(factor, *one) for one in zip(layouts, mappings, strict=True))), ())
+            for factor in range(len(splits.rule.sizes))
+            if factor not in splits.idle
+        ]
+        total = work_cost(splits.iterations, along)
+        for number, (type, outside, inside) in enumerate(zip(types, lying, layouts, strict=True)):
+            before, after = (outside, inside) if number < count else (inside, outside)
+            element_bytes = type.bytes // max(1, type.elements)
+            total += plan(type.dims, element_bytes, before, after, hardware, dtype=type.dtype).cost
+        return price(total, hardware)
+
+    return seconds(split) <= seconds(gathered)
 
 
 def _is_on_one_device(op: Op, graph: Graph) -> bool:
