@@ -7,6 +7,7 @@ import pytest
 from tests.jaxlib_differences import expected_failure
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let fail, and only fail, what a newer jaxlib than the locked one is known to answer otherwise.
 

@@ -23,15 +23,3 @@ def test_an_op_that_xla_has_not_is_named_with_its_line(way: str) -> None:
         getattr(spmd, way)()
     assert refused.value.diagnostic.op == "vendor.blur"
     assert refused.value.diagnostic.location == "-:4"
-
-
-def test_so_is_one_in_a_program_of_one_device() -> None:
-    text = """shard.grid @g(shape = 2)
-func.func @main(%x: tensor<4xf32>) -> tensor<8xf32> {
-  %0 = "vendor.blur"(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = shard.all_gather %0 on @g grid_axes = [0] gather_axis = 0 : tensor<4xf32> -> tensor<8xf32>
-  return %1 : tensor<8xf32>
-}
-"""
-    with pytest.raises(sw.ShardingError, match=r"XLA has no op vendor\.blur"):
-        sw.load(text).per_device().run()

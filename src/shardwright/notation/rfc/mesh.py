@@ -23,7 +23,7 @@ from shardwright.notation.sdy.sharding import parse_mesh, print_mesh
 _STAGE = "stage"
 """The axis along which other stages of a pipeline repeat what a cluster has (see `pipeline`)."""
 
-_OWN = frozenset({"axis_names", "dim_sizes", "mesh", "rank", "sym_name", DEVICES})
+_OWN = frozenset({"axis_names", "dim_sizes", "mesh", "rank", "sym_name"})
 
 _WORD = re.compile(r"[\w.$-]+", re.ASCII)
 
@@ -186,8 +186,11 @@ def write_cluster(mesh: Mesh, op: Any) -> None:
             cause="the names of clusters and their axes are plain words",
             remedy="use letters, digits and . $ - _ in the names of meshes and axes",
         )
+    others = _others(op)
+    if len(mesh.axes) < len(parse_mesh(str(op.attributes["mesh"]), mesh.name).axes):
+        del others[DEVICES]  # a stage: what is sent between stages tells their devices
     attributes: dict[str, Any] = {
-        **_others(op),
+        **others,
         "sym_name": ir.StringAttr.get(mesh.name),
         "rank": parse_attribute(f"{len(names)} : i64"),
         "dim_sizes": parse_attribute(str([size for _, size in mesh.axes])),
