@@ -61,6 +61,13 @@ def gpt(**sizes: Any) -> Example:
     return model.build(**sizes)
 
 
+def perceptron() -> Example:
+    """Two products with a maximum between them."""
+    import mlp as model
+
+    return model.build()
+
+
 def decoding(**sizes: Any) -> Example:
     """Decoding a token with a cache."""
     import decode as model
@@ -102,7 +109,7 @@ PROGRAMS: dict[str, Callable[[], Example]] = {
     "conv_rows": partial(conv, rows=True),
 }
 ALONE: dict[str, Callable[[], Example]] = {
-    "mlp": lambda: __import__("mlp").build(),
+    "mlp": perceptron,
     "decode": decoding,
     "gpt2": gpt,
     "gpt8": partial(gpt, layers=8),

@@ -26,8 +26,15 @@ def check_runnable(graph: Graph) -> None:
         ShardingError: it calls back into Python, talks to a host that does not answer, or has an op that is none of
             XLA's, at the line.
     """
-    _check_known(graph)
     for op in graph.walk():
+        if not is_registered(op.name):
+            raise ShardingError(
+                f"the program cannot be run: XLA has no op {op.name}",
+                op=op.name,
+                location=str(graph.locations[op.location]),
+                cause="it runs StableHLO; ops of other dialects are sharded and partitioned, but not run",
+                remedy="lower it to StableHLO first; `shardwright partition` writes the program of one device as it is",
+            )
         facts = facts_of(op.name)
         reason = facts.refused if facts.host else ""
         name = op.name
@@ -44,17 +51,4 @@ def check_runnable(graph: Graph) -> None:
                 cause=reason,
                 remedy="leave it out (pure_callback, io_callback, debug.print, …), or run the function with jax.jit "
                 "and the plan's in_shardings and out_shardings",
-            )
-
-
-def _check_known(graph: Graph) -> None:
-    """Whether each op is of a dialect that XLA has."""
-    for op in graph.walk():
-        if not is_registered(op.name):
-            raise ShardingError(
-                f"the program cannot be run: XLA has no op {op.name}",
-                op=op.name,
-                location=str(graph.locations[op.location]),
-                cause="it runs StableHLO; ops of other dialects are sharded and partitioned, but not run",
-                remedy="lower it to StableHLO first; `shardwright partition` writes the program of one device as it is",
             )
