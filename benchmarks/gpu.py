@@ -337,8 +337,12 @@ def main(arguments: Sequence[str]) -> None:
     if unknown := [name for name in options.names if name not in names]:
         parser.error(f"there is no {', '.join(unknown)}: {', '.join(names)}")
     if options.prepare:
+        options.prepare.mkdir(parents=True, exist_ok=True)
         for name in options.names or PROGRAMS:
-            (options.prepare / f"{name}.json").write_text(json.dumps(in_child(prepared, name, options.hardware)))
+            made = in_child(prepared, name, options.hardware)
+            if "error" in made:
+                sys.exit(f"{name}: {made['error']}")
+            (options.prepare / f"{name}.json").write_text(json.dumps(made))
         return
     found = in_child(_platform)
     if found.get("platform") != "gpu":
