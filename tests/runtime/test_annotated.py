@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
-from shardwright.program import Spmd, from_jax
+from shardwright.program import Spmd, from_jax, load
 from shardwright.runtime.annotated import annotated, needs_devices
 from shardwright.runtime.shards import cut
 from shardwright.sharding import TensorSharding
@@ -52,3 +52,14 @@ def test_layouts_that_xla_does_not_partition_are_refused() -> None:
     assert len(cut(spmd.inputs()[0], turned[0])) == 4
     with pytest.raises(ShardingError, match="layout at its boundary"):
         annotated(spmd.plan.annotated, turned, spmd.out_shardings)
+
+
+def test_collectives_beside_a_manual_computation_are_left_out_of_what_xla_partitions() -> None:
+    explicit = _spmd().module("explicit")
+    assert "sdy.manual_computation" in explicit
+    assert "sdy.all_reduce" in explicit
+    spmd = load(explicit).plan().partition()
+    assert spmd.verify().ok
+    left = annotated(spmd.plan.annotated, spmd.in_shardings, spmd.out_shardings)
+    assert "sdy.all_reduce" not in {op.name for op in left.walk()}
+    assert not any(sharding.partial for sharding in left.different_shardings)

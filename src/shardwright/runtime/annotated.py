@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
-from shardwright.ir.graph import Graph
+from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import COLLECTIVES
 from shardwright.runtime.variant import Variant
 from shardwright.sharding import TensorSharding
 
@@ -19,6 +20,9 @@ def needs_devices(graph: Graph) -> bool:
 
 def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_shardings: Sequence[TensorSharding]) -> Graph:
     """The program with what divides of these shardings at its boundary: of an uneven one XLA's partitioner takes it.
+
+    Collectives of the `sdy` dialect are left out, of which XLA's partitioner makes nothing: where shapes are global they
+    move data and change none. Those of a manual computation's body that are written for its devices stay.
 
     Raises:
         ShardingError: a layout at the boundary that XLA's partitioner does not know.
@@ -34,10 +38,27 @@ def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_sharding
                 cause=f"one device cannot run it, and XLA's own partitioner does not take {sharding!r}",
                 remedy="leave arguments and results whole or split evenly, on a mesh in the order of its devices",
             )
-    made = Variant(graph).run()
+    made = _Annotated(graph).run()
     block = made.main.block
     for value, sharding in zip(block.arguments, in_shardings, strict=True):
         made.shardings[value] = sharding.evenly_dividing(made.types[value].dims)
     types = [made.types[value].dims for value in block.terminator.operands]
     made.main.result_shardings = [one.evenly_dividing(dims) for one, dims in zip(out_shardings, types, strict=True)]
     return made
+
+
+class _Annotated(Variant):
+    """A copy without collectives that only say where data lies."""
+
+    def value(self, value: int) -> int:
+        made = super().value(value)
+        sharding = self.target.shardings[made]
+        if sharding is not None and sharding.partial:
+            self.target.shardings[made] = None
+        return made
+
+    def op(self, op: Op, into: list[Op]) -> None:
+        if op.name in COLLECTIVES:
+            self.pass_on(op)
+        else:
+            super().op(op, into)
