@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 from shardwright.cli import cli
 from shardwright.frontends import load as module
 
-COMMANDS = ("run", "propagate", "partition", "verify")
+COMMANDS = ("run", "propagate", "partition", "verify", "analyze")
+WRITE_NOTHING = ("verify", "analyze")
 MATMUL = """\
 func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x32xf32>) -> tensor<16x32xf32> {
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
@@ -95,7 +96,7 @@ BAD_FILES = {
 def test_a_bad_program_is_diagnosed_and_nothing_written(folder: Path, command: str, name: str) -> None:
     text, location, message = BAD_FILES[name]
     (folder / "bad.mlir").write_text(text)
-    output = () if command == "verify" else ("-o", "out")
+    output = () if command in WRITE_NOTHING else ("-o", "out")
     diagnosed(refused(folder, command, "bad.mlir", *output), location, message)
 
 
@@ -120,7 +121,7 @@ BAD_OPTIONS = {
 @pytest.mark.parametrize("name", BAD_OPTIONS)
 def test_a_bad_option_is_diagnosed_and_nothing_written(folder: Path, command: str, name: str) -> None:
     options, location, message = BAD_OPTIONS[name]
-    output = () if command == "verify" else ("-o", "out")
+    output = () if command in WRITE_NOTHING else ("-o", "out")
     errors = refused(folder, command, "matmul.mlir", *options, *output)
     assert errors.startswith(f"{location}error: ")
     assert message in errors

@@ -22,7 +22,9 @@ from shardwright.notation.registry import print_text
 SRC = Path(sw.__file__).parent.parent
 ENGINES = ("ir", "rules", "propagation.pipeline", "partition", "program.program", "runtime", "passes")
 HEAVY = ("jax", "jaxlib", "numpy", "rich", *(f"shardwright.{room}" for room in ENGINES))
-COMMANDS = ("calibrate", "convert", "explain", "hardware", "partition", "propagate", "run", "show", "verify")
+COMMANDS = (
+    *("analyze", "calibrate", "convert", "explain", "hardware", "partition", "propagate", "run", "show", "verify"),
+)
 
 
 def imported(code: str) -> set[str]:

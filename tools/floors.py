@@ -28,8 +28,8 @@ from pathlib import Path
 FLOORS = (  # ground first
     "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "axes", "mesh", "strides",
     "sharding", "extents", "routes", "steps", "boundary", "ir", "notation", "rules", "cost", "analysis", "reshard",
-    "propagation", "partition", "optimize", "autoshard", "runtime", "frontends", "passes", "report", "program", "cli",
-    "opt", "__init__", "__main__",
+    "propagation", "partition", "optimize", "autoshard", "assess", "runtime", "frontends", "passes", "report",
+    "program", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 
@@ -99,6 +99,7 @@ ORDERS = {
         "passes",
         "__init__",
     ),
+    "assess": ("times", "work", "assessment", "__init__"),
     "partition/localize": ("local", "registry", "indices", "program"),
     "partition/processes": ("call", "registry", "program"),
     "analysis": ("groups", "scalars", "loops", "traffic"),

@@ -24,7 +24,7 @@ from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.names import STRING, SYMBOL, symbol_name, unquoted
 
-__all__ = ["Devices", "Groups", "Table", "replica_groups", "source_target_pairs"]
+__all__ = ["Devices", "Groups", "Table", "axes_between", "replica_groups", "source_target_pairs"]
 
 Devices = npt.NDArray[np.int64]
 """One number per device (or per member of a group)."""
@@ -64,6 +64,12 @@ class Groups:
             return tuple(np.array(row, dtype=np.int64) for row in self.table)
         return _rows(self.axes, self.mesh)
 
+    def along(self, mesh: Mesh) -> tuple[str, ...]:
+        """The names of the axes along which members of a group differ; where ids are listed, those of `mesh`."""
+        if self.axes is None:
+            return axes_between(self.table, mesh)
+        return tuple(dict.fromkeys(axis.name for axis in self.axes))
+
 
 def replica_groups(signature: Signature, meshes: Mapping[str, Mesh], devices: int) -> Groups:
     """The groups of a StableHLO collective; none listed means one group of all `devices`.
@@ -81,6 +87,25 @@ def replica_groups(signature: Signature, meshes: Mapping[str, Mesh], devices: in
 def source_target_pairs(signature: Signature) -> Table:
     """The `(source, target)` device ids of a `collective_permute`."""
     return _dense(signature.text("source_target_pairs") or "")
+
+
+def axes_between(rows: Table, mesh: Mesh) -> tuple[str, ...]:
+    """The names of the axes of a mesh along which devices of a row differ from its first.
+
+    >>> axes_between(((0, 4), (1, 5)), Mesh(x=2, y=4)), axes_between(((0, 5),), Mesh(x=2, y=4))
+    (('x',), ('x', 'y'))
+    """
+    members = np.array([device for row in rows for device in row], dtype=np.int64)
+    first = np.array([row[0] for row in rows for _ in row], dtype=np.int64)
+    if not mesh.axes or members.size == 0 or members.max() >= mesh.size:
+        return ()
+    if mesh.device_ids is not None:
+        order = np.argsort(np.array(mesh.device_ids))
+        members, first = order[members], order[first]
+    digits = ((name, mesh.digit(mesh.axis(name))) for name in mesh.sizes)
+    return tuple(
+        [name for name, (stride, size) in digits if (members // stride % size != first // stride % size).any()]
+    )
 
 
 def _dense(text: str) -> Table:

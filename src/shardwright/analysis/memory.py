@@ -26,7 +26,7 @@ from shardwright.ir.locations import Location
 from shardwright.ir.types import TensorType
 from shardwright.rules.traits import facts_of
 
-__all__ = ["MemoryUse", "donated_arguments", "memory"]
+__all__ = ["Buffer", "MemoryUse", "donated_arguments", "held_at_peak", "held_over", "memory"]
 
 _DONATED = ("jax.buffer_donor", "tf.aliasing_output")
 
@@ -50,6 +50,23 @@ class MemoryUse:
     peak: int
     peak_op: str
     peak_location: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What a device holds in one piece.
+
+    Attributes:
+        bytes: How much.
+        op: What wrote into it first; empty where it came with the program, as an argument does.
+        name: What the argument is called, if it is one.
+        location: Where the op comes from, or the argument.
+    """
+
+    bytes: int
+    op: str
+    name: str
+    location: Location
 
 
 def donated_arguments(graph: Graph) -> frozenset[int]:
@@ -76,6 +93,42 @@ def memory(graph: Graph) -> MemoryUse:
         peak.op.name if peak.op else "",
         graph.locations[peak.op.location] if peak.op else Location(),
     )
+
+
+def held_over(graph: Graph) -> list[int]:
+    """Bytes that each device holds while the ops of a per-device program run, in order, one number for each.
+
+    Of an op with regions that is the most while these run.
+    """
+    walk, main = _Walk(graph), graph.main.block
+    return walk.over(main, donated_arguments(graph))
+
+
+def held_at_peak(graph: Graph) -> tuple[Buffer, ...]:
+    """What each device holds where it holds most, the largest first; together `MemoryUse.peak`."""
+    walk, main = _Walk(graph), graph.main.block
+    donated = donated_arguments(graph)
+    peak = walk.block(main, donated)
+    kept = [value for value in main.terminator.operands if value in main.arguments and value not in donated]
+    at_end = peak.at_end + walk.bytes(kept) > peak.bytes
+    sizes = [*walk.held(main, donated, main.terminator if at_end else peak.op).items()]
+    sizes += [(value, walk.types[value].bytes) for value in kept if at_end]
+    makers = {value: op for op in graph.walk() for value in _of(op)}
+    names = dict(zip(main.arguments, graph.main.argument_names, strict=True))
+    found = [_buffer(graph, value, size, makers.get(value), names.get(value, "")) for value, size in sizes if size]
+    return tuple(sorted(found, key=lambda buffer: -buffer.bytes))
+
+
+def _of(op: Op) -> Iterator[int]:
+    """The values that an op makes: its results, and what its regions begin with."""
+    yield from op.results
+    for region in op.regions:
+        yield from region.arguments
+
+
+def _buffer(graph: Graph, value: int, size: int, maker: Op | None, name: str) -> Buffer:
+    location = graph.locations[maker.location] if maker else Location()
+    return Buffer(size, maker.signature.label if maker else "", name, location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +161,34 @@ class _Walk:
             peak = replace(peak, at_end=alive.bytes)
             alive.release(number)
         return peak
+
+    def over(self, block: Block, freed: Collection[int]) -> list[int]:
+        """The bytes held while each op of a block runs."""
+        alive, held = _Alive(block, freed, self.types), []
+        alive.release(-1)
+        for number, op in enumerate(block.ops):
+            taken = alive.take(op, number)
+            held.append(alive.bytes + self.regions(op, taken).bytes)
+            alive.release(number)
+        return held
+
+    def held(self, block: Block, freed: Collection[int], at: Op | None) -> dict[int, int]:
+        """The buffers of a block, by the values they were made for, while an op runs; `None`: before the first."""
+        alive = _Alive(block, freed, self.types)
+        if at is None:
+            return dict(alive.size)
+        alive.release(-1)
+        for number, op in enumerate(block.ops):
+            alive.take(op, number)
+            if op is at:
+                break
+            for region in op.regions:
+                if any(inner is at for inner in region.walk()):
+                    inside = self.held(region, region.arguments, at)
+                    results = {alive.root.get(value, value) for value in op.results}
+                    return {**{value: size for value, size in alive.size.items() if value not in results}, **inside}
+            alive.release(number)
+        return dict(alive.size)
 
     def regions(self, op: Op, carried: int) -> _Peak:
         """What the regions of `op` hold beside `carried`, the bytes of its results that already count."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from shardwright.analysis.groups import Devices, Groups, replica_groups, source_target_pairs
+from shardwright.analysis.groups import Devices, Groups, axes_between, replica_groups, source_target_pairs
 from shardwright.analysis.loops import trip_count
 from shardwright.analysis.scalars import Scalars
 from shardwright.axes import Axes
@@ -42,6 +42,7 @@ class CollectiveUse:
     Attributes:
         kind: One of `KINDS`.
         axes: The mesh axes it runs along, or `None` where its groups list devices.
+        along: The names of the mesh axes in which devices that talk differ, however they are listed.
         group_size: Devices that take part together.
         operand_bytes: Bytes of its operands on one device.
         result_bytes: Bytes of its results on one device.
@@ -53,6 +54,7 @@ class CollectiveUse:
 
     kind: str
     axes: Axes | None
+    along: tuple[str, ...]
     group_size: int
     operand_bytes: int
     result_bytes: int
@@ -167,11 +169,13 @@ class _Counter:
         result = sum(type.bytes for type in op.signature.results)
         location = self.graph.locations[op.location]
         if kind == "collective_permute":
-            moved = any(source != target for source, target in source_target_pairs(op.signature))
-            yield _priced(CollectiveUse(kind, None, 2 if moved else 1, operand, result, 0.0, 1, True, location))
+            pairs = source_target_pairs(op.signature)
+            moved, along = any(source != target for source, target in pairs), axes_between(pairs, self.graph.mesh)
+            yield _priced(CollectiveUse(kind, None, along, 2 if moved else 1, operand, result, 0.0, 1, True, location))
             return
         groups = replica_groups(op.signature, self.graph.meshes, self.devices)
-        use = CollectiveUse(kind, groups.axes, groups.size, operand, result, 0.0, 1, True, location)
+        along = groups.along(self.graph.mesh)
+        use = CollectiveUse(kind, groups.axes, along, groups.size, operand, result, 0.0, 1, True, location)
         pieces = self.pieces(op, groups) if kind == "all_reduce" else 1
         if pieces == 1:
             yield _priced(use)

@@ -31,6 +31,7 @@ class _CommandEntry(NamedTuple):
 
 
 _COMMANDS = {
+    "analyze": _CommandEntry("shardwright.cli.analyze:analyze", "Say what each device holds, computes and sends."),
     "calibrate": _CommandEntry("shardwright.cli.calibrate:calibrate", "Measure the devices at hand."),
     "convert": _CommandEntry("shardwright.cli.notations:convert", "Write a module or a sharding in another notation."),
     "explain": _CommandEntry("shardwright.cli.explain:explain", "Say why a value is sharded as it is."),

@@ -12,6 +12,7 @@ from shardwright.program.value import FrozenValue
 if TYPE_CHECKING:
     from shardwright.analysis.memory import MemoryUse
     from shardwright.analysis.traffic import TrafficSummary
+    from shardwright.assess import Assessment
 
 __all__ = ["LOCAL_NOTATIONS", "LocalValue", "local_text"]
 
@@ -63,3 +64,10 @@ class LocalValue(FrozenValue):
         from shardwright.analysis.memory import memory
 
         return memory(self.local)
+
+    @cached_property
+    def assessment(self) -> Assessment:
+        """What it comes to on each device: what is held when, sent from where, and how long it takes by the price."""
+        from shardwright.assess import assess
+
+        return assess(self.local)

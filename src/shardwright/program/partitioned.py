@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,6 +32,7 @@ from shardwright.stage import STAGES
 from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
+    from shardwright.assess import Assessment
     from shardwright.cost.hardware import Hardware
     from shardwright.optimize import Improvement
     from shardwright.partition import Note
@@ -202,6 +205,17 @@ class Partitioned(LocalValue):
             **describe_reasons(self.reasons),
             "seconds": dict(self.clock.seconds),
         }
+
+    @cached_property
+    def assessment(self) -> Assessment:
+        """What it comes to on each device: what is held when, computed how many times over, sent from where, and how
+        long it takes by the price, on the hardware that it was decided for.
+        """
+        from shardwright.assess import assess
+        from shardwright.memo import Session
+
+        with nullcontext() if self.hardware is None else Session(hardware=self.hardware):
+            return assess(self.local, self.explicit)
 
     def check_can_run(self) -> None:
         """Check that `verify` can run this here: no calls back into Python, and no more than the memory holds.

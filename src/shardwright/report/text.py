@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from shardwright.report.assessment import ASSESSMENT_PARTS
 from shardwright.report.devices import mesh_line
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
@@ -223,6 +224,7 @@ _PARTS: dict[str, Callable[[Page, Summary], None]] = {
     "tensors": _tensors,
     "collectives": _collectives,
     "memory": _memory,
+    **ASSESSMENT_PARTS,
     "verification": _verification,
     "results": _results,
     "notes": _notes,

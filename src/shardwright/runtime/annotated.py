@@ -21,8 +21,8 @@ def needs_devices(graph: Graph) -> bool:
 def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_shardings: Sequence[TensorSharding]) -> Graph:
     """The program with what divides of these shardings at its boundary: of an uneven one XLA's partitioner takes it.
 
-    Collectives of the `sdy` dialect are left out, of which XLA's partitioner makes nothing: where shapes are global they
-    move data and change none. Those of a manual computation's body that are written for its devices stay.
+    Collectives of the `sdy` dialect are left out, of which XLA's partitioner makes nothing: where shapes are global
+    they move data and change none. Those of a manual computation's body that are written for its devices stay.
 
     Raises:
         ShardingError: a layout at the boundary that XLA's partitioner does not know.
