@@ -23,7 +23,16 @@ SRC = Path(sw.__file__).parent.parent
 ENGINES = ("ir", "rules", "propagation.pipeline", "partition", "program.program", "runtime", "passes")
 HEAVY = ("jax", "jaxlib", "numpy", "rich", *(f"shardwright.{room}" for room in ENGINES))
 COMMANDS = (
-    *("analyze", "calibrate", "convert", "explain", "hardware", "partition", "propagate", "run", "show", "verify"),
+    "analyze",
+    "calibrate",
+    "convert",
+    "explain",
+    "hardware",
+    "partition",
+    "propagate",
+    "run",
+    "show",
+    "verify",
 )
 
 
