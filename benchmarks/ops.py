@@ -262,7 +262,7 @@ def add_equality(rows: list[Row]) -> None:
                 assert_equal(row.name, case, done[2 * number], done[2 * number + 1])
                 row.equal = True
             except AssertionError as error:
-                row.equal, row.reason = False, f"unequal: {str(error)[:300]}"
+                row.equal, row.reason = False, f"unequal: {' '.join(str(error).split())[:200]}"
 
 
 def line(row: Row) -> str:
@@ -285,7 +285,7 @@ def table(rows: Sequence[Row]) -> str:
                 rows=len(rows),
                 equal=sum(row.equal is True for row in rows),
                 barred=sum(row.has_bar for row in rows),
-                short=len(short),
+                short=sum(row.has_bar for row in short),
             ),
             "",
             "## What falls short",
@@ -380,7 +380,9 @@ def main() -> None:
         chosen.table.write_text(table(rows))
     report = Report()
     report.add("ops.rows", len(rows))
-    report.add("ops.short", sum(row.is_short for row in rows) / max(1, len(rows)), SHORT_SHARE)
+    barred = [row for row in rows if row.has_bar]
+    report.add("ops.unequal", sum(row.equal is False or row.local == "" for row in rows), 0)
+    report.add("ops.short", sum(row.is_short for row in barred) / max(1, len(barred)), SHORT_SHARE)
     report.exit()
 
 

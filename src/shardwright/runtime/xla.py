@@ -146,9 +146,11 @@ def available_devices(count: int, platform: str | None = None) -> list[Any]:
     return list(devices[:count])
 
 
-def compile_unsharded(module: str, platform: str | None = None, draft: bool = False) -> Executable:
-    """Compile a module for one device; as a draft, in haste."""
-    return _compile(module, available_devices(1, platform), draft)
+def compile_unsharded(
+    module: str, platform: str | None = None, draft: bool = False, repeatable: bool = False
+) -> Executable:
+    """Compile a module for one device; as a draft, in haste; repeatable, to the same bits on every device."""
+    return _compile(module, available_devices(1, platform), draft, repeatable)
 
 
 def compile_local(
@@ -157,18 +159,21 @@ def compile_local(
     platform: str | None = None,
     among: Sequence[Any] | None = None,
     draft: bool = False,
+    repeatable: bool = False,
 ) -> Executable:
     """Compile a per-device module for the devices of `mesh`: those of `among`, or the first ones, by their number.
 
-    As a draft, in haste.
+    As a draft, in haste; repeatable, to the same bits on every device that is given the same.
     """
     devices = available_devices(mesh.size, platform) if among is None else among
-    return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)], draft)
+    return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)], draft, repeatable)
 
 
-def compile_partitioned(module: str, mesh: Mesh, platform: str | None = None, draft: bool = False) -> Executable:
+def compile_partitioned(
+    module: str, mesh: Mesh, platform: str | None = None, draft: bool = False, repeatable: bool = False
+) -> Executable:
     """Compile a module with sdy shardings for the devices of `mesh`, partitioned by XLA."""
-    return _compile(module, available_devices(mesh.size, platform), draft, partition=True)
+    return _compile(module, available_devices(mesh.size, platform), draft, repeatable, partition=True)
 
 
 def _with_main(text: str) -> tuple[ir.Module, ir.Operation]:
@@ -196,7 +201,9 @@ def _is_public(function: ir.Operation) -> bool:
     return not has_visibility or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
 
 
-def _compile(module: str, devices: Sequence[Any], draft: bool = False, partition: bool = False) -> Executable:
+def _compile(
+    module: str, devices: Sequence[Any], draft: bool = False, repeatable: bool = False, partition: bool = False
+) -> Executable:
     if "@lapack_" in module:
         lapack.prepare_lapack_call("potrf", np.dtype(np.float32))  # else XLA jumps through pointers nobody has set
     count = len(devices)
@@ -204,6 +211,9 @@ def _compile(module: str, devices: Sequence[Any], draft: bool = False, partition
     build = options.executable_build_options
     options.num_replicas, options.num_partitions = 1, count
     build.num_replicas, build.num_partitions = 1, count
+    if repeatable and "stablehlo.fft" in module:
+        # Its FFTs on CPUs share rows out among the threads that are idle, and round those that are left over otherwise.
+        options.env_option_overrides = [("xla_cpu_multi_thread_eigen", False)]
     if draft:
         build.debug_options.xla_backend_optimization_level = 0
     if partition:
@@ -263,10 +273,10 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
     start = time.perf_counter()
     try:
         executable = (
-            compile_unsharded(job.module, platform, job.draft)
+            compile_unsharded(job.module, platform, job.draft, repeatable=True)
             if job.mesh is None
             else (compile_partitioned if job.partitioned else compile_local)(
-                job.module, job.mesh, platform, draft=job.draft
+                job.module, job.mesh, platform, draft=job.draft, repeatable=True
             )
         )
         compiled = time.perf_counter()
