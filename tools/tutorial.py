@@ -22,7 +22,9 @@ from shardwright.cli import cli
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "tutorial.md"
 
-_BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+)
 _LOCATION = re.compile(r' loc\((?:"[^"]*"|#loc\d*|unknown)\)|^#loc.*\n', re.MULTILINE)
 _MEASURED = re.compile(r"\nTime\n(?:  .*\n)+|(?<=unsharded program\n)(?:  .*\n)+")
 
@@ -59,6 +61,7 @@ def _run(command: str) -> str:
 
 
 def main() -> int:
+    """Run the commands of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the page is stale")
     page = FILE.read_text()
