@@ -66,6 +66,7 @@ class Edges:
         self.problem = problem
         self.all_to_alls = Exchanges(problem)
         self.sizes = problem.sizes
+        self.edges: dict[SearchState, tuple[Edge, ...]] = {}
         self.products: dict[Atoms, int] = {}
         self.locals: dict[Layout, int] = {}
         self.prefixes: list[dict[Atoms, int]] = [{} for _ in problem.target]
@@ -146,8 +147,15 @@ class Edges:
         moves = min(misplaced, 2 if self.local(state.layout) < self.final else 1)
         return max(0, kinds + moves - (state.run != ""))
 
-    def leaving(self, state: SearchState) -> Iterator[Edge]:
-        """Every step worth taking."""
+    def leaving(self, state: SearchState) -> tuple[Edge, ...]:
+        """Every step worth taking; searches of one problem ask several times."""
+        known = self.edges.get(state)
+        if known is None:
+            known = self.edges[state] = tuple(self.listed(state))
+        return known
+
+    def listed(self, state: SearchState) -> Iterator[Edge]:
+        """Every step worth taking, as they are found."""
         held = self.local(state.layout)
         yield from self.slices(state)
         yield from self.exchanges(state, held)

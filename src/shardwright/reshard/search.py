@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from shardwright.memo import memoize
@@ -86,12 +87,18 @@ def least_peak(problem: Problem) -> int:
     raise AssertionError("unreachable: every target is reached by gathering all and slicing")
 
 
+@lru_cache(maxsize=1)
+def _edges(problem: Problem) -> Edges:
+    """The graph of the problem that is being searched: of one, since it grows with what is looked at."""
+    return Edges(problem)
+
+
 class _Search:
     """One run of A* and what it needs at hand."""
 
     def __init__(self, problem: Problem, most_held: int | None, most_starts: int | None) -> None:
         self.problem = problem
-        self.edges = Edges(problem)
+        self.edges = _edges(problem)
         self.most_held = self.edges.scale if most_held is None else most_held
         self.most_starts = most_starts
         self.labels: dict[_Place, _Label] = {}
