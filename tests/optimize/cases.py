@@ -727,6 +727,26 @@ AROUND_RINGS = {
     ),
 }
 
+EARLIER = {
+    "of a ratio of sums": Case(
+        "all-reduce-move-up",
+        function(
+            _BOTH,
+            _WHOLE,
+            f"""{_PARTIAL}
+            %r = sdy.all_reduce {{"x"}} %p «[{{}}, {{}}]» : tensor<8x8xf32>
+            %0 = stablehlo.exponential %r «[{{}}, {{}}]» : tensor<8x8xf32>
+            %1 = stablehlo.divide %q, %0 «[{{}}, {{}}], unreduced={{"x"}}» : tensor<8x8xf32>
+            %2 = stablehlo.negate %1 «[{{}}, {{}}], unreduced={{"x"}}» : tensor<8x8xf32>
+            %3 = sdy.all_reduce {{"x"}} %2 «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %3 : tensor<8x8xf32>
+            """,
+        ),
+        "dot dot all_reduce exponential all_reduce divide negate",
+        is_exact=False,
+    ),
+}
+
 CASES = {
     **DEAD,
     **COMMON,
@@ -734,6 +754,7 @@ CASES = {
     **SLICED,
     **FLATTENED,
     **REASSOCIATED,
+    **EARLIER,
     **GATHERED,
     **DECOMPOSED,
     **MOVED,

@@ -10,6 +10,7 @@ from shardwright.optimize import common
 from shardwright.optimize import folding
 from shardwright.optimize import hoisting
 from shardwright.optimize import reassociation
+from shardwright.optimize import earlier
 from shardwright.optimize import gathers
 from shardwright.optimize import pulling
 from shardwright.optimize import scheduling
