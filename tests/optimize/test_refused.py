@@ -43,6 +43,19 @@ _LEFT = {
         _SUMS.replace("f32", "i32")
         + "\n%4 = stablehlo.add %1, %3 «[{}, {}]» : tensor<8x8xi32>\nreturn %4 : tensor<8x8xi32>",
     ),
+    "a sum that is spread over shards of the same axes": function(
+        ['a: tensor<8xf32> [{"x"}]', 'b: tensor<8x16xf32> [{"x"}, {}]'],
+        "tensor<1x16xf32> [{}, {}]",
+        """
+        %z = stablehlo.constant «[]» dense<0.0> : tensor<f32>
+        %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] «[], unreduced={"x"}» : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+        %1 = sdy.all_reduce {"x"} %0 «[]» : tensor<f32>
+        %2 = stablehlo.broadcast_in_dim %1, dims = [] «[{"x"}, {}]» : (tensor<f32>) -> tensor<8x1xf32>
+        %3 = stablehlo.dot_general %2, %b, contracting_dims = [0] x [0] «[{}, {}], unreduced={"x"}» : (tensor<8x1xf32>, tensor<8x16xf32>) -> tensor<1x16xf32>
+        %4 = sdy.all_reduce {"x"} %3 «[{}, {}]» : tensor<1x16xf32>
+        return %4 : tensor<1x16xf32>
+        """,
+    ),
     "sums along different axes": function(
         [*_TAKEN, 'c: tensor<8x16xf32> [{}, {"y"}]', 'd: tensor<16x8xf32> [{"y"}, {}]'],
         _WHOLE,

@@ -5,6 +5,7 @@ The same conditions as `partition.check` has: what comes of them is a program th
 
 from __future__ import annotations
 
+from shardwright.axes import overlaps_any
 from shardwright.ir.ops import DEVICE_OPS
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
@@ -57,7 +58,8 @@ def results_of(signature: Signature, operands: Layouts, before: Layouts) -> Layo
     results = [tensor_sharding(mesh, mapping, factors) for mapping in splits.rule.results]
     made = tuple([layout.with_axes(layout.axes, partial).closed() for layout in results])
     divides = all(layout.divides(type.dims) for layout, type in zip(made, signature.results, strict=True))
-    return made if divides else None
+    apart = any(overlaps_any(axis, layout.used_axes) for layout in made for axis in layout.partial_axes)
+    return made if divides and not apart else None  # devices that have contributions to one element must all hold it
 
 
 def factors_of(splits: Splits, operands: Layouts, results: Layouts) -> FactorAxes:
