@@ -13,6 +13,7 @@ from shardwright.cli import cli
 from shardwright.cost.collectives import sent_bytes
 from shardwright.cost.hardware import sheet_of
 from shardwright.cost.hardware.read import parse_sheet
+from shardwright.runtime import calibrate
 from shardwright.runtime.calibrate import sheet_of_measured
 
 START, SPEED = 2e-5, 3e9
@@ -103,3 +104,17 @@ def test_virtual_devices_are_measured(tmp_path: Path) -> None:
     assert dict(two.peaks)["f32"] > 1e8
     assert two.memory_bytes_per_second is not None
     assert 1e8 < two.memory_bytes_per_second < 1e12
+
+
+def test_the_command_says_that_nothing_is_taken_from_another_sheet(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(cli, ["calibrate", "--devices", "2", "--like", "h200"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "No such option with --devices: --like" in result.stderr
+    for count, noted in ((8, True), (1, False)):
+        answer = measured(devices=count)
+        monkeypatch.setattr(
+            calibrate, "calibrated", lambda devices, *, name, like, answer=answer: sheet_of_measured(answer, name, like)
+        )
+        result = CliRunner().invoke(cli, ["calibrate", "--like", "h200"])
+        assert result.exit_code == 0
+        assert result.stderr.startswith("note: nothing is taken from --like") == noted

@@ -34,9 +34,13 @@ def calibrate(devices: int | None, name: str | None, like: str | None, output: s
     """
     from shardwright.cost.hardware import sheet_of
     from shardwright.files import write_file
-    from shardwright.runtime.calibrate import calibrated
+    from shardwright.runtime.calibrate import NOT_MEASURED, calibrated
 
+    if like is not None and devices is not None:
+        raise click.UsageError("No such option with --devices: --like (how several devices are joined is measured)")
     sheet = calibrated(devices, name=name, like=None if like is None else sheet_of(like))
+    if like is not None and not any(figure.source.startswith(NOT_MEASURED) for figure in sheet.figures.values()):
+        click.echo("note: nothing is taken from --like: how the devices that jax has are joined was measured", err=True)
     if output is not None:
         write_file(output, sheet.text().encode())
     if as_json:

@@ -22,7 +22,10 @@ from shardwright.process import DEFAULT_TIMEOUT, python_child
 from shardwright.runtime.execute import environment_of
 from shardwright.words import counted
 
-__all__ = ["calibrated", "sheet_of_measured"]
+__all__ = ["NOT_MEASURED", "calibrated", "sheet_of_measured"]
+
+NOT_MEASURED = "not measured"
+"""How the source of a figure begins that was taken from another data sheet."""
 
 PATIENCE = 0.1
 """Seconds that one measurement takes about."""
@@ -120,7 +123,7 @@ def _links_of(like: Sheet | None) -> dict[str, Sourced]:
             "or run where jax has several",
         )
     return {
-        name: Sourced(figure.value, f"not measured, that of {like.name}: {figure.source}")
+        name: Sourced(figure.value, f"{NOT_MEASURED}, that of {like.name}: {figure.source}")
         for name, figure in like.figures.items()
         if name in _JOINED
     }
