@@ -276,7 +276,7 @@ class Partitioned(LocalValue):
     ) -> Verification:
         """Run and compare on the inputs of a rung of `RUNGS`."""
         from shardwright.runtime.annotated import annotated, needs_devices
-        from shardwright.runtime.unsharded import unsharded, unsharded_text
+        from shardwright.runtime.unsharded import ANOTHER_ORDER, has_another_order, unsharded, unsharded_text
         from shardwright.runtime.verify import verify
 
         with self.clock.stage("inputs"):
@@ -285,7 +285,7 @@ class Partitioned(LocalValue):
         partitioned = needs_devices(source.graph)
         graph = annotated(self.annotated, ins, outs) if partitioned else unsharded(source.graph)
         with self.clock.stage("verify"):
-            return verify(
+            verification = verify(
                 modules.text_of(graph) if partitioned else unsharded_text(source.graph, source.content, source.name),
                 self.module("local"),
                 self.mesh,
@@ -300,6 +300,7 @@ class Partitioned(LocalValue):
                 watch=self.clock.watch,
                 timeout=timeout,
             )
+        return verification.with_note(ANOTHER_ORDER) if has_another_order(source.graph) else verification
 
     def compile(self, *, trial: bool = True) -> Compiled:
         """A callable that runs this on the devices of this process, called as the original function is.

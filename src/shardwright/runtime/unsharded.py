@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shardwright.errors import ShardingError
+from shardwright.ir.builder import Builder
 from shardwright.ir.carriers import CARRIED_CONSTRAINT
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.copying import Copier
@@ -10,16 +11,28 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.notation import modules
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
+from shardwright.partition.localize.unit_windows import append_in_order, is_out_of_order
 from shardwright.stage import Stage
 
-__all__ = ["unsharded", "unsharded_text"]
+__all__ = ["ANOTHER_ORDER", "has_another_order", "unsharded", "unsharded_text"]
+
+ANOTHER_ORDER = (
+    "XLA on CPUs gives wrong numbers for a convolution of one-element windows whose result has its dimensions in "
+    "another order: in the unsharded program it stands in the order of its image"
+)
+"""What to say of a program that `has_another_order`."""
 
 _NO_RESULT = frozenset({"sdy.sharding_group"})
 _RUNS_AS_IT_IS = frozenset({"sdy.sharding_constraint", "sdy.sharding_group"})
 
 
+def has_another_order(graph: Graph) -> bool:
+    """Whether XLA on CPUs gives wrong numbers for the program as it is: see `partition.localize.unit_windows`."""
+    return any(is_out_of_order(op.signature) for op in graph.walk())
+
+
 def unsharded(graph: Graph) -> Graph:
-    """The same program without a word about shardings.
+    """The same program without a word about shardings, written such that XLA on CPUs runs it right.
 
     At global shapes the ops of the `sdy` dialect move data or say where it lies, and so change nothing.
 
@@ -44,7 +57,7 @@ def unsharded_text(graph: Graph, content: str | bytes, name: str = "-") -> str:
         ShardingError: a manual computation, which has no meaning on one device.
     """
     carries = isinstance(content, str) and CARRIED_CONSTRAINT in content
-    runs = not carries and len({mesh.axes for mesh in graph.used_meshes}) < 2
+    runs = not carries and len({mesh.axes for mesh in graph.used_meshes}) < 2 and not has_another_order(graph)
     if runs and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy.")):
         return content if isinstance(content, str) else module_text(load_module(content, name))
     return module_text(modules.write(unsharded(graph), shardings=False))
@@ -81,6 +94,10 @@ class _Unsharded(Copier):
             self.copy(op, constant, into)
         elif name.startswith("sdy.") and len(op.operands) == len(op.results) == 1:
             self.pass_on(op)
+        elif is_out_of_order(signature):
+            image, kernel = (self.values[value] for value in op.operands)
+            made = append_in_order(Builder(self.target, into, op.location), signature, image, kernel)
+            self.values.update(zip(op.results, made, strict=True))
         elif name not in _NO_RESULT:
             self.copy(op, plain_bodies(signature) if signature.bodies else signature, into)
 

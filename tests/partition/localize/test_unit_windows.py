@@ -62,3 +62,13 @@ def test_xla_itself_still_takes_them_for_products() -> None:
     text = jax.jit(looped, static_argnums=3).lower(image, kernel, turns, 0).as_text()
     (given,) = execute_unsharded(text, [image, kernel])
     assert not np.array_equal(given, expected(image, kernel, 4, 2))
+
+
+def test_verify_holds_it_against_what_it_should_give_and_says_so() -> None:
+    image, kernel, turns = numbers(IMAGE), numbers(KERNEL), np.zeros(4, np.float32)
+    program = sw.from_jax(jax.jit(looped, static_argnums=3, keep_unused=True), image, kernel, turns, 0)
+    verification = program.shard(sw.Mesh(x=2), args={"kernel": "-,-,x"}).partition().verify()
+    assert verification.ok, verification
+    assert any("one-element windows" in note for note in verification.notes)
+    (given,) = execute_unsharded(program.unsharded(), [image, kernel, turns])
+    np.testing.assert_array_equal(given, expected(image, kernel, 4, 2))

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 
 from shardwright.ir.attributes import i64_array
+from shardwright.ir.builder import Builder
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.localize.local import Local
 from shardwright.rules.convolution import convolution_windows, dimension_letters
 
 __all__ = ["append_in_order", "is_out_of_order"]
@@ -25,14 +25,16 @@ _RESULT = re.compile(r"->\[[^\]]*\]")
 
 
 def is_out_of_order(signature: Signature) -> bool:
-    """Whether windows are of one element, and the result has batch and spatial dimensions in another order."""
+    """Whether an op is such a convolution: its result has batch and spatial dimensions in another order."""
+    if signature.name != "stablehlo.convolution":
+        return False
     image, _, out = dimension_letters(signature.text("dimension_numbers") or "")
     if [letter for letter in image if letter != "f"] == [letter for letter in out if letter != "f"]:
         return False
     return all(windows.size == 1 for windows in convolution_windows(signature))
 
 
-def append_in_order(ctx: Local, signature: Signature, image: int, kernel: int) -> tuple[int, ...]:
+def append_in_order(ctx: Builder, signature: Signature, image: int, kernel: int) -> tuple[int, ...]:
     """Append the convolution with its result in the order of the image, and that transposed."""
     numbers = signature.text("dimension_numbers") or ""
     letters, _, out = dimension_letters(numbers)
