@@ -9,11 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from shardwright.cli import cli
+from shardwright.cost.hardware import hardware
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
 from shardwright.optimize import optimizations
 from shardwright.program import Spmd, load
 from tests.models.nets.all import NETS
+from tests.models.steps.all import plan
 from tests.optimize.cases import CASES
 from tests.optimize.explicit import NO_LATENCY, function
 
@@ -141,3 +143,23 @@ def test_what_is_made_better_can_be_written_in_a_notation_without_manual_computa
     written = CliRunner().invoke(cli, ["partition", str(file), *options, to])
     assert written.exit_code == 0, written.output
     load(written.output).plan().partition().verify().require()
+
+
+@pytest.mark.parametrize(("step", "sharding"), [("sgd", "data"), ("private_gradients", "data"), ("sgd", "tensor")])
+def test_what_was_searched_for_takes_no_longer_than_each_op_by_itself_once_it_is_made_better(
+    step: str, sharding: str
+) -> None:
+    with Session(hardware=hardware("h100")):
+        made = plan(step, sharding)
+        searched, alone = (made.partition(effort=effort, optimize="all") for effort in ("default", "fast"))
+        found = made.partition(effort="default")
+    assert searched.searched is not None
+    assert found.searched is not None
+    assert searched.assessment.times.overlapped <= alone.assessment.times.overlapped * (1 + 1e-9)
+    is_alone = any("each op is split by itself" in note.message for note in searched.notes)
+    assert is_alone == (sharding == "data")
+    if is_alone:
+        assert (searched.searched.otherwise, searched.searched.seconds) == (0, searched.searched.seconds_before)
+        assert searched.traffic == alone.traffic
+        assert found.searched.otherwise
+    searched.verify().require()

@@ -27,7 +27,6 @@ from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS,
 from shardwright.words import counted
 
 if TYPE_CHECKING:
-    from shardwright.optimize import Improvement
     from shardwright.program.per_device import PerDevice
     from shardwright.runtime.call import JaxCall
 
@@ -224,24 +223,24 @@ class Plan(Planned):
                 all fallbacks; or no such way to take arguments, effort, optimization, or notation.
         """
         from shardwright.cost.hardware import chosen_hardware
-        from shardwright.partition import boundary_notes, check_strict, localize, materialize, with_whole_arguments
+        from shardwright.partition import boundary_notes, check_strict, localize, with_whole_arguments
+        from shardwright.program.explicit import made_explicit
 
         _check_asked(arguments, effort, optimize)
         if arguments != "split":
             _check_whole(self.annotated)
         clock = self.clock.branch()
-        with clock.stage("materialize"):
-            explicit = materialize(self.graph, self.annotated, effort, reasons)
-            notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
-        graph, improvements = _optimized(explicit.graph, optimize, to, clock)
-        graph = graph if arguments == "split" else with_whole_arguments(graph)
+        explicit = made_explicit(self.graph, self.annotated, effort, optimize, to, clock, reasons)
+        notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
+        graph = explicit.graph if arguments == "split" else with_whole_arguments(explicit.graph)
         if strict:
             check_strict(notes)
         with clock.stage("localize"):
             local = localize(graph)
         made_from = self.source, self.call, self.annotated, self.graph
         how = self.strategy, self.conservative, chosen_hardware()
-        return Spmd(*made_from, graph, local, notes, clock, *how, explicit.searched, improvements, explicit.reasons)
+        told = explicit.searched, explicit.improvements, explicit.reasons
+        return Spmd(*made_from, graph, local, notes, clock, *how, *told)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -298,20 +297,6 @@ def _check_whole(annotated: Graph) -> None:
 def _check_known(what: str, given: str, known: Mapping[str, str]) -> None:
     if given not in known:
         raise ShardingError(f"{what}: {given!r}", remedy=f"one of {', '.join(known)}")
-
-
-def _optimized(explicit: Graph, choice: str, to: str, clock: Clock) -> tuple[Graph, tuple[Improvement, ...] | None]:
-    """An explicit program whose collectives were made better, where that is asked for, so that a notation can express
-    it; and what was.
-    """
-    if choice == "off":
-        return explicit, None
-    from shardwright.notation.module_notations import module_notation
-    from shardwright.optimize import optimize
-
-    with clock.stage("optimize"):
-        made = optimize(explicit, exact=choice == "exact", manual=module_notation(to).has_manual)
-    return made.graph, made.improvements
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Program:
