@@ -60,7 +60,7 @@ class Buffer:
         bytes: How much.
         op: What wrote into it first; empty where it came with the program, as an argument does.
         name: What the argument is called, if it is one.
-        location: Where the op comes from, or the argument.
+        location: Where the op comes from; unknown of an argument.
     """
 
     bytes: int
@@ -77,17 +77,11 @@ def donated_arguments(graph: Graph) -> frozenset[int]:
 
 def memory(graph: Graph) -> MemoryUse:
     """What a per-device program holds at its peak; see this module for what is counted."""
-    walk = _Walk(graph)
+    walk, peak, _ = _peak_of(graph)
     main = graph.main.block
-    donated = donated_arguments(graph)
-    peak = walk.block(main, donated)
-    kept = [value for value in main.terminator.operands if value in main.arguments and value not in donated]
-    copies = peak.at_end + walk.bytes(kept)
-    if copies > peak.bytes:
-        peak = _Peak(copies, main.terminator, copies)
     return MemoryUse(
         walk.bytes(main.arguments),
-        walk.bytes(donated),
+        walk.bytes(donated_arguments(graph)),
         walk.bytes(main.terminator.operands),
         peak.bytes,
         peak.op.name if peak.op else "",
@@ -106,17 +100,25 @@ def held_over(graph: Graph) -> list[int]:
 
 def held_at_peak(graph: Graph) -> tuple[Buffer, ...]:
     """What each device holds where it holds most, the largest first; together `MemoryUse.peak`."""
-    walk, main = _Walk(graph), graph.main.block
-    donated = donated_arguments(graph)
-    peak = walk.block(main, donated)
-    kept = [value for value in main.terminator.operands if value in main.arguments and value not in donated]
-    at_end = peak.at_end + walk.bytes(kept) > peak.bytes
-    sizes = [*walk.held(main, donated, main.terminator if at_end else peak.op).items()]
-    sizes += [(value, walk.types[value].bytes) for value in kept if at_end]
+    walk, peak, copied = _peak_of(graph)
+    main = graph.main.block
+    sizes = [*walk.held(main, donated_arguments(graph), peak.op).items()]
+    sizes += [(value, walk.types[value].bytes) for value in copied]
     makers = {value: op for op in graph.walk() for value in _of(op)}
     names = dict(zip(main.arguments, graph.main.argument_names, strict=True))
     found = [_buffer(graph, value, size, makers.get(value), names.get(value, "")) for value, size in sizes if size]
     return tuple(sorted(found, key=lambda buffer: -buffer.bytes))
+
+
+def _peak_of(graph: Graph) -> tuple[_Walk, _Peak, list[int]]:
+    """Where a program holds most, and the arguments that are held there once more, to be returned."""
+    walk, main, donated = _Walk(graph), graph.main.block, donated_arguments(graph)
+    peak = walk.block(main, donated)
+    kept = [value for value in main.terminator.operands if value in main.arguments and value not in donated]
+    copies = peak.at_end + walk.bytes(kept)
+    if copies <= peak.bytes:
+        return walk, peak, []
+    return walk, _Peak(copies, main.terminator, copies), kept
 
 
 def _of(op: Op) -> Iterator[int]:
