@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 
 from tests.jaxlib_differences import expected_failure
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
     """Let fail, and only fail, what a newer jaxlib than the locked one is known to answer otherwise.
 
     What tests of a file share is made once: they run in one process, where else each process would make it.
@@ -19,6 +22,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = expected_failure(item.nodeid)
         if kind is not None:
             item.add_marker(pytest.mark.xfail(reason=f"{kind}: see docs/differences.md", strict=True))
+    done = yield
+    for item in items:
+        _name_by_group(item)
+    return done
+
+
+def _name_by_group(item: Any) -> None:
+    """Let a test be called as xdist has it, to tell groups apart: pytest 9.2 has names elsewhere than xdist 3.8 writes."""
+    name = vars(item).get("_nodeid", item.nodeid)
+    if name != item.nodeid:
+        item._id = type(item._id).parse(name)
 
 
 def _shares(item: pytest.Item) -> bool:
