@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import shardwright as sw
 from shardwright.cli import cli
 from shardwright.report.assessment import curve
+from shardwright.report.text import summary_page
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TWICE = """\
@@ -76,6 +77,16 @@ def test_a_program_of_one_device_is_read_too(tmp_path: Path) -> None:
     local.write_text(sw.load(EXAMPLES / "mlp.mlir").plan().partition().module("local"))
     assert "a program of one device does not say what would be needed" in analyzed(local)
     assert json.loads(analyzed(local, "--json"))["work"] is None
+
+
+def test_what_does_not_fit_a_terminal_is_narrower_and_nothing_held_is_not_drawn() -> None:
+    told = json.loads(analyzed(EXAMPLES / "gpt2.mlir", "--json"))
+    (line,) = [line for line in str(summary_page(told, 60)).splitlines() if "from the first op" in line]
+    assert len(line) <= 60
+    assert line.endswith("|")
+    empty = analyzed("-", "--mesh", "x=2", stdin="func.func @main() { return }")
+    assert "At the peak" not in empty
+    assert "||" not in empty
 
 
 def test_a_curve_shows_the_greatest_of_each_stretch() -> None:

@@ -104,7 +104,7 @@ def held_at_peak(graph: Graph) -> tuple[Buffer, ...]:
     main = graph.main.block
     sizes = [*walk.held(main, donated_arguments(graph), peak.op).items()]
     sizes += [(value, walk.types[value].bytes) for value in copied]
-    makers = {value: op for op in graph.walk() for value in _of(op)}
+    makers = {value: op for op in graph.walk() for value in _made_by(op)}
     names = dict(zip(main.arguments, graph.main.argument_names, strict=True))
     found = [_buffer(graph, value, size, makers.get(value), names.get(value, "")) for value, size in sizes if size]
     return tuple(sorted(found, key=lambda buffer: -buffer.bytes))
@@ -121,7 +121,7 @@ def _peak_of(graph: Graph) -> tuple[_Walk, _Peak, list[int]]:
     return walk, _Peak(copies, main.terminator, copies), kept
 
 
-def _of(op: Op) -> Iterator[int]:
+def _made_by(op: Op) -> Iterator[int]:
     """The values that an op makes: its results, and what its regions begin with."""
     yield from op.results
     for region in op.regions:

@@ -68,6 +68,11 @@ class CollectiveUse:
         """Bytes that a device sends in one run of the program."""
         return self.sent_bytes * self.executed
 
+    @property
+    def traffic(self) -> KindTraffic:
+        """The same, to be added up with that of others."""
+        return KindTraffic(1, self.executed, self.sent_bytes, self.total_bytes)
+
 
 @dataclass(frozen=True, slots=True)
 class KindTraffic:
@@ -111,8 +116,7 @@ def summarize(uses: Iterable[CollectiveUse]) -> TrafficSummary:
     kinds: dict[str, KindTraffic] = {}
     known = True
     for use in uses:
-        one = KindTraffic(1, use.executed, use.sent_bytes, use.total_bytes)
-        kinds[use.kind] = kinds.get(use.kind, KindTraffic()) + one
+        kinds[use.kind] = kinds.get(use.kind, KindTraffic()) + use.traffic
         known = known and use.trip_count_known
     return TrafficSummary({kind: kinds[kind] for kind in KINDS if kind in kinds}, known)
 

@@ -1,6 +1,5 @@
 """What a program comes to on each device: what it holds, computes several times and sends, and how long it takes."""
 
 from shardwright.assess.assessment import Assessment, assess
-from shardwright.assess.times import seconds_of
 
-__all__ = ["Assessment", "assess", "seconds_of"]
+__all__ = ["Assessment", "assess"]

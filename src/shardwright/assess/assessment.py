@@ -71,8 +71,7 @@ class Assessment:
     def _by(self, key: Callable[[CollectiveUse], K]) -> dict[K, KindTraffic]:
         found: dict[K, KindTraffic] = {}
         for use in self.collectives:
-            one = KindTraffic(1, use.executed, use.sent_bytes, use.total_bytes)
-            found[key(use)] = found.get(key(use), KindTraffic()) + one
+            found[key(use)] = found.get(key(use), KindTraffic()) + use.traffic
         return dict(sorted(found.items(), key=lambda pair: -pair[1].executed_bytes))
 
 

@@ -9,7 +9,7 @@ from shardwright.ir.graph import Graph
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.works import works_of
 
-__all__ = ["Times", "seconds_of", "times"]
+__all__ = ["Times", "times"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,3 @@ def times(graph: Graph) -> Times:
     done = [work for op in graph.main.block.ops for work in works_of(program, op)]
     seconds = {queue: sum(work.seconds for work in done if work.queue is queue) for queue in Queue}
     return Times(seconds[Queue.COMPUTE], seconds[Queue.LINKS], seconds[Queue.NETWORK], overlapped_seconds(done))
-
-
-def seconds_of(graph: Graph) -> float:
-    """The seconds that an explicit program takes, collectives beside what computes."""
-    return times(graph).overlapped

@@ -67,11 +67,10 @@ def made_explicit(
     searched = found.searched
     if optimize == "off" or searched is None or not searched.otherwise:
         return found
-    from shardwright.assess import seconds_of
     from shardwright.optimize.works import is_less
 
     alone = _of_effort(graph, annotated, "fast", optimize, to, clock, with_reasons)
-    if not is_less(seconds_of(alone.graph), seconds_of(found.graph)):
+    if not is_less(_seconds(alone.graph), _seconds(found.graph)):
         return found
     note = Note("func.func", "", _BY_ITSELF, 0, is_fallback=False)
     searched = replace(searched, otherwise=0, seconds=searched.seconds_before)
@@ -91,3 +90,11 @@ def _of_effort(
     with clock.stage("optimize"):
         made = improve(explicit.graph, exact=optimize == "exact", manual=module_notation(to).has_manual)
     return MadeExplicit(made.graph, explicit.notes, explicit.searched, made.improvements, explicit.reasons)
+
+
+def _seconds(explicit: Graph) -> float:
+    """What a program takes, collectives beside what computes."""
+    from shardwright.optimize.explicit import ExplicitProgram
+    from shardwright.optimize.works import block_seconds
+
+    return block_seconds(ExplicitProgram(explicit), explicit.main.block.ops)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ASSESSMENT_PARTS", "curve", "describe_assessment"]
 
 _MAX_ROWS = 10
-_COLUMNS = 64
+_COLUMNS, _LEAST_COLUMNS = 64, 8
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 
 
@@ -98,7 +98,11 @@ def curve(numbers: Sequence[float], columns: int = _COLUMNS) -> str:
 def _held(page: Page, summary: Summary) -> None:
     """When how much is held, and what at the peak."""
     held = summary["held"]
-    page.line(f"from the first op to the last: |{curve(held['over'])}|")
+    if not any(held["over"]):
+        return
+    words = "from the first op to the last: "
+    room = _COLUMNS if page.width is None else page.width - len(words) - 4
+    page.line(f"{words}|{curve(held['over'], min(_COLUMNS, max(_LEAST_COLUMNS, room)))}|")
     buffers: dict[tuple[str, str], list[int]] = {}
     for one in held["at_peak"]:
         buffers.setdefault((one["what"], one["location"]), []).append(one["bytes"])
