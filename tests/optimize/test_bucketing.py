@@ -7,11 +7,12 @@ import random
 import pytest
 
 from shardwright.cost.hardware import Hardware
+from shardwright.cost.overlap import Queue
 from shardwright.memo import Session
 from shardwright.optimize import optimize
 from shardwright.optimize.bucketing import _buckets, _order
 from shardwright.optimize.explicit import ExplicitProgram
-from shardwright.optimize.works import block_seconds
+from shardwright.optimize.works import block_seconds, works_of
 from tests.optimize.explicit import better, function, names, run_all
 from tests.optimize.test_scheduling import explicit_of, random_tasks
 
@@ -61,7 +62,7 @@ _DOT_SECONDS, _BYTES = 64**3 / 2 / 1e9, 64 * 64 * 4
 
 
 def _sums(start: float, speed: float) -> int:
-    """How many all_reduces are left where starting one takes so long, and so many bytes are sent in a second."""
+    """How many starts are left of sums where one takes so long, and so many bytes are sent in a second."""
     box = Hardware("a box", speed, start, 1e9, memory_bytes=1e9)
     with Session(hardware=box):
         graph = explicit_of(_GRADIENTS)
@@ -72,7 +73,8 @@ def _sums(start: float, speed: float) -> int:
             (one,) = made.improvements
             assert one.bytes_saved == 0
             assert one.seconds_saved == pytest.approx(seconds[0] - seconds[1], rel=0.05)
-    return names(made.graph).count("all_reduce")
+        assert names(made.graph).count("all_reduce") == _STEPS
+        return sum(work.queue is not Queue.COMPUTE for op in after.graph.main.block.ops for work in works_of(after, op))
 
 
 def test_what_is_hidden_is_left_and_what_only_starts_is_one() -> None:

@@ -1,16 +1,23 @@
 """Small collectives put together: one start instead of several.
 
-    %2 = all_reduce{x} %0                       %4 = manual_computation (%0, %1) { all_reduce (concatenate …) }
-    %3 = all_reduce{x} %1               →       …
+    %2 = all_reduce{x} %0               →       %2, %3 = manual_computation (%0, %1) { all_reduce, all_reduce }
+    %3 = all_reduce{x} %1
+
+    %2 = reduce_scatter{x} %0                   %4 = manual_computation (%0, %1) { reduce_scatter (concatenate …) }
+    %3 = reduce_scatter{x} %1           →       …
                                                 %2, %3 = manual_computation (%4) { slice …, slice … }
 
 Legal for all types and kinds of reduction that collectives do where the collectives are of one kind, along the same
-axes and of one type of elements. None may be computed of what another one gives. What each device gets, or gives, is
-brought together in rows, a row for each device of a group, and cut apart again. Every element is combined as before,
-with the same elements in the same groups, so it is `exact`. sdy has ops of one operand only, and shards of other cuts
-can be put side by side on a device alone, so the collective stands in a manual computation, which other passes leave
-as it is; values partial by kinds that sdy has no words for stay as they are. (StableHLO's all_reduce takes several
-operands; XLA's layouts refuse those in a program of partitions.)
+axes and of one type of elements. None may be computed of what another one gives. Every element is combined as before,
+with the same elements in the same groups, so it is `exact`. sdy has ops of one operand only, so the collective stands
+in a manual computation, which other passes leave as it is; values partial by kinds that sdy has no words for stay as
+they are.
+
+All_reduces stand one after the other there, and start as one: XLA's combiner makes one of them on every platform, and
+copies nothing for it. (StableHLO's all_reduce takes several operands; XLA's layouts refuse those in a program of
+partitions.) All_gathers are one op of several operands, of rows, and what is gathered along a dimension that is not
+the first is put there behind it. A reduce_scatter has one operand: what each device gets is brought together in rows,
+a row for each device of a group, and cut apart again.
 
 What is put together starts when the last operand is there, and all of it is waited for at the first reader: combining
 everything is one start, and nothing beside it. So buckets of several sizes are tried, and those taken with which the
@@ -31,12 +38,13 @@ from shardwright.cost.price import Cost
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.explicit import ExplicitProgram
-from shardwright.optimize.joining import cut_apart, kind_of, send_together, together
+from shardwright.optimize.joining import between, cut_apart, is_copied, kind_of, send_together
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
 from shardwright.optimize.schedules import Task, peak_bytes, seconds_of
 from shardwright.optimize.scheduling import sizes_of, tasks_of
 from shardwright.optimize.works import is_less
+from shardwright.steps import AllReduce
 from shardwright.words import bytes_text, counted
 
 __all__ = ["bucketed"]
@@ -105,7 +113,7 @@ def _best(
         tried.append(buckets)
         parts = {place: task for bucket in buckets for place, task in _parts(program, tasks, ops, bucket).items()}
         held = {place: sum(sizes[made] for made in task.makes) for place, task in parts.items() if place < 0}
-        order = _order(tasks, buckets)
+        order = [place for place in _order(tasks, buckets) if place >= 0 or place in parts]
         then = [parts[place] if place in parts else tasks[place] for place in order]
         seconds = seconds_of(then)
         if not is_less(seconds, now) or peak_bytes(then, sizes | held, returned) > most:
@@ -180,16 +188,21 @@ def _order(tasks: Sequence[Task], buckets: Buckets) -> list[int]:
 def _parts(
     program: ExplicitProgram, tasks: Sequence[Task], ops: Sequence[Op], bucket: Sequence[int]
 ) -> dict[int, Task]:
-    """By their places, the tasks that do what those of a bucket do; `~number` is the value between them, too."""
-    end = bucket[-1]
-    cost = sum([program.cost(ops[number]) for number in bucket], Cost())
+    """By their places, the tasks that do what those of a bucket do; `~number` is what lies between, where it does."""
+    end, some = bucket[-1], [ops[number] for number in bucket]
+    cost = sum([program.cost(op) for op in some], Cost())._replace(starts=1)
     reads = tuple(dict.fromkeys(value for number in bucket for value in tasks[number].reads))
     makes = tuple(value for number in bucket for value in tasks[number].makes)
-    copying, cutting = (Cost(multiply_adds=sum([_elements(program, one) for one in some])) for some in (reads, makes))
-    before = Work(program.seconds(copying), Queue.COMPUTE, reads)
-    sending = Work(program.seconds(cost._replace(starts=1)), tasks[end].works[0].queue, reads, (~end,))
-    behind = Work(program.seconds(cutting), Queue.COMPUTE, (~end,), makes)
-    return {end: Task((before, sending), (), reads, (~end,)), ~end: Task((behind,), (), (~end,), makes)}
+    queue = tasks[end].works[0].queue
+    if isinstance(program.step(some[0]), AllReduce):
+        return {end: Task((Work(program.seconds(cost), queue, reads, makes),), (), reads, makes)}
+    copied = [is_copied(program, op) for op in some]
+    copying = sum(_elements(program, op.operands[0]) for op, (first, _) in zip(some, copied, strict=True) if first)
+    cutting = sum(_elements(program, op.results[0]) for op, (_, then) in zip(some, copied, strict=True) if then)
+    before, behind = (Work(program.seconds(Cost(multiply_adds=count)), Queue.COMPUTE) for count in (copying, cutting))
+    works = before._replace(reads=reads), Work(program.seconds(cost), queue, reads, (~end,))
+    cut = behind._replace(reads=(~end,), makes=makes)
+    return {end: Task(works, (), reads, (~end,)), ~end: Task((cut,), (), (~end,), makes)}
 
 
 def _alike(program: ExplicitProgram, ops: Sequence[Op]) -> Iterator[list[int]]:
@@ -211,11 +224,12 @@ def _put_together(program: ExplicitProgram, block: Block, ops: Sequence[Op], bes
     graph = program.graph
     for bucket in best.buckets:
         some, last = [ops[number] for number in bucket], ops[bucket[-1]]
-        value, operands = together(program, some), [op.operands[0] for op in some]
+        operands, parts = [op.operands[0] for op in some], between(program, some)
         results = [graph.new_value(graph.types[op.results[0]], graph.shardings[op.results[0]]) for op in some]
         sending, cutting = send_together(program, some), cut_apart(program, some)
-        made[bucket[-1]] = compute_before(program, last, operands, [value], sending, reason)
-        made[~bucket[-1]] = compute_before(program, last, [value], results, cutting, reason)
+        made[bucket[-1]] = compute_before(program, last, operands, parts or results, sending, reason)
+        if parts:
+            made[~bucket[-1]] = compute_before(program, last, parts, results, cutting, reason)
         for op, result in zip(some, results, strict=True):
             replace(program, op, [result], reason)
     program.reorder(block, [made[place] if place in made else ops[place] for place in best.order], reason)

@@ -1,8 +1,8 @@
-"""Several collectives of a kind as one, as a device does it: side by side in rows, and cut apart again.
+"""Several collectives of a kind as one, as a device does it.
 
-all_reduce        1 × n of each, one behind the other        what it is after is cut at the same places
-reduce_scatter    a row for each device, with its part       one row is left
-all_gather        one row                                    a row from each device
+all_reduce        one after the other, none of which reads another: XLA sends those as one, on every platform
+all_gather        one op of several operands, each a row     what a row from each device is, is put in its dimension
+reduce_scatter    side by side, a row for each device        one row is left, which is cut apart
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.enclose import is_lacking
-from shardwright.partition.localize.collectives import local_all_gather, local_all_reduce, local_reduce_scatter
+from shardwright.partition.localize.collectives import local_all_gathers, local_all_reduce, local_reduce_scatter
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, ReduceScatter, Step
 
-__all__ = ["Kind", "Write", "cut_apart", "kind_of", "send_together", "together"]
+__all__ = ["Kind", "Write", "between", "cut_apart", "is_copied", "kind_of", "send_together"]
 
 Write = Callable[[Local, Sequence[int]], Sequence[int]]
 """Appends what one device does, given what it has; what it then has of the results."""
@@ -70,50 +70,66 @@ def _dim(step: AllGather | ReduceScatter) -> int:
     return max(range(len(step.axes)), key=lambda dim: axes_size(step.axes[dim]))
 
 
-def together(program: ExplicitProgram, ops: Sequence[Op]) -> int:
-    """A new value that holds what collectives of a kind give, side by side: a part of its own on each device."""
-    kind, (step, *_) = kind_of(program, ops[0]), map(program.step, ops)
-    assert kind is not None
-    rows = axes_size(kind.axes) if isinstance(step, AllGather) else 1
-    columns = sum(local_type(program.type(op.results[0]), program.layout(op.results[0])).elements for op in ops) // rows
+def is_copied(program: ExplicitProgram, op: Op) -> tuple[bool, bool]:
+    """Whether a device copies what a collective gives to be sent with others, and what comes of it behind that."""
+    step = program.step(op)
+    return isinstance(step, ReduceScatter), isinstance(step, ReduceScatter) or (
+        isinstance(step, AllGather) and _dim(step) > 0
+    )
+
+
+def between(program: ExplicitProgram, ops: Sequence[Op]) -> list[int]:
+    """New values that hold what is sent of collectives of a kind, parts of its own on each device, to be cut apart.
+
+    There are none where each gives its result at once.
+    """
+    kind = _kind(program, ops)
+    locals = [local_type(program.type(op.results[0]), program.layout(op.results[0])) for op in ops]
+    if kind.step is AllReduce:
+        return []
+    if kind.step is ReduceScatter:
+        shapes = [(kind.mesh.size, sum(type.elements for type in locals))]
+    else:
+        rows = axes_size(kind.axes)
+        shapes = [(kind.mesh.size * rows, type.elements // rows) for type in locals]
     layout = TensorSharding.of(kind.mesh, [list(kind.mesh.sizes), []])
-    return program.graph.new_value(TensorType((kind.mesh.size * rows, columns), kind.dtype), layout)
+    return [program.graph.new_value(TensorType(shape, kind.dtype), layout) for shape in shapes]
+
+
+def _kind(program: ExplicitProgram, ops: Sequence[Op]) -> Kind:
+    kind = kind_of(program, ops[0])
+    assert kind is not None, "those are put together that have one"
+    return kind
 
 
 def send_together(program: ExplicitProgram, ops: Sequence[Op]) -> Write:
-    """What a device does of collectives of a kind: puts side by side what it gives, and sends that."""
-    kind, steps = kind_of(program, ops[0]), [program.step(op) for op in ops]
-    assert kind is not None
+    """What a device does of collectives of a kind: the values of `between`, or, where there are none, the results."""
+    kind, steps = _kind(program, ops), [program.step(op) for op in ops]
     count = axes_size(kind.axes)
 
-    def write(ctx: Local, shards: Sequence[int]) -> list[int]:
+    def write(ctx: Local, shards: Sequence[int]) -> Sequence[int]:
+        if kind.step is AllReduce:
+            return [local_all_reduce(ctx, shard, kind.axes, kind.reduction, kind.mesh) for shard in shards]
         rows = [_rows(ctx, shard, step, count) for shard, step in zip(shards, steps, strict=True)]
+        if kind.step is AllGather:
+            return local_all_gathers(ctx, rows, kind.axes, 0, kind.mesh)
         (height, _), widths = ctx.type(rows[0]).dims, [ctx.type(row).dims[1] for row in rows]
         whole = ctx.emit(
             "concatenate", rows, ctx.type(rows[0]).with_shape((height, sum(widths))), {"dimension": integer(1)}
         )
-        if kind.step is AllReduce:
-            return [local_all_reduce(ctx, whole, kind.axes, kind.reduction, kind.mesh)]
-        if kind.step is ReduceScatter:
-            return [local_reduce_scatter(ctx, whole, kind.axes, 0, kind.reduction, kind.mesh)]
-        return [local_all_gather(ctx, whole, kind.axes, 0, kind.mesh)]
+        return [local_reduce_scatter(ctx, whole, kind.axes, 0, kind.reduction, kind.mesh)]
 
     return write
 
 
 def cut_apart(program: ExplicitProgram, ops: Sequence[Op]) -> Write:
-    """What a device does with what collectives give side by side: cuts it into the result of each."""
-    kind, steps = kind_of(program, ops[0]), [program.step(op) for op in ops]
-    assert kind is not None
+    """What a device does with the values of `between`: makes the result of each collective."""
+    kind, steps = _kind(program, ops), [program.step(op) for op in ops]
     count = axes_size(kind.axes)
     types = [local_type(program.type(op.results[0]), program.layout(op.results[0])) for op in ops]
 
     def write(ctx: Local, values: Sequence[int]) -> list[int]:
-        (whole,) = values
-        height, _ = ctx.type(whole).dims
-        widths = [type.elements // height for type in types]
-        ends = itertools.accumulate(widths)
-        parts = [_columns(ctx, whole, end - width, end) for width, end in zip(widths, ends, strict=True)]
+        parts = values if kind.step is AllGather else _columns(ctx, values[0], [type.elements for type in types])
         return [_apart(ctx, *one, count) for one in zip(parts, steps, types, strict=True)]
 
     return write
@@ -141,9 +157,11 @@ def _apart(ctx: Local, rows: int, step: Step | None, type: TensorType, count: in
     return ctx.reshape(ctx.transpose(stacked, order) if dim else stacked, dims)
 
 
-def _columns(ctx: Local, rows: int, start: int, end: int) -> int:
-    """Some columns of rows."""
-    type = ctx.type(rows)
-    bounds = {"start_indices": (0, start), "limit_indices": (type.dims[0], end), "strides": (1, 1)}
-    attributes = {name: i64_array(numbers) for name, numbers in bounds.items()}
-    return ctx.emit("slice", (rows,), type.with_shape((type.dims[0], end - start)), attributes)
+def _columns(ctx: Local, row: int, widths: Sequence[int]) -> list[int]:
+    """A row, cut into columns."""
+    type, parts = ctx.type(row), []
+    for width, end in zip(widths, itertools.accumulate(widths), strict=True):
+        bounds = {"start_indices": (0, end - width), "limit_indices": (1, end), "strides": (1, 1)}
+        attributes = {name: i64_array(numbers) for name, numbers in bounds.items()}
+        parts.append(ctx.emit("slice", (row,), type.with_shape((1, width)), attributes))
+    return parts

@@ -108,9 +108,44 @@ def _of_body(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iter
             later.append(Work(0.0, Queue.COMPUTE, (inside[value],), (result,)))
         else:
             inside[value] = result
-    for inner in body.ops[:-1]:
-        yield from _works(program, inner, inside)
+    for ops in _sent_together(body.ops[:-1]):
+        works = [work for inner in ops for work in _works(program, inner, inside)]
+        is_one = len(ops) > 1 and works[0].queue is not Queue.COMPUTE
+        yield from [_started_once(program, works)] if is_one else works
     yield from later
+
+
+def _sent_together(ops: Sequence[Op]) -> Iterator[list[Op]]:
+    """Ops one by one, but all_reduces one behind the other together, where types alone differ and none reads another:
+    XLA's combiner sends such as one.
+    """
+    group: list[Op] = []
+    made: set[int] = set()
+    for op in ops:
+        if not group or _alike(op) is None or _alike(op) != _alike(group[0]) or not made.isdisjoint(op.operands):
+            if group:
+                yield group
+            group, made = [], set()
+        group.append(op)
+        made.update(op.results)
+    if group:
+        yield group
+
+
+def _alike(op: Op) -> object:
+    """What all_reduces have in common that are sent as one; `None` of other ops, and of what is not sent."""
+    if op.name != "stablehlo.all_reduce" or not op.signature.results[0].elements:
+        return None
+    attributes = tuple([pair for pair in op.signature.attributes if pair[0] != "channel_handle"])
+    return attributes, op.signature.bodies
+
+
+def _started_once(program: ExplicitProgram, works: Sequence[Work]) -> Work:
+    """Collectives that are sent as one."""
+    sent = sum(work.seconds for work in works) - (len(works) - 1) * program.seconds(Cost(starts=1))
+    reads = tuple(dict.fromkeys(itertools.chain.from_iterable(work.reads for work in works)))
+    makes = tuple(itertools.chain.from_iterable(work.makes for work in works))
+    return Work(sent, works[0].queue, reads, makes)
 
 
 def _cost(program: ExplicitProgram, op: Op) -> Cost:
