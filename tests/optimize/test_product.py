@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,16 @@ def test_what_was_searched_for_takes_no_longer_than_each_op_by_itself_once_it_is
         assert searched.traffic == alone.traffic
         assert found.searched.otherwise
     searched.verify().require()
+
+
+def test_what_takes_a_little_less_time_and_holds_much_more_is_not_taken() -> None:
+    with Session(hardware=hardware("h100")):
+        made = NETS["quantized_codes"].plan()
+        taken, alone = (made.partition(effort=effort, optimize="all") for effort in ("default", "fast"))
+        searched = made.partition(effort="default").searched
+    assert searched is not None
+    assert searched.seconds < searched.seconds_before
+    assert (taken.memory, taken.traffic) == (alone.memory, alone.traffic)
+    (note,) = [note.message for note in taken.notes if "each op is split by itself" in note.message]
+    assert re.search(r"it holds \d+% less beside its arguments for \d\.\d% more time", note)
+    taken.verify().require()

@@ -1,9 +1,10 @@
-"""The explicit program of a plan, collectives made better where that is asked for: of two programs the faster one.
+"""The explicit program of a plan, collectives made better where that is asked for: of two programs the better one.
 
 How ops are best split is chosen by a price in which each collective is started by itself. Passes put collectives
 together after that, of which some choices leave more to put together than others: five gradients that are summed start
 as one, and a batch that is gathered to have no sums does not. So what each op by itself comes to is made better too,
-where the search ends elsewhere, and the one is taken that takes less time then.
+where the search ends elsewhere, and of both the better one is taken (`optimize.compared`): the faster, unless it holds
+much more beside its arguments.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MadeExplicit", "made_explicit"]
 
-_BY_ITSELF = (
-    "each op is split by itself: that takes less time than what the search came to, once collectives are put together"
-)
+_BY_ITSELF = "each op is split by itself: beside what a search for less time came to, "
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +66,13 @@ def made_explicit(
     searched = found.searched
     if optimize == "off" or searched is None or not searched.otherwise:
         return found
-    from shardwright.optimize.works import is_less
+    from shardwright.optimize.compared import demand_of
 
     alone = _of_effort(graph, annotated, "fast", optimize, to, clock, with_reasons)
-    if not is_less(_seconds(alone.graph), _seconds(found.graph)):
+    demand, other = demand_of(alone.graph), demand_of(found.graph)
+    if not demand.is_better(other):
         return found
-    note = Note("func.func", "", _BY_ITSELF, 0, is_fallback=False)
+    note = Note("func.func", "", _BY_ITSELF + demand.reason(other), 0, is_fallback=False)
     searched = replace(searched, otherwise=0, seconds=searched.seconds_before)
     return replace(alone, searched=searched, notes=(*alone.notes, note))
 
@@ -90,11 +90,3 @@ def _of_effort(
     with clock.stage("optimize"):
         made = improve(explicit.graph, exact=optimize == "exact", manual=module_notation(to).has_manual)
     return MadeExplicit(made.graph, explicit.notes, explicit.searched, made.improvements, explicit.reasons)
-
-
-def _seconds(explicit: Graph) -> float:
-    """What a program takes, collectives beside what computes."""
-    from shardwright.optimize.explicit import ExplicitProgram
-    from shardwright.optimize.works import block_seconds
-
-    return block_seconds(ExplicitProgram(explicit), explicit.main.block.ops)

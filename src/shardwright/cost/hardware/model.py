@@ -23,7 +23,7 @@ class Hardware(Hashed):
         bytes_per_second: What a device sends while it takes part in a collective.
         start_seconds: What starting a collective takes before anything is sent.
         multiply_adds_per_second: Iterations of the loops of an op, each a multiplication and an addition.
-        memory_bytes: What a device holds, where that is known. Nothing is decided by it.
+        memory_bytes: What a device holds, where that is known: programs that fit come before others.
         memory_bytes_per_second: What a device reads from its memory and writes to it, where that is known.
         peaks: Operations per second by type of element, of the types whose peak is known beside bf16. By these two,
             `cost.roofline` tells what a program takes that is there; nothing is decided by them.
