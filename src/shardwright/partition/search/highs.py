@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import itertools
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -11,9 +12,14 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 
 __all__ = ["Minimum", "Rows", "minimum"]
 
-LONGEST = 20.0
-"""Seconds after which what was found is taken. Parts bound the work of nearly all programs, the same wherever they are
-solved; but HiGHS is never done with the first part of a few, and no number of its own ends that.
+LONGEST = 120.0
+"""Seconds after which what was found is taken, as a last resort: what ends a search otherwise is counted, and the same
+wherever and beside whatever it runs.
+"""
+
+_FIRST_LOOKS, _LOOKS = 10, 2
+"""How often HiGHS may ask whether to go on: so often, and again for each part. With the first part of some programs it
+is never done, and rounds of cuts and restarts are all that can be counted there.
 """
 
 
@@ -57,7 +63,8 @@ def minimum(costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int) -> M
         whole: So many of the first variables are whole numbers.
         rows: What holds of them.
         gap: How far what is found may be from what is proven, relatively.
-        nodes: In how many parts all values may be divided to prove that.
+        nodes: In how many parts all values may be divided to prove that; what HiGHS looks at in each is bounded by it,
+            too.
     """
     solver = highspy.Highs()
     options: dict[str, bool | float | str] = {
@@ -69,6 +76,12 @@ def minimum(costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int) -> M
     }
     for option, value in options.items():
         solver.setOptionValue(option, value)
+    looks = itertools.count(1)
+
+    def go_on(event: Any) -> None:
+        event.data_in.user_interrupt = next(looks) > _FIRST_LOOKS + _LOOKS * nodes
+
+    solver.cbMipInterrupt.subscribe(go_on)
     done = solver.passModel(_program(costs, whole, rows)), solver.run()
     assert highspy.HighsStatus.kError not in done, "HiGHS takes any program whose rows are numbers"
     info = solver.getInfo()
