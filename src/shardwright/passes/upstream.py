@@ -9,6 +9,7 @@ Source: MLIR's "Passes" page; StableHLO's "StableHLO passes" page.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -17,8 +18,12 @@ from shardwright.ir.context import context, ir, mhlo, passmanager
 from shardwright.ir.trial import ended_by
 from shardwright.passes.options import options_text
 from shardwright.passes.registry import Option, Options, Pass, pass_named, register
+from shardwright.passes.shard_canonical import canonicalize_shard_ops
+from shardwright.passes.shard_dialect import erase_dead, is_free, shard_ops
+from shardwright.passes.shard_inlining import inline_shard_ops
+from shardwright.passes.shard_sharing import share_shard_ops
 
-__all__ = ["is_upstream", "run_native"]
+__all__ = ["clean", "is_upstream", "run_native"]
 
 
 class _Native(NamedTuple):
@@ -76,6 +81,14 @@ _NAMES = frozenset(native.name for native in _NATIVE)
 _PRINTED = re.compile(r"([\w-]+)=(\S*?)(?=[ }])")
 
 
+_WITH_SHARD_OPS: Mapping[str, tuple[Callable[[ir.Module], bool], int]] = {
+    "canonicalize": (canonicalize_shard_ops, 10),
+    "cse": (share_shard_ops, 1),
+    "inline": (inline_shard_ops, 300),
+}
+"""What passes do with ops of the `shard` dialect, which jaxlib lacks, and how often, as long as it changes anything."""
+
+
 def is_upstream(name: str) -> bool:
     """Whether a pass is one of these, which alone run on other ops than the module."""
     return name in _NAMES
@@ -111,6 +124,13 @@ def run_native(module: ir.Module, pipeline: str) -> None:
         raise ShardingError(message, location="" if where == "unknown" else where) from error
 
 
+def clean(module: ir.Module) -> None:
+    """What MLIR does beside the patterns of a pass: it folds ops, and leaves out what nothing reads."""
+    for _ in range(2):  # what is folded may have read ops of the dialect, and the other way round
+        erase_dead(list(shard_ops(module.operation)), is_free)
+        run_native(module, f"{_MODULE}(canonicalize)")
+
+
 @lru_cache(maxsize=1)
 def _prepare() -> None:
     context()
@@ -133,6 +153,11 @@ def _apply(module: ir.Module, options: Options, *, native: _Native) -> None:
     entry = pass_named(native.name)
     text = native.name + (options_text(entry, options, changed_only=True) if isinstance(entry, Pass) else "")
     run_native(module, _nested(native, text))
+    ours, rounds = _WITH_SHARD_OPS.get(native.name, (None, 0))
+    for _ in range(rounds):
+        if ours is None or not ours(module):
+            break
+        run_native(module, _nested(native, text))
 
 
 def _nested(native: _Native, text: str) -> str:
