@@ -5,6 +5,7 @@
     sharding … halo_sizes = [0, 0]                            sharding …
     sharding … sharded_dims_offsets = [0, 3, 6]               sharding …: shards of one size need not be told
     shard %x to %s; shard %x to %s                            one `shard.shard`, the first
+    %0 = shard %x to %s; %1 = shard %x to %t                  %1 = shard %0 to %t: one is said after the other
 
 and what nothing reads goes, but for `send` and `recv`.
 
@@ -13,13 +14,11 @@ Source: MLIR's `shard` dialect, the canonicalizations of its ops.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from shardwright.ir.context import context, ir
-from shardwright.ir.erasing import erase
 from shardwright.notation.shard.read import DYNAMIC
 from shardwright.passes.edits import replace_by
 from shardwright.passes.shard_dialect import (
@@ -36,21 +35,19 @@ __all__ = ["canonicalize_shard_ops"]
 
 _HALOS, _OFFSETS = "static_halo_sizes", "static_sharded_dims_offsets"
 _SEGMENTS = "operandSegmentSizes"
-_EMPTY_END = re.compile(r"(, *\[\])+\]>$")
 
 
 def canonicalize_shard_ops(module: ir.Module) -> bool:
     """Simplify ops of the dialect one by one, once; whether anything changed."""
-    ops = list(shard_ops(module.operation))
-    changed = erase_dead(ops, is_free)
-    for op in list(shard_ops(module.operation)) if changed else ops:
+    changed = erase_dead(list(shard_ops(module.operation)), is_free)
+    for op in list(shard_ops(module.operation)):
         name = known(op)
         if name in COLLECTIVES:
             changed |= _without_axes(op)
         elif name == "sharding":
             changed |= _told(op)
-        elif name == "shard":
-            changed |= _again(op)
+    for op in reversed([op for op in shard_ops(module.operation) if known(op) == "shard"]):
+        changed |= _again(op)
     return changed
 
 
@@ -113,17 +110,20 @@ def _filled(numbers: Sequence[int], operands: Sequence[Any]) -> tuple[list[Any],
 
 
 def _again(op: Any) -> bool:
-    """What is said again of a value, of it or for users, is the first `shard.shard` of it."""
-    (value, sharding), block = op.operands, op.block
-    for use in list(value.uses):
-        other = use.owner.operation
-        if other == op or other.name != op.name or other.block != block or other.operands[0] != value:
-            continue
-        if _says(other.operands[1]) == _says(sharding) and other.is_before_in_block(op):
-            op.results[0].replace_all_uses_with(other.results[0])
-            erase(op)
-            return True
-    return False
+    """Of two `shard.shard` of a value, the second is the first where both say the same, and else is of what that gives.
+
+    Which two: this one, and who read the value last but for it, as upstream has it.
+    """
+    value = op.operands[0]
+    other = next((owner for use in value.uses if (owner := use.owner.operation) != op), None)
+    if other is None or other.name != op.name or other.block != op.block or other.operands[0] != value:
+        return False
+    first, second = (op, other) if op.is_before_in_block(other) else (other, op)
+    if _says(first.operands[1]) == _says(second.operands[1]):
+        replace_by(second, first.results)
+    else:
+        second.operands[0] = first.results[0]
+    return True
 
 
 def _says(sharding: Any) -> object:
@@ -132,5 +132,4 @@ def _says(sharding: Any) -> object:
         return sharding
     op = sharding.owner.operation
     texts = {name: str(attribute) for name, attribute in op.attributes.items() if name != _SEGMENTS}
-    texts["split_axes"] = _EMPTY_END.sub("]>", texts.get("split_axes", ""))
     return tuple(sorted(texts.items())), tuple(op.operands)

@@ -29,12 +29,13 @@ def inline_shard_ops(module: ir.Module) -> bool:
         name: one for name, one in held.items() if not any(callee_of(call) in held for call in calls_in(one))
     }  # of those that call one another in a circle none ever is
     calls = [call for one in functions(module) for call in calls_in(one) if callee_of(call) in ready]
+    names = [callee_of(call) for call in calls]
     for call in calls:
         _inline(module, call, ready[callee_of(call)])
-    called = named_symbols(module) if calls else set(ready)
-    for name, function in ready.items():
-        if name not in called and _is_private(function):
-            erase(function)
+    called = named_symbols(module)
+    for name in dict.fromkeys(names):
+        if name not in called and _is_private(ready[name]):
+            erase(ready[name])
     while calls and canonicalize_shard_ops(module):
         pass
     return bool(calls)

@@ -22,7 +22,7 @@ Known = dict[object, Any]
 
 
 def share_shard_ops(module: ir.Module) -> bool:
-    """Let each op of the dialect be computed once where it is needed; whether there were any to leave out."""
+    """Let each op of the dialect be computed once, and none that nothing reads; whether any was computed before."""
     unread = {
         op for op in shard_ops(module.operation) if is_free(op) and not any(any(result.uses) for result in op.results)
     }
@@ -30,7 +30,8 @@ def share_shard_ops(module: ir.Module) -> bool:
     for function in functions(module):
         for block in function.regions[0].blocks:
             changed |= _shared(block, {}, unread)
-    return erase_dead([*unread], lambda _: True) or changed
+    erase_dead([*unread], lambda _: True)
+    return changed
 
 
 def _shared(block: Any, ahead: Known, unread: set[Any]) -> bool:
