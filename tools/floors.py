@@ -116,7 +116,7 @@ ORDERS = {
         "__init__",
         "all",
     ),
-    "program": ("value", "local", "planned", "partitioned", "explicit", "program"),
+    "program": ("value", "local", "planned", "partitioned", "explicit", "program", "tuning"),
     "report": ("layout", "grid", "show", "notebook"),
     "cli": ("given", "programs", "command"),
     "opt": ("flags", "reading", "driver", "command"),

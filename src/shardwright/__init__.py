@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shardwright.memo import Session
     from shardwright.mesh import Mesh
     from shardwright.notation.registry import parse_text as parse_sharding
-    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, interface, load
+    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, interface, load, tune
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
     from shardwright.sharding import TensorSharding
@@ -56,6 +56,7 @@ __all__ = [
     "parse_sharding",
     "rule",
     "show",
+    "tune",
 ]
 
 _HOMES = {
@@ -78,6 +79,7 @@ _HOMES = {
     "parse_sharding": "shardwright.notation.registry:parse_text",
     "rule": "shardwright.rules.registry:rule",
     "show": "shardwright.report.notebook:show",
+    "tune": "shardwright.program:tune",
 }
 """Public name → where it is defined, for those who run this; the imports above say the same to those who read it."""
 

@@ -40,6 +40,7 @@ _COMMANDS = {
     "propagate": _CommandEntry("shardwright.cli.programs:propagate", "Complete the sharding of every tensor."),
     "run": _CommandEntry("shardwright.cli.programs:run", "Shard, run on virtual devices, compare, summarize."),
     "show": _CommandEntry("shardwright.cli.notations:show", "Draw a sharding: the tiles and the devices."),
+    "tune": _CommandEntry("shardwright.cli.tune:tune", "Try other shardings of arguments, and print the best."),
     "verify": _CommandEntry("shardwright.cli.programs:verify", "Run sharded and unsharded, and compare."),
 }
 

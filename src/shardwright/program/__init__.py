@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shardwright.program.one_op import interface
     from shardwright.program.per_device import PerDevice
     from shardwright.program.program import Plan, Program, Spmd, from_jax, load
+    from shardwright.program.tuning import tune
 
 __all__ = [
     "PerDevice",
@@ -28,6 +29,7 @@ __all__ = [
     "interface",
     "load",
     "Spmd",
+    "tune",
 ]
 
 _HOMES = {
@@ -38,6 +40,7 @@ _HOMES = {
     "interface": "shardwright.program.one_op:interface",
     "load": "shardwright.program.program:load",
     "Spmd": "shardwright.program.program:Spmd",
+    "tune": "shardwright.program.tuning:tune",
 }
 """Name → where it is defined: loaded when it is asked for."""
 

@@ -109,13 +109,18 @@ class Program:
         """
         from shardwright.frontends.annotate import annotate
         from shardwright.frontends.meshes import mesh_of
-        from shardwright.propagation import propagate
 
         self.check_shardable()
         check_strategy(strategy)
-        clock = self.clock.branch()
         devices = None if mesh is None else mesh_of(mesh)
         annotated = annotate(self.graph, devices, {} if args is None else args, self.name)
+        return self._completed(annotated, strategy, conservative)
+
+    def _completed(self, annotated: Graph, strategy: str, conservative: bool) -> Plan:
+        """The plan of a graph that is annotated."""
+        from shardwright.propagation import propagate
+
+        clock = self.clock.branch()
         with clock.stage("propagate"):
             if annotated.stage is Stage.EXPLICIT:
                 graph = annotated
@@ -190,6 +195,20 @@ class Plan(Planned):
     def program(self) -> Program:
         """What it was made from."""
         return Program(self.source, self.call, self.clock.before("propagate"))
+
+    def with_arguments(self, args: Mapping[str | int, Any]) -> Plan:
+        """The plan with other shardings of some arguments; all else stays as it was annotated, and follows anew.
+
+        Arguments:
+            args: As of `Program.shard`.
+
+        Raises:
+            ShardingError: an unknown argument, or a sharding that does not fit.
+        """
+        from shardwright.frontends.annotate import annotate
+
+        annotated = annotate(self.annotated, None, args, self.source.name)
+        return self.program._completed(annotated, self.strategy, self.conservative)
 
     def partition(
         self,

@@ -1,0 +1,116 @@
+"""`sw.tune` and `shardwright tune`: other shardings of arguments, one at a time, are what a fresh plan comes to."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import shardwright as sw
+from shardwright.cli import cli
+from shardwright.errors import ShardingError
+from shardwright.ir.types import TensorType
+from shardwright.program import tuning
+from shardwright.program.tuning import Trial, alternatives, outlook, trials_of, tried
+from shardwright.sharding import TensorSharding
+from tests.models.steps.all import plan as step
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+LAYERS = """
+sdy.mesh @m = <["data"=2, "model"=4]>
+func.func @main(%x: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@m, [{"data"}, {}]>}, %w0: tensor<64x64xf32>,
+    %w1: tensor<64x64xf32>, %b: tensor<6xf32>) -> (tensor<16x64xf32>, tensor<6xf32>) {
+  %0 = stablehlo.dot %x, %w0 : (tensor<16x64xf32>, tensor<64x64xf32>) -> tensor<16x64xf32>
+  %1 = stablehlo.tanh %0 : tensor<16x64xf32>
+  %2 = stablehlo.dot %1, %w1 : (tensor<16x64xf32>, tensor<64x64xf32>) -> tensor<16x64xf32>
+  return %2, %b : tensor<16x64xf32>, tensor<6xf32>
+}
+"""
+
+
+def told(*args: str, stdin: str | None = None) -> str:
+    result = CliRunner().invoke(cli, ["tune", *args], input=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_layers_are_changed_together_and_others_alone() -> None:
+    trials = trials_of(sw.load(LAYERS).plan())
+    names = {names for names, _ in trials}
+    assert names == {("x",), ("w0", "w1"), ("b",)}
+    assert {repr(one) for names, one in trials if names == ("b",)} == {"[{data}]"}
+    assert len(trials_of(sw.load(LAYERS).plan(), ["w"])) == len(alternatives(*_matrix())) - 1
+
+
+def _matrix() -> tuple[TensorType, sw.Mesh]:
+    plan = sw.load(LAYERS).plan()
+    return plan.source.graph.arguments["w0"], plan.mesh
+
+
+def test_what_is_tried_is_a_plan_of_its_own() -> None:
+    plan = sw.load(LAYERS).plan()
+    tuned = sw.tune(plan, ["w"])
+    assert not tuned.refused
+    best, *_ = tuned.best(3)
+    assert best.outlook.seconds == min(one.outlook.seconds for one in tuned.trials)
+    assert best.outlook == outlook(best.plan)
+    assert best.arguments == ("w0", "w1")
+    assert best.changed >= 2
+    assert tuned.outlook == outlook(plan)
+    best.plan.partition().verify().require()
+
+
+@pytest.mark.parametrize(("name", "sharding"), [("sgd", "tensor"), ("adam", "fsdp"), ("scan_of_six_layers", "data")])
+def test_a_changed_plan_is_what_a_fresh_one_is(name: str, sharding: str) -> None:
+    """Changed once and again, it is what a plan is that was given all of it at once."""
+    plan, rng = step(name, sharding), random.Random(name)
+    changed, said = plan, dict[str | int, TensorSharding]()
+    for _ in range(3):
+        names, other = rng.choice(trials_of(changed))
+        said |= dict.fromkeys(names, other)
+        changed = changed.with_arguments(dict.fromkeys(names, other))
+        fresh = plan.with_arguments(said)
+        assert changed.graph.shardings == fresh.graph.shardings
+        assert outlook(changed) == outlook(fresh)
+    assert all(changed.arguments[str(name)].closed() == one for name, one in said.items())
+
+
+def test_an_argument_that_is_not_there_is_refused() -> None:
+    plan = sw.load(LAYERS).plan()
+    with pytest.raises(ShardingError, match="no argument has a name that begins with 'v'"):
+        sw.tune(plan, ["v"])
+    with pytest.raises(ShardingError, match="v"):
+        tried(plan, ("v",), TensorSharding.of(plan.mesh, [[], []]))
+
+
+def test_what_cannot_be_split_so_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(plan: sw.Plan, names: tuple[str, ...], sharding: TensorSharding) -> Trial:
+        if names == ("x",):
+            raise ShardingError("an op cannot be split so")
+        return tried(plan, names, sharding)
+
+    monkeypatch.setattr(tuning, "tried", refusing)
+    tuned = sw.tune(sw.load(LAYERS).plan())
+    assert {trial.arguments for trial in tuned.trials} == {("w0", "w1"), ("b",)}
+    assert len(tuned.refused) == len(trials_of(sw.load(LAYERS).plan(), ["x"]))
+    assert f", {len(tuned.refused)} more cannot be split so" in told("-", stdin=LAYERS)
+
+
+def test_people_get_a_table_and_machines_the_same() -> None:
+    text = told("-", "w", "--top", "3", "--hardware", "h100", stdin=LAYERS)
+    lines = text.splitlines()
+    assert lines[0].endswith("other shardings tried, one at a time")
+    assert "w0 and 1 alike" in lines[3]
+    assert len(lines) == 6
+    answer = json.loads(told("-", "w", "--top", "3", "--hardware", "h100", "--json", stdin=LAYERS))
+    assert len(answer["best"]) == 3
+    assert answer["best"][0]["arguments"] == ["w0", "w1"]
+    assert f"{answer['now']['seconds'] * 1e6:,.2f} µs" in lines[2]
+
+
+def test_examples_are_tried() -> None:
+    assert "90 other shardings tried" in told(str(EXAMPLES / "mlp.mlir"))
