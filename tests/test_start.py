@@ -32,6 +32,7 @@ COMMANDS = (
     "propagate",
     "run",
     "show",
+    "tune",
     "verify",
 )
 
