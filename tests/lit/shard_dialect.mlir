@@ -12,7 +12,7 @@ func.func @chain(%arg0: tensor<8x16xf32>) -> tensor<8x16xf32> {
   // CHECK-NEXT: return %[[Y]]
   // GENERIC: "stablehlo.tanh"
   // GENERIC-NEXT: "shard.sharding"()
-  // GENERIC-SAME: split_axes = #shard.axisarray<{{\[\[}}0], [1]]>
+  // GENERIC-SAME: split_axes = #shard<axisarray{{\[\[}}0], [1]]>
   %sharding = shard.sharding @mesh split_axes = [[0], [1]] : !shard.sharding
   %0 = shard.shard %arg0 to %sharding : tensor<8x16xf32>
   %1 = stablehlo.tanh %0 : tensor<8x16xf32>

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -20,7 +19,6 @@ from tests.oracles import peers
 
 _TRAVERSALS = ("forward", "backward", "forward-backward", "backward-forward")
 _T = "tensor<8x8xf32>"
-_AXES = re.compile(r"#shard\.axisarray<(\[.*?\]\]|\[\])>")
 
 
 def _annotated(text: str, traversal: str = "backward-forward") -> str:
@@ -171,7 +169,7 @@ def test_annotations_are_those_of_upstream(traversal: str, record_property: Call
         module = load_module(before)
         declared.apply(module, {"traversal": traversal})
         text = str(module.operation.get_asm(print_generic_op_form=True))
-        ours.append(_AXES.sub(r"#shard<axisarray\1>", text))
+        ours.append(text)
     printed = peers.ask("shard_propagation", [(text, "") for text in ours])
     for text, (_, theirs), (_, mine) in zip(texts, answers, printed, strict=True):
         assert mine == theirs, text

@@ -182,7 +182,7 @@ class ShardAnnotations:
         axes = [list(axes) for axes in split.axes]
         attributes = {
             _DIALECTS[self.dialect]: ir.FlatSymbolRefAttr.get(split.grid, context=context()),
-            "split_axes": parse_attribute(f"#{self.dialect}.axisarray<{axes}>"),
+            "split_axes": parse_attribute(f"#{self.dialect}<axisarray{axes}>"),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0], context=context()),
         }
         type = parse_type(f"!{self.dialect}.sharding")

@@ -5,8 +5,8 @@
     INDEX         1                1 : index
     I16_ARRAY     [0, 1]           array<i16: 0, 1>
     DIMS          2x?x4            array<i64: 2, -9223372036854775808, 4>
-    AXES          [[0], [], [1]]   #shard.axisarray<[[0], [], [1]]>
-    REDUCTION     max              #shard.partial<max>
+    AXES          [[0], [], [1]]   #shard<axisarray[[0], [], [1]]>
+    REDUCTION     max              #shard<partial max>
 
 Source: MLIR's language reference (attribute values) and the attributes of its `shard` and `mesh` dialects.
 """
@@ -155,7 +155,7 @@ def _axes(dialect: str) -> AttributeKind:
         return value
 
     def generic(value: Iterable[Iterable[int]]) -> str:
-        return f"#{dialect}.axisarray<{_lists(value)}>"
+        return f"#{dialect}<axisarray{_lists(value)}>"
 
     return AttributeKind("a list of axes for each dimension", read, _lists, generic, _whole(read), starts="[#")
 
@@ -174,7 +174,7 @@ def _reduction(dialect: str) -> AttributeKind:
             cursor.take(">")
         return value
 
-    return AttributeKind("a reduction kind", read, str, f"#{dialect}.partial<{{}}>".format, _whole(read))
+    return AttributeKind("a reduction kind", read, str, f"#{dialect}<partial {{}}>".format, _whole(read))
 
 
 REDUCTION = _reduction("shard")

@@ -113,7 +113,8 @@ def describe(op: Any, meshes: Mapping[str, Mesh]) -> Described:
     partial = _numbers(attributes, "partial_axes")
     if partial:
         kind = str(attributes["partial_type"]) if "partial_type" in attributes else "<sum>"
-        text += f" partial = {kind[kind.find('<') + 1 : kind.rfind('>')]} {partial}"
+        word = kind[kind.find("<") + 1 : kind.rfind(">")].removeprefix("partial ")  # #mesh.partial<max> is older
+        text += f" partial = {word} {partial}"
     values = list(op.operands)
     for key in ("sharded_dims_offsets", "halo_sizes"):
         numbers = _numbers(attributes, f"static_{key}")

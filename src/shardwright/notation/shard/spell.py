@@ -79,12 +79,12 @@ def _op_of(text: str, grid: str) -> tuple[str, dict[str, Any]]:
     dialect = printed["dialect"]
     attributes = {
         "grid" if dialect == "shard" else "mesh": ir.FlatSymbolRefAttr.get(grid),
-        "split_axes": parse_attribute(f"#{dialect}.axisarray<{printed['axes']}>"),
+        "split_axes": parse_attribute(f"#{dialect}<axisarray{printed['axes']}>"),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
     }
     if printed["partial"]:
         attributes["partial_axes"] = ir.DenseI16ArrayAttr.get(_listed(printed["partial"]))
-        attributes["partial_type"] = parse_attribute(f"#mesh.partial<{printed['kind']}>")
+        attributes["partial_type"] = parse_attribute(f"#mesh<partial {printed['kind']}>")
     for key, group in (("static_halo_sizes", "halos"), ("static_sharded_dims_offsets", "offsets")):
         if printed[group]:
             attributes[key] = ir.DenseI64ArrayAttr.get(_listed(printed[group]))

@@ -163,7 +163,7 @@ def _collective_permute(signature: Signature, mesh: Mesh) -> _Made:
 def _kind(signature: Signature) -> str | None:
     """How the dialect calls what an op combines by, in the element type of its one operand."""
     kind = signature.bodies[0].reduction if signature.bodies and len(signature.operands) == 1 else None
-    return f"#shard.partial<{_KINDS[kind]}>" if kind in _KINDS else None
+    return f"#shard<partial {_KINDS[kind]}>" if kind in _KINDS else None
 
 
 _RAISED: dict[str, Callable[[Signature, Mesh], _Made]] = {
