@@ -52,6 +52,7 @@ def moved_later(op: Op, program: ExplicitProgram) -> bool:
     _DECOMPOSE,
     "Makes an all_reduce a reduce_scatter and an all_gather, where that can come later or go.",
     on=["sdy.all_reduce"],
+    is_weighed=True,  # a sum that others were to start with is another collective then
 )
 def decomposed(op: Op, program: ExplicitProgram) -> bool:
     """Scatter what is reduced along the dimension by which most time is saved, and gather what comes of it.

@@ -30,6 +30,8 @@ class Optimization:
         improve: What it does to one of them.
         is_late: Whether it is tried when all others are done: it asks what runs beside what.
         is_manual: Whether it writes manual computations, which some notations do not have.
+        is_weighed: Whether the program is made without it as well, and the faster one taken: late passes may find more
+            there than it has saved.
     """
 
     name: str
@@ -38,18 +40,25 @@ class Optimization:
     improve: Improve
     is_late: bool = False
     is_manual: bool = False
+    is_weighed: bool = False
 
 
 _KNOWN: dict[str, Optimization] = {}
 
 
 def optimization(
-    name: str, doc: str, *, on: Collection[str], is_late: bool = False, is_manual: bool = False
+    name: str,
+    doc: str,
+    *,
+    on: Collection[str],
+    is_late: bool = False,
+    is_manual: bool = False,
+    is_weighed: bool = False,
 ) -> Callable[[Improve], Improve]:
     """Register a function as the pass of a name."""
 
     def register(improve: Improve) -> Improve:
-        _KNOWN[name] = Optimization(name, doc, on, improve, is_late, is_manual)
+        _KNOWN[name] = Optimization(name, doc, on, improve, is_late, is_manual, is_weighed)
         return improve
 
     return register
