@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from shardwright.cli import cli
 from shardwright.cost.hardware import hardware
 from shardwright.errors import ShardingError
 from shardwright.memo import Session
-from shardwright.optimize import optimizations
+from shardwright.optimize import optimizations, optimize, registry
+from shardwright.optimize.compared import demand_of
 from shardwright.program import Spmd, load
 from tests.models.nets.all import NETS
 from tests.models.steps.all import plan
@@ -177,3 +179,22 @@ def test_what_takes_a_little_less_time_and_holds_much_more_is_not_taken() -> Non
     (note,) = [note.message for note in taken.notes if "each op is split by itself" in note.message]
     assert re.search(r"it holds \d+% less beside its arguments for \d\.\d% more time", note)
     taken.verify().require()
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("shampoo", "collective-matmul"), ("split_vocabulary", "all-reduce-decompose")]
+)
+def test_a_change_that_leaves_less_to_put_together_is_not_made(name: str, lost: str) -> None:
+    with Session(hardware=hardware("h100")):
+        made = NETS[name].plan() if name in NETS else plan(name, "fsdp")
+        explicit, found = made.partition().explicit, made.partition(optimize="all")
+        (weighed,) = [one for one in optimizations() if one.name == lost]
+        assert weighed.is_weighed
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(registry._KNOWN, lost, replace(weighed, is_weighed=False))
+            unweighed = optimize(explicit)
+        assert demand_of(found.explicit).seconds < 0.95 * demand_of(unweighed.graph).seconds
+    assert lost in {one.by for one in unweighed.improvements}
+    assert found.improvements is not None
+    assert lost not in {one.by for one in found.improvements}
+    found.verify().require()

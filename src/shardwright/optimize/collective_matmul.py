@@ -78,6 +78,7 @@ class _Candidate(NamedTuple):
     on=RETURNS,
     is_late=True,
     is_manual=True,
+    is_weighed=True,  # a gather that others were to start with goes round a ring then
 )
 def around_rings(op: Op, program: ExplicitProgram) -> bool:
     """Let products of the block that an op ends go round rings with their collectives."""

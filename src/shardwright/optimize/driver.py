@@ -58,12 +58,12 @@ def optimize(
     passes = [one for one in named if manual or not one.is_manual]
     check(graph)
     found, seconds = _optimized(graph, passes, exact, memory)
-    changing = {one.by for one in found.improvements}
-    others = [one for one in passes if not (one.is_weighed and one.name in changing)]
-    if len(others) < len(passes) and any(one.is_late for one in passes):
-        other, less = _optimized(graph, others, exact, memory)
-        if is_less(less, seconds):
-            return other
+    for one in [one for one in passes if one.is_weighed]:
+        others = [other for other in passes if other is not one]
+        if any(other.is_late for other in others) and any(change.by == one.name for change in found.improvements):
+            other, less = _optimized(graph, others, exact, memory)
+            if is_less(less, seconds):
+                found, seconds, passes = other, less, others
     return found
 
 
