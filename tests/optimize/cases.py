@@ -646,7 +646,7 @@ BUCKETED = {
             return %3 : tensor<8x24x16xf32>
             """,
         ),
-        "manual_computation reshape reshape all_gather return manual_computation reshape "
+        "manual_computation reshape reshape all_gather all_gather return manual_computation reshape "
         "reshape reshape transpose reshape return broadcast_in_dim subtract",
     ),
 }

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from shardwright.analysis.traffic import KINDS
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.overlap import Queue
 from shardwright.memo import Session
@@ -13,7 +14,9 @@ from shardwright.optimize import optimize
 from shardwright.optimize.bucketing import _buckets, _order
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.works import block_seconds, works_of
-from tests.optimize.explicit import better, function, names, run_all
+from shardwright.program import load
+from tests.optimize.cases import BUCKETED
+from tests.optimize.explicit import better, function, names, run_all, text
 from tests.optimize.test_scheduling import explicit_of, random_tasks
 
 _NAME = "bucket-collectives"
@@ -139,3 +142,12 @@ def test_a_backward_pass_computes_the_same_to_the_bit() -> None:
     made = better(_GRADIENTS, _NAME, exact=True, hardware=box)
     together = better(_GRADIENTS, exact=True, hardware=box)
     run_all([("buckets", made), ("all passes", together)], bits=True)
+
+
+@pytest.mark.parametrize("name", BUCKETED)
+def test_explicit_texts_with_buckets_are_taken_by_xla_and_start_each_once(name: str) -> None:
+    case = BUCKETED[name]
+    spmd = load(text(better(case.text, case.name).after)).plan().partition()
+    spmd.verify().require()
+    starts = [one.name for one in spmd.local.main.block.walk() if one.name.removeprefix("stablehlo.") in KINDS]
+    assert len(starts) == (2 if starts[0] == "stablehlo.all_reduce" else 1)

@@ -13,11 +13,12 @@ with the same elements in the same groups, so it is `exact`. sdy has ops of one 
 in a manual computation, which other passes leave as it is; values partial by kinds that sdy has no words for stay as
 they are.
 
-All_reduces stand one after the other there, and start as one: XLA's combiner makes one of them on every platform, and
-copies nothing for it. (StableHLO's all_reduce takes several operands; XLA's layouts refuse those in a program of
-partitions.) All_gathers are one op of several operands, of rows, and what is gathered along a dimension that is not
-the first is put there behind it. A reduce_scatter has one operand: what each device gets is brought together in rows,
-a row for each device of a group, and cut apart again.
+All_reduces stand one after the other there, and start as one: XLA's combiner makes one of them, and copies nothing for
+it, as seen on CPUs; GPUs and TPUs have it as well, up to a size of its own. (StableHLO's all_reduce takes several
+operands; XLA's layouts refuse those in a program of partitions.) All_gathers, of rows, stand so too, and are one op of
+several operands in the program of a device (`partition.localize.manual`); what is gathered along a dimension that is
+not the first is put there behind it. A reduce_scatter has one operand: what each device gets is brought together in
+rows, a row for each device of a group, and cut apart again.
 
 What is put together starts when the last operand is there, and all of it is waited for at the first reader: combining
 everything is one start, and nothing beside it. So buckets of several sizes are tried, and those taken with which the

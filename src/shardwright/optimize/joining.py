@@ -1,7 +1,7 @@
 """Several collectives of a kind as one, as a device does it.
 
-all_reduce        one after the other, none of which reads another: XLA sends those as one, on every platform
-all_gather        one op of several operands, each a row     what a row from each device is, is put in its dimension
+all_reduce        one after the other, none of which reads another: XLA sends those as one
+all_gather        the same, of a row each, which are one op of one device     rows are put in their dimensions
 reduce_scatter    side by side, a row for each device        one row is left, which is cut apart
 """
 
@@ -19,7 +19,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.enclose import is_lacking
-from shardwright.partition.localize.collectives import local_all_gathers, local_all_reduce, local_reduce_scatter
+from shardwright.partition.localize.collectives import local_all_gather, local_all_reduce, local_reduce_scatter
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, ReduceScatter, Step
@@ -112,7 +112,7 @@ def send_together(program: ExplicitProgram, ops: Sequence[Op]) -> Write:
             return [local_all_reduce(ctx, shard, kind.axes, kind.reduction, kind.mesh) for shard in shards]
         rows = [_rows(ctx, shard, step, count) for shard, step in zip(shards, steps, strict=True)]
         if kind.step is AllGather:
-            return local_all_gathers(ctx, rows, kind.axes, 0, kind.mesh)
+            return [local_all_gather(ctx, row, kind.axes, 0, kind.mesh) for row in rows]
         (height, _), widths = ctx.type(rows[0]).dims, [ctx.type(row).dims[1] for row in rows]
         whole = ctx.emit(
             "concatenate", rows, ctx.type(rows[0]).with_shape((height, sum(widths))), {"dimension": integer(1)}

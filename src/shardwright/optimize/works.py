@@ -23,6 +23,7 @@ from shardwright.ir.ops import MANUAL
 from shardwright.mesh import Mesh
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.localize.exchanges import exchanges_of
+from shardwright.partition.localize.manual import sent_together
 from shardwright.partition.search.total import computed_cost
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
@@ -108,36 +109,11 @@ def _of_body(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iter
             later.append(Work(0.0, Queue.COMPUTE, (inside[value],), (result,)))
         else:
             inside[value] = result
-    for ops in _sent_together(body.ops[:-1]):
+    for ops in sent_together(body.ops[:-1]):
         works = [work for inner in ops for work in _works(program, inner, inside)]
         is_one = len(ops) > 1 and works[0].queue is not Queue.COMPUTE
         yield from [_started_once(program, works)] if is_one else works
     yield from later
-
-
-def _sent_together(ops: Sequence[Op]) -> Iterator[list[Op]]:
-    """Ops one by one, but all_reduces one behind the other together, where types alone differ and none reads another:
-    XLA's combiner sends such as one.
-    """
-    group: list[Op] = []
-    made: set[int] = set()
-    for op in ops:
-        if not group or _alike(op) is None or _alike(op) != _alike(group[0]) or not made.isdisjoint(op.operands):
-            if group:
-                yield group
-            group, made = [], set()
-        group.append(op)
-        made.update(op.results)
-    if group:
-        yield group
-
-
-def _alike(op: Op) -> object:
-    """What all_reduces have in common that are sent as one; `None` of other ops, and of what is not sent."""
-    if op.name != "stablehlo.all_reduce" or not op.signature.results[0].elements:
-        return None
-    attributes = tuple([pair for pair in op.signature.attributes if pair[0] != "channel_handle"])
-    return attributes, op.signature.bodies
 
 
 def _started_once(program: ExplicitProgram, works: Sequence[Work]) -> Work:

@@ -25,7 +25,6 @@ from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.builder import reduction_body
 from shardwright.ir.ops import REDUCTIONS
-from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
@@ -38,7 +37,6 @@ from shardwright.steps import AllToAll
 __all__ = [
     "dense_groups",
     "local_all_gather",
-    "local_all_gathers",
     "local_all_reduce",
     "local_all_slice",
     "local_all_to_all",
@@ -88,25 +86,14 @@ def _groups(axes: Axes, mesh: Mesh, partitions: Mesh) -> Any:
 
 def local_all_gather(ctx: Local, value: int, axes: Axes, dim: int, mesh: Mesh | None = None) -> int:
     """The shards along `axes` of dimension `dim`, joined in the order of their index."""
-    return local_all_gathers(ctx, (value,), axes, dim, mesh)[0]
-
-
-def local_all_gathers(
-    ctx: Local, values: Sequence[int], axes: Axes, dim: int, mesh: Mesh | None = None
-) -> tuple[int, ...]:
-    """The same of several values, in one op."""
     count = axes_size(axes)
     if count == 1:
-        return tuple(values)
-    sent = [value for value in values if ctx.type(value).elements]
-    made = {value: ctx.constant(0, _resized(ctx.type(value), dim, count, 1)) for value in {*values}.difference(sent)}
-    if sent:
-        types = tuple(map(ctx.type, sent))
-        gathered = tuple([_resized(type, dim, count, 1) for type in types])
-        attributes = _grouped(ctx, axes, mesh) | {"all_gather_dim": integer(dim), "use_global_device_ids": "unit"}
-        signature = Signature("stablehlo.all_gather", tuple(sorted(attributes.items())), types, gathered)
-        made.update(zip(sent, ctx.append(signature, sent), strict=True))
-    return tuple([made[value] for value in values])
+        return value
+    gathered = _resized(ctx.type(value), dim, count, 1)
+    if not gathered.elements:
+        return ctx.constant(0, gathered)
+    attributes = _grouped(ctx, axes, mesh) | {"all_gather_dim": integer(dim), "use_global_device_ids": "unit"}
+    return ctx.emit("all_gather", (value,), gathered, attributes)
 
 
 def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...], mesh: Mesh | None = None) -> int:

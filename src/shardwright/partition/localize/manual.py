@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.signature import Signature
@@ -11,7 +15,9 @@ from shardwright.partition.localize.registry import Shardings
 from shardwright.partition.localize.renumber import by_position
 from shardwright.sharding import TensorSharding
 
-__all__ = ["agree_at_boundary", "inline", "of_devices"]
+__all__ = ["agree_at_boundary", "inline", "of_devices", "sent_together"]
+
+_REDUCE, _GATHER = "stablehlo.all_reduce", "stablehlo.all_gather"
 
 
 def inline(
@@ -62,9 +68,54 @@ def _agree(what: str, stated: tuple[TensorSharding, ...], lies: Shardings) -> No
 
 def _copy(ctx: Local, source: Graph, block: Block, values: dict[int, int]) -> dict[int, int]:
     """Write the ops of `block` except its terminator; `values` maps what they read and is added to."""
-    for op in block.ops[:-1]:
-        _copy_op(ctx, source, op, values)
+    for ops in sent_together(block.ops[:-1]):
+        if len(ops) > 1 and ops[0].name == _GATHER:
+            _copy_gathers(ctx, source, ops, values)
+        else:
+            for op in ops:
+                _copy_op(ctx, source, op, values)
     return values
+
+
+def sent_together(ops: Sequence[Op]) -> Iterator[list[Op]]:
+    """Ops one by one, but together those that start as one: all_reduces or all_gathers one behind the other, alike but
+    for their sizes, of which none reads another.
+
+    All_reduces stay several ops, of which XLA's combiner makes one; all_gathers are written as one of several operands.
+    """
+    group: list[Op] = []
+    made: set[int] = set()
+    for op in ops:
+        alike = _alike(op)
+        if not group or alike is None or alike != _alike(group[0]) or not made.isdisjoint(op.operands):
+            if group:
+                yield group
+            group, made = [], set()
+        group.append(op)
+        made.update(op.results)
+    if group:
+        yield group
+
+
+def _alike(op: Op) -> object:
+    """What collectives have in common that are sent as one; `None` of other ops, and of what is not sent."""
+    signature = op.signature
+    if op.name not in (_REDUCE, _GATHER) or len(op.operands) != 1 or not signature.results[0].elements:
+        return None
+    attributes = tuple([pair for pair in signature.attributes if pair[0] != "channel_handle"])
+    return op.name, attributes, signature.bodies, signature.operands[0].dtype, signature.operands[0].rank
+
+
+def _copy_gathers(ctx: Local, source: Graph, ops: Sequence[Op], values: dict[int, int]) -> None:
+    """Write all_gathers that start as one."""
+    ctx.location = ops[0].location
+    operands, results = (
+        tuple([source.types[value] for op in ops for value in some(op)])
+        for some in (attrgetter("operands"), attrgetter("results"))
+    )
+    signature = of_devices(ctx, source, replace(ops[0].signature, operands=operands, results=results))
+    made = ctx.append(signature, [values[value] for op in ops for value in op.operands])
+    values.update(zip([value for op in ops for value in op.results], made, strict=True))
 
 
 def _copy_op(ctx: Local, source: Graph, op: Op, values: dict[int, int]) -> None:
