@@ -151,3 +151,27 @@ def test_explicit_texts_with_buckets_are_taken_by_xla_and_start_each_once(name: 
     spmd.verify().require()
     starts = [one.name for one in spmd.local.main.block.walk() if one.name.removeprefix("stablehlo.") in KINDS]
     assert len(starts) == (2 if starts[0] == "stablehlo.all_reduce" else 1)
+
+
+def test_sums_of_several_ranks_start_once() -> None:
+    type = "tensor<8x8xf32>"
+    program = function(
+        ['a: tensor<8x8xf32> [{}, {"x"}]', 'b: tensor<8x8xf32> [{"x"}, {}]'],
+        f"{type} [{{}}, {{}}]",
+        f"""
+        %z = stablehlo.constant dense<0.0> : tensor<f32>
+        %p = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : ({type}, {type}) -> {type}
+        %r = sdy.all_reduce {{"x"}} %p «[{{}}, {{}}]» : {type}
+        %q = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] «[{{}}], unreduced={{"x"}}»
+            : ({type}, tensor<f32>) -> tensor<8xf32>
+        %s = sdy.all_reduce {{"x"}} %q «[{{}}]» : tensor<8xf32>
+        %t = stablehlo.broadcast_in_dim %s, dims = [0] «[{{}}, {{}}]» : (tensor<8xf32>) -> {type}
+        %0 = stablehlo.multiply %r, %t «[{{}}, {{}}]» : {type}
+        return %0 : {type}
+        """,
+    )
+    made = better(program, _NAME)
+    after = ExplicitProgram(made.after)
+    works = [work for op in after.graph.main.block.ops for work in works_of(after, op)]
+    assert names(made.after).count("all_reduce") == 2
+    assert sum(work.queue is not Queue.COMPUTE for work in works) == 1
