@@ -14,15 +14,13 @@ from typing import Any
 from shardwright.ir.context import context, ir, parse_attribute, parse_type
 from shardwright.notation.shard.read import read_grid
 from shardwright.passes.module_ops import error_at, operations
+from shardwright.passes.shard_dialect import GRIDS
 
 __all__ = ["GridSharding", "ShardAnnotations", "grid_shapes"]
 
-_DIALECTS = {"shard": "grid", "mesh": "mesh"}
-"""The dialect's names, upstream's of today first, and what each calls a grid in attributes."""
-
-_SHARDS = tuple(f"{dialect}.shard" for dialect in _DIALECTS)
-_SHARDINGS = tuple(f"{dialect}.sharding" for dialect in _DIALECTS)
-_GETS = tuple(f"{dialect}.get_sharding" for dialect in _DIALECTS)
+_SHARDS = tuple(f"{dialect}.shard" for dialect in GRIDS)
+_SHARDINGS = tuple(f"{dialect}.sharding" for dialect in GRIDS)
+_GETS = tuple(f"{dialect}.get_sharding" for dialect in GRIDS)
 _GRIDS = ("shard.grid", "mesh.grid", "mesh.mesh")
 _NUMBER, _DIM = re.compile(r"\d+"), re.compile(r"\[([^\[\]]*)\]")
 _AXES = re.compile(r"\[(\[(\d+(, *\d+)*)?\](, *\[(\d+(, *\d+)*)?\])*)?\]")
@@ -181,7 +179,7 @@ class ShardAnnotations:
         """The result of a new `shard.sharding`, which stands before an op."""
         axes = [list(axes) for axes in split.axes]
         attributes = {
-            _DIALECTS[self.dialect]: ir.FlatSymbolRefAttr.get(split.grid, context=context()),
+            GRIDS[self.dialect]: ir.FlatSymbolRefAttr.get(split.grid, context=context()),
             "split_axes": parse_attribute(f"#{self.dialect}<axisarray{axes}>"),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0], context=context()),
         }
@@ -227,7 +225,7 @@ def _shard_of(value: Any) -> Any | None:
 
 def _read(sharding: Any) -> GridSharding:
     attributes = sharding.attributes
-    grid = attributes.get(_DIALECTS[sharding.name.partition(".")[0]])
+    grid = attributes.get(GRIDS[sharding.name.partition(".")[0]])
     text = str(attributes["split_axes"]) if "split_axes" in attributes else ""
     listed = text[text.find("[") : text.rfind("]") + 1]
     if not isinstance(grid, ir.FlatSymbolRefAttr) or not _AXES.fullmatch(listed):

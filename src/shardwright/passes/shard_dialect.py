@@ -14,11 +14,8 @@ from shardwright.notation.shard.read import DYNAMIC
 from shardwright.passes.module_ops import operations, symbol_of
 
 __all__ = [
-    "COLLECTIVES",
     "GRIDS",
-    "REDUCES",
     "axes_of",
-    "constant_of",
     "dialect_of",
     "erase_dead",
     "grid_of",
@@ -34,15 +31,9 @@ GRIDS = {"shard": "grid", "mesh": "mesh"}
 
 _SUMS = frozenset(("all_reduce", "reduce", "reduce_scatter"))
 _MOVES = frozenset(("all_gather", "all_slice", "all_to_all", "broadcast", "gather", "scatter", "shift"))
-_PAIRED = frozenset(("recv", "send"))
 _INDICES = frozenset(("neighbors_linear_indices", "process_linear_index", "process_multi_index"))
 _SIZES = frozenset(("grid_shape", "mesh_shape", "shard_shape"))
 _SAYS = frozenset(("get_sharding", "shard", "sharding"))
-
-COLLECTIVES = _SUMS | _MOVES | _PAIRED
-"""Ops of one operand to be sent, which comes first, without their dialects."""
-
-REDUCES = "all_reduce"
 
 _FREE = _SUMS | _MOVES | _INDICES | _SIZES | _SAYS | {"update_halo"}
 
@@ -88,14 +79,6 @@ def grids(module: ir.Module) -> dict[str, tuple[int | None, ...]]:
             sizes = ir.DenseI64ArrayAttr(op.attributes["shape"])
             found[symbol_of(op)] = tuple([None if size == DYNAMIC else size for size in sizes])
     return found
-
-
-def constant_of(value: Any) -> int | None:
-    """The number that a value is; `None` where that is not a constant of `arith`."""
-    if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
-        return None
-    constant = value.owner.operation.attributes["value"]
-    return int(ir.IntegerAttr(constant)) if isinstance(constant, ir.IntegerAttr) else None
 
 
 def index_constant(number: int, at: Any, location: Any) -> Any:

@@ -19,7 +19,6 @@ from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Options, register
 from shardwright.passes.shard_dialect import (
     GRIDS,
-    REDUCES,
     axes_of,
     dialect_of,
     erase_dead,
@@ -67,7 +66,7 @@ def _reduced_late(op: Any) -> bool:
     if len(op.operands) != 2 or any(isinstance(value, ir.BlockArgument) for value in op.operands):
         return False
     makers = [value.owner.operation for value in op.operands]
-    if not all(known(maker) == REDUCES and len(list(maker.results[0].uses)) == 1 for maker in makers):
+    if not all(known(maker) == "all_reduce" and len(list(maker.results[0].uses)) == 1 for maker in makers):
         return False
     one, other = makers
     attributes = dict(one.attributes.items())

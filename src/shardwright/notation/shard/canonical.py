@@ -14,8 +14,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from shardwright.ir.context import context, ir
@@ -24,11 +25,13 @@ from shardwright.ir.walk import walk
 from shardwright.notation.forms.kinds import AXES, DYNAMIC, I64_ARRAY
 from shardwright.notation.shard.dialect.collectives import COLLECTIVE_FORMS
 
-__all__ = ["canonicalize"]
+__all__ = ["GROUPS", "canonicalize", "folded", "without_group"]
 
 _PREFIXES = ("shard.", "mesh.")
 _SHARDINGS = ("shard.sharding", "mesh.sharding")
-_GROUPS = frozenset(form.name for form in COLLECTIVE_FORMS) - {"shard.shift"}
+GROUPS = frozenset(form.name for form in COLLECTIVE_FORMS) - {"shard.shift"}
+"""The collectives that may be over no axes."""
+
 _OFFSETS = "static_sharded_dims_offsets"
 _HALOS = "static_halo_sizes"
 _SEGMENTS = "operandSegmentSizes"
@@ -44,8 +47,8 @@ def canonicalize(module: ir.Module) -> int:
     with context(), ir.Location.unknown():
         work = _Worklist()
         walk(module.operation, work.take)
-        rewrites = sum(_without_group(op) for op in work.collectives)
-        shardings = [_folded(op, work.grids) for op in work.shardings]
+        rewrites = sum(without_group(op) for op in work.collectives)
+        shardings = [folded(op, partial(_even, work.grids)) for op in work.shardings]
         return rewrites + sum(shardings) + _without_duplicates(work.annotations)
 
 
@@ -68,7 +71,7 @@ class _Worklist:
             self.shardings.append(op.operation)
         elif name == "shard.shard":
             self.annotations.append(op.operation)
-        elif name in _GROUPS:
+        elif name in GROUPS:
             self.collectives.append(op.operation)
         return ir.WalkResult.ADVANCE
 
@@ -77,7 +80,7 @@ def _numbers(op: ir.Operation, name: str) -> tuple[int, ...]:
     return tuple(I64_ARRAY.decode(str(op.attributes[name]))) if name in op.attributes else ()
 
 
-def _without_group(op: ir.Operation) -> bool:
+def without_group(op: ir.Operation) -> bool:
     """Drop a collective over no axes: each device is its own group."""
     if "grid_axes" in op.attributes and len(ir.DenseI16ArrayAttr(op.attributes["grid_axes"])):
         return False
@@ -112,8 +115,8 @@ def _with_constants(numbers: Sequence[int], values: Values) -> tuple[tuple[int, 
     return tuple(filled), remaining
 
 
-def _folded(op: ir.Operation, grids: dict[str, tuple[int, ...]]) -> bool:
-    """Fold the constants of a sharding, and drop halos and offsets that say nothing."""
+def folded(op: ir.Operation, is_even: Callable[[ir.Operation, Sequence[int]], bool]) -> bool:
+    """Fold the constants of a sharding, and drop halos that are zero and offsets that are even."""
     old_offsets, old_halos = _numbers(op, _OFFSETS), _numbers(op, _HALOS)
     if not old_offsets and not old_halos:
         return False
@@ -123,8 +126,7 @@ def _folded(op: ir.Operation, grids: dict[str, tuple[int, ...]]) -> bool:
     halos, sizes = _with_constants(old_halos, operands[first:])
     if halos and not any(halos):
         halos = ()
-    grid = grids.get(ir.FlatSymbolRefAttr(op.attributes["grid" if "grid" in op.attributes else "mesh"]).value)
-    if offsets and grid is not None and _even(offsets, AXES.decode(str(op.attributes["split_axes"])), grid):
+    if offsets and is_even(op, offsets):
         offsets = ()
     if (offsets, halos) == (old_offsets, old_halos):
         return False
@@ -132,10 +134,13 @@ def _folded(op: ir.Operation, grids: dict[str, tuple[int, ...]]) -> bool:
     return True
 
 
-def _even(offsets: Sequence[int], split_axes: Sequence[Sequence[int]], grid: Sequence[int]) -> bool:
+def _even(grids: Mapping[str, tuple[int, ...]], op: ir.Operation, offsets: Sequence[int]) -> bool:
     """Whether each split dimension begins at 0 and has shards of one size."""
+    grid = grids.get(ir.FlatSymbolRefAttr(op.attributes["grid" if "grid" in op.attributes else "mesh"]).value)
+    if grid is None:
+        return False
     rest = iter(offsets)
-    for axes in split_axes:
+    for axes in AXES.decode(str(op.attributes["split_axes"])):
         if axes:
             cuts = list(itertools.islice(rest, math.prod(grid[axis] for axis in axes) + 1))
             if DYNAMIC in cuts or cuts[0] or len({b - a for a, b in itertools.pairwise(cuts)}) > 1:
@@ -148,8 +153,8 @@ def _replace(op: ir.Operation, lists: dict[str, tuple[int, ...]], cuts: Values, 
     for name, numbers in lists.items():
         attributes.pop(name, None)
         if numbers:
-            attributes[name] = ir.DenseI64ArrayAttr.get(list(numbers))
-    attributes[_SEGMENTS] = ir.DenseI32ArrayAttr.get([len(cuts), len(sizes)])
+            attributes[name] = ir.DenseI64ArrayAttr.get(list(numbers), context=context())
+    attributes[_SEGMENTS] = ir.DenseI32ArrayAttr.get([len(cuts), len(sizes)], context=context())
     new = ir.Operation.create(
         op.name,
         results=[result.type for result in op.results],
