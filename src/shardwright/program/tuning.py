@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from operator import ne
 from typing import Any
 
 from shardwright.axes import axes_size
@@ -214,7 +215,4 @@ def tune(plan: Plan, arguments: Iterable[str] | None = None, watch: Callable[[st
 
 def _changed(one: Graph, other: Graph) -> int:
     """How many tensors lie otherwise in two graphs of one program."""
-    pairs: Iterator[tuple[TensorSharding | None, TensorSharding | None]] = zip(
-        one.shardings, other.shardings, strict=False
-    )
-    return sum(before != after for before, after in pairs)
+    return sum(map(ne, one.shardings, other.shardings))

@@ -22,7 +22,7 @@ def print_tuning(out: Console, summary: Summary) -> None:
     now = summary["now"]
     rows = [("now", *_cells(now, now), "", "", "", "")]
     rows += [(str(number), *_row(one, now)) for number, one in enumerate(summary["best"], 1)]
-    page.table(("", "takes", "", "sends", "holds", "tensors", "argument", "lies", "would lie"), rows)
+    page.table(("", "takes", "of now", "sends", "holds", "tensors", "argument", "lies", "would lie"), rows)
     page.print(out)
 
 
