@@ -15,7 +15,7 @@ from shardwright.memo import Session
 from shardwright.notation.modules import read
 from shardwright.optimize import optimize
 from shardwright.optimize.explicit import ExplicitProgram
-from shardwright.optimize.schedules import Task, by_critical_path, by_text, listed, peak_bytes
+from shardwright.optimize.schedules import Orders, Task, by_critical_path, by_text, peak_bytes, seconds_of
 from shardwright.optimize.works import block_seconds
 from shardwright.partition import localize, materialize
 from tests.optimize.explicit import better, function, names, run_all
@@ -51,13 +51,26 @@ def random_tasks(seed: int) -> tuple[list[Task], dict[int, int], tuple[int, ...]
 @pytest.mark.parametrize("seed", range(60))
 def test_every_order_has_each_task_once_behind_what_it_needs(seed: int) -> None:
     tasks, sizes, returned = random_tasks(seed)
+    orders = Orders(tasks, sizes, returned)
     for priorities in (by_text, by_critical_path):
         for most in (0.0, peak_bytes(tasks, sizes, returned), 1e9):
-            order = listed(tasks, priorities(tasks), sizes, returned, most)
+            order, seconds, held = orders.listed(priorities(tasks), most)
+            ordered = [tasks[number] for number in order]
+            assert (seconds, held) == (seconds_of(ordered), peak_bytes(ordered, sizes, returned))
             assert sorted(order) == list(range(len(tasks)))
             places = {number: place for place, number in enumerate(order)}
             assert all(places[need] < places[number] for number, task in enumerate(tasks) for need in task.needs)
-            assert order == listed(tasks, priorities(tasks), sizes, returned, most)
+            assert orders.listed(priorities(tasks), most).order == order
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_less_memory_than_is_held_anyway_makes_no_other_order(seed: int) -> None:
+    tasks, sizes, returned = random_tasks(seed)
+    orders = Orders(tasks, sizes, returned)
+    for priorities in (by_text, by_critical_path):
+        for most in (1e9, *range(40, 0, -3)):
+            known = orders.listed(priorities(tasks), most)
+            assert known.held > most or orders.listed(priorities(tasks), known.held) == known
 
 
 def test_the_critical_path_finds_what_the_text_does_not() -> None:
@@ -72,9 +85,9 @@ def test_the_critical_path_finds_what_the_text_does_not() -> None:
     ]
     made = {value: number for number, work in enumerate(works) for value in work.makes}
     tasks = [Task((work,), tuple([made[value] for value in work.reads]), work.reads, work.makes) for work in works]
-    sizes = dict.fromkeys(range(6), 1)
+    orders = Orders(tasks, dict.fromkeys(range(6), 1), (4, 5))
     seconds = [
-        overlapped_seconds(works[number] for number in listed(tasks, priorities(tasks), sizes, (4, 5), 100))
+        overlapped_seconds(works[number] for number in orders.listed(priorities(tasks), 100).order)
         for priorities in (by_text, by_critical_path)
     ]
     assert seconds[1] < seconds[0]

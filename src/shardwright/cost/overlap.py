@@ -63,7 +63,7 @@ class Timeline:
 
     Attributes:
         now: When the device can compute what comes next.
-        ready: When each value will be there, of those that works have made.
+        ready: When each value will be there that a collective makes; what is computed is there when the device goes on.
     """
 
     __slots__ = ("_free", "now", "ready")
@@ -75,23 +75,35 @@ class Timeline:
         self._free: dict[Queue, float] = {}
 
     def wait(self, values: Iterable[int]) -> float:
-        """When values will all be there, of which those that no work makes are there from the start."""
-        return max([self.ready.get(value, 0.0) for value in values], default=0.0)
+        """When values will all be there that collectives make; 0 where there is nothing to wait for but the device."""
+        ready, when = self.ready, 0.0
+        for value in values:
+            if value in ready and ready[value] > when:
+                when = ready[value]
+        return when
 
     def begin(self, work: Work) -> None:
         """Begin a work, once the device has waited for what it reads."""
-        self.now = max(self.now, self.wait(work.reads))
-        if work.queue is Queue.COMPUTE:
-            end = self.now = self.now + work.seconds
-        else:
-            end = self._free[work.queue] = max(self.now, self._free.get(work.queue, 0.0)) + work.seconds
-        for value in work.makes:
-            self.ready[value] = end
+        seconds, queue, reads, makes = work
+        now, ready = self.now, self.ready
+        for value in reads:
+            if value in ready and ready[value] > now:
+                now = ready[value]
+        if queue is _COMPUTE:
+            self.now = now + seconds
+            return
+        self.now = now
+        end = self._free[queue] = max(now, self._free.get(queue, 0.0)) + seconds
+        for value in makes:
+            ready[value] = end
 
     @property
     def end(self) -> float:
         """When all that was begun has ended."""
         return max([self.now, *self._free.values()])
+
+
+_COMPUTE = Queue.COMPUTE
 
 
 def overlapped_seconds(works: Iterable[Work]) -> float:

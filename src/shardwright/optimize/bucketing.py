@@ -70,13 +70,39 @@ def bucketed(op: Op, program: ExplicitProgram) -> bool:
     alike = [members for members in _alike(program, ops) if len(members) > 1]
     if not alike:
         return False
-    tasks = tasks_of(program, ops)
+    now = _now(program, ops, op.operands)
     for members in alike:
-        best = _best(program, tasks, ops, members, op.operands)
+        best = _best(program, now, members)
         if best is not None:
             _put_together(program, block, ops, best, op)
             return True
     return False
+
+
+class _Now(NamedTuple):
+    """A block as it is.
+
+    Attributes:
+        ops: Its ops, but for the last.
+        tasks: The same as tasks.
+        sizes: The bytes of the values that they make.
+        returned: The values that the last op reads.
+        held: The most bytes of values that are alive at once.
+        seconds: What it takes.
+    """
+
+    ops: Sequence[Op]
+    tasks: Sequence[Task]
+    sizes: dict[int, int]
+    returned: Sequence[int]
+    held: int
+    seconds: float
+
+
+def _now(program: ExplicitProgram, ops: Sequence[Op], returned: Sequence[int]) -> _Now:
+    tasks = tasks_of(program, ops)
+    sizes = sizes_of(program, tasks)
+    return _Now(ops, tasks, sizes, returned, peak_bytes(tasks, sizes, returned), seconds_of(tasks))
 
 
 class _Bucketed(NamedTuple):
@@ -95,14 +121,11 @@ class _Bucketed(NamedTuple):
     largest: float
 
 
-def _best(
-    program: ExplicitProgram, tasks: Sequence[Task], ops: Sequence[Op], members: Sequence[int], returned: Sequence[int]
-) -> _Bucketed | None:
+def _best(program: ExplicitProgram, now: _Now, members: Sequence[int]) -> _Bucketed | None:
     """The buckets of some collectives with which the block takes least time; `None` where that is not less than now."""
+    ops, tasks, sizes = now.ops, now.tasks, now.sizes
     sent = {number: program.cost(ops[number]).bytes_sent for number in members}
-    sizes = sizes_of(program, tasks)
-    most = peak_bytes(tasks, sizes, returned) + max(0.0, program.spare_bytes)
-    now = seconds_of(tasks)
+    most = now.held + max(0.0, program.spare_bytes)
     best: _Bucketed | None = None
     tried: list[Buckets] = []
     size = 2.0 * min(filter(None, sent.values()), default=math.inf)  # of tensors without elements nothing is sent
@@ -117,11 +140,11 @@ def _best(
         order = [place for place in _order(tasks, buckets) if place >= 0 or place in parts]
         then = [parts[place] if place in parts else tasks[place] for place in order]
         seconds = seconds_of(then)
-        if not is_less(seconds, now) or peak_bytes(then, sizes | held, returned) > most:
+        if not is_less(seconds, now.seconds) or peak_bytes(then, sizes | held, now.returned) > most:
             continue
-        if best is None or is_less(seconds, now - best.seconds_saved):
+        if best is None or is_less(seconds, now.seconds - best.seconds_saved):
             largest = max(sum(sent[number] for number in bucket) for bucket in buckets)
-            best = _Bucketed(now - seconds, buckets, order, largest)
+            best = _Bucketed(now.seconds - seconds, buckets, order, largest)
     return best
 
 

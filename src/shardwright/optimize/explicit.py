@@ -11,6 +11,7 @@ from functools import cached_property
 from shardwright.analysis.loops import block_times
 from shardwright.analysis.memory import MemoryUse, memory
 from shardwright.cost.hardware import current_hardware
+from shardwright.cost.overlap import Work
 from shardwright.cost.price import Cost, price
 from shardwright.errors import ShardingError
 from shardwright.ir.copying import Copier
@@ -43,6 +44,7 @@ class ExplicitProgram:
         memory: The bytes that a device may hold at most, where that is not what the hardware has.
         hardware: What time is saved on.
         improvements: What has been made better, in order.
+        works: For each op of which that was asked, what it read then, and what a device does for it (`works_of`).
     """
 
     def __init__(self, graph: Graph, exact: bool = False, memory: int | None = None) -> None:
@@ -53,6 +55,7 @@ class ExplicitProgram:
         self.hardware = current_hardware()
         self.rewriter = Rewriter(graph, graph.main.block)
         self.improvements: list[Improvement] = []
+        self.works: dict[Op, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
         self._times = block_times(graph)
         open_blocks = _open(graph)
         self._blocks = {op: block for block in self._times if block in open_blocks for op in block.ops}
@@ -60,6 +63,7 @@ class ExplicitProgram:
         self._places: dict[Block, dict[Op, int]] = {}
         self._layouts: dict[int, TensorSharding | None] = {}
         self._costs: dict[Op, Cost] = {}
+        self._use: tuple[int, MemoryUse] | None = None  # and after how many changes that was
 
     def type(self, value: int) -> TensorType:
         """The global type of a value."""
@@ -174,8 +178,11 @@ class ExplicitProgram:
 
     def memory_use(self) -> MemoryUse:
         """What each device holds of the program as it is now."""
-        self.rewriter.write()
-        return memory(localize(Copier(self.graph).run()))
+        changes = len(self.rewriter.changes)
+        if self._use is None or self._use[0] != changes:
+            self.rewriter.write()
+            self._use = changes, memory(localize(Copier(self.graph).run()))
+        return self._use[1]
 
     def local_bytes(self, value: int) -> int:
         """The bytes of a value on each device; of what is no tensor none."""

@@ -24,19 +24,29 @@ Source: XLA, `hlo_memory_scheduler` and `gpu_hlo_schedule`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 
 from shardwright.analysis.traffic import KINDS
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.explicit import ExplicitProgram, is_pure
 from shardwright.optimize.registry import optimization
-from shardwright.optimize.schedules import Task, by_critical_path, by_text, listed, peak_bytes, seconds_of
+from shardwright.optimize.schedules import (
+    Listed,
+    Orders,
+    Priorities,
+    Task,
+    by_critical_path,
+    by_text,
+    peak_bytes,
+    seconds_of,
+)
 from shardwright.optimize.works import is_collective, is_less, works_of
 from shardwright.rules.traits import facts_of, is_scalar_expansion
 from shardwright.words import counted
 
-__all__ = ["best_order", "scheduled", "sizes_of", "tasks_of"]
+__all__ = ["scheduled", "sizes_of", "tasks_of"]
 
 _NAME = "schedule-collectives"
 _SHARES = (1 / 2, 1 / 4, 1 / 8, 0.0)
@@ -58,7 +68,7 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
     if not any(is_collective(task.works) for task in tasks):
         return False
     now, held = seconds_of(tasks), None
-    for seconds, order in _better_orders(program, tasks, op.operands, now):
+    for order, seconds, _ in _better_orders(program, tasks, op.operands, now):
         held = program.memory_use().peak if held is None else held
         program.reorder(block, [before[number] for number in order], "it hides communication")
         grown = max(0, program.memory_use().peak - held)
@@ -73,30 +83,32 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
 
 def _better_orders(
     program: ExplicitProgram, tasks: Sequence[Task], returned: Sequence[int], now: float
-) -> list[tuple[float, list[int]]]:
-    """Orders that take less than `now`, with what they take: the best first, of those as good what holds least."""
+) -> list[Listed]:
+    """Orders that take less than `now`: the best first, of those as good what holds least."""
     sizes = sizes_of(program, tasks)
     held = peak_bytes(tasks, sizes, returned)
+    orders = Orders(tasks, sizes, returned)
+    ways = by_text(tasks), by_critical_path(tasks)
     more = max(0.0, program.spare_bytes)
-    found: list[tuple[float, list[int]]] = []
+    found: list[Listed] = []
+    known: Sequence[Listed | None] = [None] * len(ways)
     for share in (1.0, *_SHARES):
-        order = best_order(tasks, sizes, returned, held + share * more)
-        ordered = [tasks[number] for number in order]
-        seconds = seconds_of(ordered)
-        if not is_less(seconds, now):
+        most = held + share * more
+        known = listed = [_within(orders, way, most, before) for way, before in zip(ways, known, strict=True)]
+        best = min(listed, key=attrgetter("seconds"))
+        if not is_less(best.seconds, now):
             break  # nor is any that holds less
         if share == 1.0:
-            more = max(0.0, peak_bytes(ordered, sizes, returned) - held)
-        if found and not is_less(found[-1][0], seconds):
+            more = max(0.0, best.held - held)
+        if found and not is_less(found[-1].seconds, best.seconds):
             found.pop()
-        found.append((seconds, order))
+        found.append(best)
     return found
 
 
-def best_order(tasks: Sequence[Task], sizes: Mapping[int, int], returned: Sequence[int], most: float) -> list[int]:
-    """The order of tasks that takes least time, of those by the text and by the critical path (see `listed`)."""
-    orders = [listed(tasks, priorities(tasks), sizes, returned, most) for priorities in (by_text, by_critical_path)]
-    return min(orders, key=lambda order: seconds_of([tasks[number] for number in order]))
+def _within(orders: Orders, priorities: Priorities, most: float, known: Listed | None) -> Listed:
+    """The order that holds so much at most; the one that is known, for more, where that does not hold more anyway."""
+    return known if known is not None and known.held <= most else orders.listed(priorities, most)
 
 
 def sizes_of(program: ExplicitProgram, tasks: Sequence[Task]) -> dict[int, int]:
@@ -124,8 +136,11 @@ def tasks_of(program: ExplicitProgram, ops: Sequence[Op]) -> list[Task]:
 
 def _keeps_its_order(op: Op) -> bool:
     """Whether an op does something else than compute its results, or one that it holds does."""
-    inside = [inner for inner in op.walk() if not inner.regions and inner.name not in RETURNS]
-    return any(not is_pure(inner) and inner.name not in _DEVICES for inner in inside)
+    if op.regions:
+        return any(
+            _keeps_its_order(inner) for region in op.regions for inner in region.ops if inner.name not in RETURNS
+        )
+    return not is_pure(op) and op.name not in _DEVICES
 
 
 def _is_lazy(op: Op) -> bool:

@@ -47,8 +47,17 @@ def block_seconds(program: ExplicitProgram, ops: Iterable[Op]) -> float:
 
 
 def works_of(program: ExplicitProgram, op: Op) -> tuple[Work, ...]:
-    """What a device does for an op, in order; values are those of the program."""
-    return tuple(_works(program, op, _AS_THEY_ARE))
+    """What a device does for an op, in order; values are those of the program.
+
+    Of an op without regions that is known until it reads other values.
+    """
+    known = program.works.get(op)
+    if known is not None and known[0] is op.operands:
+        return known[1]
+    works = tuple(_works(program, op, _AS_THEY_ARE))
+    if not op.regions:
+        program.works[op] = op.operands, works
+    return works
 
 
 def is_less(seconds: float, before: float) -> bool:

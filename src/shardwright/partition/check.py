@@ -17,7 +17,9 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DEVICE_OPS, MANUAL, RETURNS
 from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.partition.bodies import is_program
+from shardwright.partition.decisions import Layout
 from shardwright.partition.emit import step_of
 from shardwright.partition.factors import factor_axes, tensor_sharding
 from shardwright.partition.free_axes import stays_within
@@ -44,6 +46,7 @@ class _Checker:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.around: tuple[str, ...] = ()
+        self.known: dict[int, Layout] = {}  # layouts of values that were looked at
 
     def fail(self, op: Op, cause: str) -> ShardingError:
         return ShardingError(
@@ -54,20 +57,26 @@ class _Checker:
             remedy="insert the collective that brings its operands where it needs them",
         )
 
-    def layouts(self, op: Op, values: tuple[int, ...], uneven: bool = False) -> list[TensorSharding | None]:
-        layouts: list[TensorSharding | None] = []
+    def layouts(self, op: Op, values: tuple[int, ...], uneven: bool = False) -> list[Layout]:
+        if uneven:
+            return [self.layout(op, value, uneven) for value in values]
         for value in values:
-            type, sharding = self.graph.types[value], self.graph.shardings[value]
-            if type.is_tensor and sharding is None:
-                raise self.fail(op, f"value %{value} has no sharding")
-            if type.is_tensor and sharding is not None:
-                sharding.check(type.dims)
-                if not uneven and not sharding.divides(type.dims):
-                    raise self.fail(op, f"{sharding!r} does not divide {type}")
-            layouts.append(sharding.closed() if sharding is not None and type.is_tensor else None)
-        return layouts
+            if value not in self.known:
+                self.known[value] = self.layout(op, value, uneven)
+        return [self.known[value] for value in values]
 
-    def block(self, block: Block, yields: list[TensorSharding | None] | None) -> None:
+    def layout(self, op: Op, value: int, uneven: bool) -> Layout:
+        type, sharding = self.graph.types[value], self.graph.shardings[value]
+        if not type.is_tensor:
+            return None
+        if sharding is None:
+            raise self.fail(op, f"value %{value} has no sharding")
+        sharding.check(type.dims)
+        if not uneven and not sharding.divides(type.dims):
+            raise self.fail(op, f"{sharding!r} does not divide {type}")
+        return sharding.closed()
+
+    def block(self, block: Block, yields: list[Layout] | None) -> None:
         for op in block.ops:
             if op.name in RETURNS:
                 outermost = block is self.graph.main.block
@@ -92,9 +101,7 @@ class _Checker:
         layouts = self.layouts(op, op.operands, True), self.layouts(op, op.results, True)
         return is_at_boundary(op.signature, *layouts)
 
-    def same(
-        self, op: Op, layouts: list[TensorSharding | None], expected: Sequence[TensorSharding | None] | None, what: str
-    ) -> None:
+    def same(self, op: Op, layouts: list[Layout], expected: Sequence[Layout] | None, what: str) -> None:
         for number, (one, other) in enumerate(zip(layouts, expected or layouts, strict=True)):
             if one != (other.closed() if other is not None else None) and other is not None:
                 raise self.fail(op, f"{what} {number} is {one!r} and should be {other!r}")
@@ -164,46 +171,53 @@ class _Checker:
             if any(layout is not None and not layout.is_replicated for layout in (*operands, *results)):
                 raise self.fail(op, "devices that hold different parts of a value communicate in it")
             return
-        if facts_of(op.name).constant or _is_splat(signature):
-            if any(layout is not None and layout.partial for layout in (*operands, *results)):
-                raise self.fail(op, "a constant cannot be partial")
-            return
-        splits = splits_of(signature)
-        if splits is None:
-            if any(layout is not None and not layout.is_replicated for layout in (*operands, *results)):
-                raise self.fail(op, "it has no sharding rule: operands and results must be replicated")
-            return
-        rule = splits.rule
-        tensors = [*operands, *results]
-        mappings = [*rule.operands, *rule.results]
-        factors = factor_axes(rule, [layout for layout in tensors if layout is not None])
-        for number, (layout, mapping) in enumerate(zip(tensors, mappings, strict=True)):
-            if layout is not None and layout.axes != tensor_sharding(layout.mesh, mapping, factors).axes:
-                raise self.fail(op, f"tensor {number} has {layout!r}, which is not the split the others have")
-        for factor, axes in enumerate(factors):
-            if axes and factor not in splits.allowed:
-                raise self.fail(op, f"it is split along a factor of size {rule.sizes[factor]} and cannot be")
-        made = {Partial(axis, splits.kind) for factor in splits.contributing for axis in factors[factor]}
-        self.partials(op, made, operands, results)
+        cause = _why_not_local(signature, tuple(operands), tuple(results))
+        if cause is not None:
+            raise self.fail(op, cause)
 
-    def partials(
-        self, op: Op, made: set[Partial], operands: list[TensorSharding | None], results: list[TensorSharding | None]
-    ) -> None:
-        """Results are partial along the reduction's axes and those of partial operands that the op is linear in."""
-        held = {n: set(s.partial) for n, s in enumerate(operands) if s is not None and s.partial}
-        passed: set[Partial] = set().union(*held.values()) if held else set()
-        kinds = {partial.kind for partial in passed}
-        if len(kinds) > 1 or (kinds and kinds != {"sum"} and made):
-            raise self.fail(op, f"contributions to {' and '.join(sorted(kinds | {p.kind for p in made}))} meet in it")
-        if held and not any(
-            set(held) == set(together) and len({frozenset(partial) for partial in held.values()}) == 1
-            for together in linear_operands(op.signature, *kinds)
-        ):
-            kind = "" if kinds == {"sum"} else f" in contributions to a {kinds.pop()}"
-            raise self.fail(op, f"operands {sorted(held)} are partial and the op is not linear in them{kind}")
-        for layout in results:
-            if layout is not None and not _same_partial(layout, made | passed):
-                raise self.fail(op, f"its result is partial along {layout.partial}, not along {made | passed}")
+
+@memoize
+def _why_not_local(signature: Signature, operands: tuple[Layout, ...], results: tuple[Layout, ...]) -> str | None:
+    """Why an op without regions is not local whose tensors lie so; `None` where it is."""
+    tensors = (*operands, *results)
+    if facts_of(signature.name).constant or _is_splat(signature):
+        is_partial = any(layout is not None and layout.partial for layout in tensors)
+        return "a constant cannot be partial" if is_partial else None
+    splits = splits_of(signature)
+    if splits is None:
+        is_split = any(layout is not None and not layout.is_replicated for layout in tensors)
+        return "it has no sharding rule: operands and results must be replicated" if is_split else None
+    rule = splits.rule
+    factors = factor_axes(rule, [layout for layout in tensors if layout is not None])
+    for number, (layout, mapping) in enumerate(zip(tensors, (*rule.operands, *rule.results), strict=True)):
+        if layout is not None and layout.axes != tensor_sharding(layout.mesh, mapping, factors).axes:
+            return f"tensor {number} has {layout!r}, which is not the split the others have"
+    for factor, axes in enumerate(factors):
+        if axes and factor not in splits.allowed:
+            return f"it is split along a factor of size {rule.sizes[factor]} and cannot be"
+    made = {Partial(axis, splits.kind) for factor in splits.contributing for axis in factors[factor]}
+    return _why_not_partial(signature, made, operands, results)
+
+
+def _why_not_partial(
+    signature: Signature, made: set[Partial], operands: tuple[Layout, ...], results: tuple[Layout, ...]
+) -> str | None:
+    """Results are partial along the reduction's axes and those of partial operands that the op is linear in."""
+    held = {n: set(s.partial) for n, s in enumerate(operands) if s is not None and s.partial}
+    passed: set[Partial] = set().union(*held.values()) if held else set()
+    kinds = {partial.kind for partial in passed}
+    if len(kinds) > 1 or (kinds and kinds != {"sum"} and made):
+        return f"contributions to {' and '.join(sorted(kinds | {p.kind for p in made}))} meet in it"
+    if held and not any(
+        set(held) == set(together) and len({frozenset(partial) for partial in held.values()}) == 1
+        for together in linear_operands(signature, *kinds)
+    ):
+        kind = "" if kinds == {"sum"} else f" in contributions to a {kinds.pop()}"
+        return f"operands {sorted(held)} are partial and the op is not linear in them{kind}"
+    for layout in results:
+        if layout is not None and not _same_partial(layout, made | passed):
+            return f"its result is partial along {layout.partial}, not along {made | passed}"
+    return None
 
 
 def _same_partial(layout: TensorSharding, partial: set[Partial]) -> bool:
