@@ -252,6 +252,7 @@ def test_meshes_that_shardings_spell_out_have_as_many_devices() -> None:
     assert line(diagnostic) == LINE
     check(program('%r = sdy.sharding_constraint %x <mesh<["q"=32]>, [{"q"}, {}, {}]>'))
     check(program("%r = sdy.sharding_constraint %x <mesh<[], device_ids=[5]>, []>"))
+    check(program('%r = stablehlo.tanh %x {said = "mesh<[\\22q\\22=16]>"} : tensor<8x8x8xf32> // as in mesh<["q"=16]>'))
 
 
 @pytest.mark.usefixtures("sums_only")

@@ -30,6 +30,7 @@ _ALIKE = (
     "_SPMDInternalOp_Wrap",
     "annotate_device_placement",
     "mhlo.erf",
+    "xla.megascale.provide_metadata",
 )
 
 

@@ -14,6 +14,7 @@ from shardwright.ir.walk import walk
 from shardwright.notation.conversion import as_generic
 from shardwright.notation.module_notations import notation_of
 from shardwright.notation.notation import ModuleNotation
+from shardwright.notation.sdy.verify import verify
 from shardwright.opt.diagnostics import Text
 
 __all__ = ["OUR_DIALECTS", "Generic", "decoded", "read_input", "read_module"]
@@ -87,7 +88,7 @@ def read_module(generic: Generic, *, allow_unregistered: bool, no_implicit_modul
         generic.is_alone = _is_alone(generic)
     module = _parsed(generic, allow_unregistered)
     if generic.notation.name == "sdy":
-        generic.notation.read(module, generic.text.name, generic.content)  # checks only: it is in sdy
+        verify(module, generic.text.name, generic.content, one_size=False)  # a program's own matter, not a module's
     return module
 
 

@@ -105,7 +105,15 @@ _MOVING = ("MultiPad", "MultiRotate", "MultiSlice", "RotateRight", "Wrap")
     "InvertDiagBlocksUpperTriangular",
     local=_in_batch,
 )
-@_target("LayoutConstraint", "MoveToDevice", "MoveToHost", "annotate_device_placement", "mhlo.erf", splittable=True)
+@_target(
+    "LayoutConstraint",
+    "MoveToDevice",
+    "MoveToHost",
+    "annotate_device_placement",
+    "mhlo.erf",
+    "xla.megascale.provide_metadata",
+    splittable=True,
+)
 def _same_shape(signature: Signature) -> ShardingRule | None:
     """One factor per dimension of the first result, in every tensor as far as it has dimensions."""
     if not signature.operands or not signature.results:
