@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from shardwright.axes import Axes, overlaps_any
+from shardwright.axes import Axes, merge_axes, overlaps_any, subtract_axes
 from shardwright.memo import Hashed
 from shardwright.sharding import DimSharding, TensorSharding
 
@@ -117,9 +117,16 @@ def with_replicated(sharding: TensorSharding, axes: Axes) -> TensorSharding:
 
 
 def with_unmentioned(sharding: TensorSharding, manual: Iterable[str]) -> TensorSharding:
-    """A sharding at the boundary of a computation that is replicated along manual axes that it does not mention."""
-    used = {axis.name for axis in (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)}
-    return with_replicated(sharding, tuple([sharding.mesh.axis(name) for name in manual if name not in used]))
+    """A sharding at the boundary of a computation that is replicated along manual axes that it does not mention.
+
+    Of an axis that it mentions parts of, these are the other parts; parts that meet are one.
+    """
+    used = (*sharding.used_axes, *sharding.replicated, *sharding.partial_axes)
+    unmentioned = subtract_axes([sharding.mesh.axis(name) for name in manual], used)
+    if not unmentioned:
+        return sharding
+    ordered = sorted((*sharding.replicated, *unmentioned), key=sharding.mesh.sort_key)
+    return replace(sharding, replicated=merge_axes(tuple(ordered)))
 
 
 def _manual_count(axes: Axes, manual: tuple[str, ...]) -> int:

@@ -29,7 +29,8 @@ def manual_axes_cleanup(module: ir.Module, options: Options) -> None:
     """Make the manual axes of every manual computation explicit, and sort them.
 
     Raises:
-        ShardingError: a manual computation whose shardings have different meshes.
+        ShardingError: a manual computation whose shardings have different meshes, or one that has ops and manual axes
+            but neither operands nor results, so that nothing tells the mesh.
     """
     shardings = Shardings(module)
     for op in operations(module):
@@ -40,9 +41,10 @@ def manual_axes_cleanup(module: ir.Module, options: Options) -> None:
 def _clean(op: Any, shardings: Shardings) -> None:
     boundary = {name: shardings.read(op.attributes[name]) for name in _BOUNDARY}
     mesh = _common_mesh(op, [sharding for each in boundary.values() for sharding in each])
-    if mesh is None:
-        return
     axes = manual_axes_of(op)
+    if mesh is None:
+        _check_empty(op, axes)
+        return
     ordered = sorted(axes, key=mesh.order.__getitem__)
     if ordered != list(axes):
         op.attributes[MANUAL_AXES] = parse_attribute(print_manual_axes(ordered))
@@ -53,6 +55,17 @@ def _clean(op: Any, shardings: Shardings) -> None:
         ]
         if tuple(new) != boundary[name]:
             op.attributes[name] = per_value(new)
+
+
+def _check_empty(op: Any, axes: Sequence[str]) -> None:
+    """A body without a mesh may be empty; what others would be local along, nobody knows."""
+    if axes and len(op.regions[0].blocks[0].operations) > 1:
+        raise error_at(
+            op,
+            "has manual_axes when there are no in/out shardings and the body is not empty",
+            cause="no sharding tells the mesh that the manual axes are of",
+            remedy="give the computation an operand or a result, or take the manual axes out",
+        )
 
 
 def _common_mesh(op: Any, shardings: Sequence[TensorSharding]) -> Mesh | None:

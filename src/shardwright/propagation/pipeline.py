@@ -18,6 +18,7 @@ from shardwright.propagation.method import Method, method
 from shardwright.propagation.order import Places, order_by_use, restore
 from shardwright.propagation.recording import Recording
 from shardwright.propagation.rfc.completion import complete
+from shardwright.propagation.steps.bodies import see_boundaries, state_boundaries
 from shardwright.propagation.steps.boundary import leave, outermost
 from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.constants import merge_constants, merge_scalars, split_constants
@@ -138,6 +139,7 @@ def propagate_only(
     working.build_uses(parsed=True)
     find_edges(working)
     _check_edges(graph, working)
+    see_boundaries(working)
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
@@ -148,6 +150,7 @@ def propagate_only(
     if how.by_cost:
         propagator.rivals = _rivals(propagator, graph)
     propagator.run()
+    state_boundaries(working)
     made = _graph(graph, working)
     made.main.result_shardings = propagator.result_shardings
     if record is not None and debug.any:

@@ -1,0 +1,43 @@
+"""Random modules through passes in a row, beside the C++: the whole text, locations too.
+
+`SHARDWRIGHT_FUZZ=2000 pytest tests/passes/test_random_pipelines.py` compares as many modules a pipeline instead of 40.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.passes.piped import assert_alike
+from tests.passes.random_manual import random_manual
+
+_COUNT = int(os.environ.get("SHARDWRIGHT_FUZZ", "40"))
+_BATCH = 500
+_IMPORTED = "sdy-manual-axes-cleanup,sdy-add-data-flow-edges,sdy-apply-sharding-constraints,sdy-sharding-group-import"
+
+_PIPELINES: tuple[tuple[str, Callable[[int], str], str], ...] = (
+    ("parts of manual axes", random_manual, "sdy-manual-axes-cleanup"),
+    ("manual computations without edges", random_manual, "sdy-sharding-group-import,sdy-user-priority-propagate"),
+    ("manual computations with edges", random_manual, f"{_IMPORTED},sdy-op-priority-propagate"),
+    ("groups in manual computations", random_manual, "sdy-propagation-pipeline"),
+)
+_DEATHS = 0.03
+"""What part of the modules the C++ may die of, or leave in a state that does not verify."""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("make", "passes"), [pair for _, *pair in _PIPELINES], ids=[name for name, *_ in _PIPELINES])
+def test_random_modules_read_as_the_cpp_writes_them(
+    make: Callable[[int], str], passes: str, record_property: Callable[[str, object], None]
+) -> None:
+    seeds = range(_COUNT)
+    alike = 0
+    for start in range(0, _COUNT, _BATCH):
+        texts = [make(seed) for seed in seeds[start : start + _BATCH]]
+        alike += assert_alike(texts, passes, deaths=max(_DEATHS, 1 / len(texts)))
+    record_property(
+        "summary", f"{passes}: {alike} of {_COUNT} random modules as the C++ has them, which fails on others"
+    )
+    assert alike > _COUNT // 2
