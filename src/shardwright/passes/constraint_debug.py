@@ -14,8 +14,17 @@ from typing import Any
 
 from shardwright.ir.context import context, ir, parse_attribute
 from shardwright.ir.ops import MANUAL
-from shardwright.passes.edits import terminator_of
-from shardwright.passes.module_ops import ARGUMENTS, RESULTS, edge_of, functions, operations, rows_of, set_rows
+from shardwright.passes.module_ops import (
+    ARGUMENTS,
+    RESULTS,
+    edge_of,
+    first_results,
+    functions,
+    operations,
+    returned_by,
+    rows_of,
+    set_rows,
+)
 from shardwright.passes.module_shardings import Shardings
 from shardwright.passes.registry import Option, Options
 from shardwright.propagation.debug.attributes import axis_name, edges_text, origins_text
@@ -106,7 +115,7 @@ class _Origins:
         for index, value in enumerate(_arguments(function)):
             self.say(value, self.shardings.of(value), f"input: {index}")
         of_results = self.shardings.of_rows(function, RESULTS)
-        for index, value in enumerate(_returned(function)):
+        for index, value in enumerate(returned_by(function)):
             self.say(value, of_results[index], f"output: {index}")
 
     # Writing
@@ -118,10 +127,8 @@ class _Origins:
                 self._write_row(arguments[index], value, f"input: {index}")
             set_rows(function, ARGUMENTS, arguments)
             results = rows_of(function, RESULTS)
-            for index, value in enumerate(_returned(function)):
-                first = next(use for use in value.uses if use.owner.operation.name == "func.return")
-                if first.operand_number == index:  # Shardy writes on one result only
-                    self._write_row(results[index], value, f"output: {index}")
+            for index, value in first_results(function):
+                self._write_row(results[index], value, f"output: {index}")
             set_rows(function, RESULTS, results)
         for op in operations(self.module):
             origins = [self.of_value.get(value) for value in op.results]
@@ -156,11 +163,3 @@ def _holder(value: Any) -> Any:
 def _arguments(function: Any) -> list[Any]:
     blocks = list(function.regions[0].blocks)
     return list(blocks[0].arguments) if blocks else []
-
-
-def _returned(function: Any) -> list[Any]:
-    blocks = list(function.regions[0].blocks)
-    if not blocks:
-        return []
-    last = terminator_of(blocks[-1])
-    return list(last.operands) if last.name == "func.return" else []

@@ -21,9 +21,11 @@ __all__ = [
     "drop_attributes",
     "edge_of",
     "error_at",
+    "first_results",
     "functions",
     "manual_axes_of",
     "operations",
+    "returned_by",
     "rows_of",
     "set_rows",
     "static_shape",
@@ -119,6 +121,28 @@ def static_shape(type: Any) -> tuple[int, ...] | None:
     if isinstance(type, ir.ShapedType) and type.has_rank and type.has_static_shape:
         return tuple(type.shape)
     return None
+
+
+def returned_by(function: Any) -> list[Any]:
+    """What a function returns; nothing for one without a body."""
+    blocks = list(function.regions[0].blocks)
+    if not blocks:
+        return []
+    last = blocks[-1].operations[len(blocks[-1].operations) - 1].operation
+    return list(last.operands) if last.name == "func.return" else []
+
+
+def first_results(function: Any) -> list[tuple[int, Any]]:
+    """Of each value that a function returns, the result that is first among its uses as MLIR lists them, and the value.
+
+    Shardy tells of the origins of a value that is returned several times on that result alone.
+    """
+    firsts: list[tuple[int, Any]] = []
+    for index, value in enumerate(returned_by(function)):
+        first = next(use for use in value.uses if use.owner.operation.name == "func.return")
+        if first.operand_number == index:
+            firsts.append((index, value))
+    return firsts
 
 
 def error_at(op: Any, message: str, *, cause: str = "", remedy: str = "") -> ShardingError:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.passes.drop_sharding_rules import drop_sharding_rules
-from shardwright.passes.module_graph import read_module_graph
+from shardwright.passes.module_graph import ModuleGraph, read_module_graph
+from shardwright.passes.module_ops import first_results
 from shardwright.passes.populate_op_sharding_rules import CONSERVATIVE, populate_rules, populate_rules_of
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.save_module import save_module
@@ -54,19 +55,25 @@ def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
     read = read_module_graph(module)
     if options["keep-sharding-rules"]:
         populate_rules(read, conservative=options[CONSERVATIVE.name])
+    origins = options["debug-sharding-origins"]
     made = propagate_only(
         read.graph,
         strategy=strategy,
         factors=options.get(_FACTORS.name, "aggressive"),
         conservative=options[CONSERVATIVE.name],
-        debug_sharding_origins=options["debug-sharding-origins"],
+        debug_sharding_origins=origins,
         debug_propagation_edge_sharding=options["debug-propagation-edge-sharding"],
+        noted_results=_noted_results(read) if origins else None,
     )
     added = write_back(read, made)
     if options["keep-sharding-rules"]:
         populate_rules_of(added)
     else:
         drop_sharding_rules(module, {})
+
+
+def _noted_results(read: ModuleGraph) -> list[int]:
+    return [part.results[index] for part in read.parts if part.results for index, _ in first_results(part.handle)]
 
 
 _declare("basic", "Propagates shardings along the axes that all tensors of an op agree on.", ())

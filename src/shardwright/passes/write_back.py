@@ -139,7 +139,7 @@ def _stated(graph: Graph, which: str) -> list[_Stated]:
 def _row(row: Row, old: _Stated, new: _Stated, part: FunctionPart) -> bool:
     """Give the attributes of an argument or result what is new; whether anything is."""
     (type, before, known), (_, after, texts) = old, new
-    added = texts.keys() - known.keys()
+    added = [name for name, text in texts.items() if known.get(name) != text]
     for name in added:
         row[name] = attribute(_renumbered(texts[name], part))
     if after is None or after == before:

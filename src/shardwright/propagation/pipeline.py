@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
@@ -122,12 +122,14 @@ def propagate_only(
     record: Recording | None = None,
     debug_sharding_origins: bool = False,
     debug_propagation_edge_sharding: bool = False,
+    noted_results: Sequence[int] | None = None,
 ) -> Graph:
     """Propagate through a program as it stands: the `sdy` pass of that name, without import and export.
 
     Data flows through control flow only where `sdy.data_flow_edge` ops are, constraints bind nothing but their results,
     constants stay shared, and open dimensions stay open. Arguments and errors are those of `propagate`; there is no
-    `rfc` here.
+    `rfc` here. Where it is known which use of a value comes first, `noted_results` are the results that tell of the
+    origins of what they return.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
     _check(graph)
@@ -154,7 +156,8 @@ def propagate_only(
     made = _graph(graph, working)
     made.main.result_shardings = propagator.result_shardings
     if record is not None and debug.any:
-        write_debug(debug, record, made, graph.main.block.terminator.operands, sink=False)
+        operands = graph.main.block.terminator.operands
+        write_debug(debug, record, made, operands, sink=False, noted_results=noted_results)
     return made
 
 

@@ -22,6 +22,7 @@ Source: the `sdy` dialect's PropagationEdgesAttr, and the options `debug-shardin
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,6 +40,7 @@ __all__ = ["Debug", "axis_name", "edges_text", "origins_text", "write_debug"]
 
 _ORIGINS = "sharding_origins"
 _EDGES = "propagation_edges"
+_STEP = re.compile(r"\{step-(\d+) = ")
 
 Flows = dict[int, dict[AxisRef, dict[OpTensor, set[OpTensor]]]]
 """Step → axis → where it came from → where it went."""
@@ -57,7 +59,15 @@ class Debug:
         return self.origins or self.edges
 
 
-def write_debug(debug: Debug, record: Recording, graph: Graph, returned: Sequence[int], *, sink: bool) -> None:
+def write_debug(
+    debug: Debug,
+    record: Recording,
+    graph: Graph,
+    returned: Sequence[int],
+    *,
+    sink: bool,
+    noted_results: Sequence[int] | None = None,
+) -> None:
     """Write the debug attributes of what was recorded into `graph`, whose ops are those that were propagated.
 
     Arguments:
@@ -66,8 +76,10 @@ def write_debug(debug: Debug, record: Recording, graph: Graph, returned: Sequenc
         graph: The program as it was propagated.
         returned: What `main` returned before import.
         sink: Whether to write what edges have to say on the ops whose edges they are.
+        noted_results: Of each value returned, the result that tells of it, where the order of uses is known.
     """
     writer = _DebugWriter(record, graph, returned, sink)
+    writer.noted_results = noted_results
     if debug.origins:
         writer.origins()
     if debug.edges:
@@ -85,6 +97,8 @@ class _DebugWriter:
         self.arguments: list[dict[str, str]] = [dict(entries) for entries in graph.main.argument_attributes]
         self.results: list[dict[str, str]] = [dict(entries) for entries in graph.main.result_attributes]
         self.main = graph.main
+        self.noted_results: Sequence[int] | None = None
+        self.first_step = _next_step(graph)
         self.makers = {op.results[0]: op for op in record.ops if op.name in (EDGE, CONSTRAINT)}
         shardings = (sharding for sharding in self.working.shardings if sharding is not None)
         meshes = (*graph.meshes.values(), *(sharding.mesh for sharding in shardings))  # or spelt out in each sharding
@@ -106,21 +120,7 @@ class _DebugWriter:
         origins = Origins(self.record)
         for op, name in origins.names.items():
             self._set(op, "sdy.sharding_origin_name", json.dumps(name))
-        returned: dict[int, int] = {}
-        moved: set[int] = set()
-        for index, value in enumerate(self.working.block.terminator.operands):
-            # Of a value returned twice, Shardy notes the use that it finds first: the last, but uses that import
-            # steps moved come before others, and their order turns round each time.
-            moves = self._moves(value, index)
-            if (
-                value not in returned
-                or (moves and value not in moved)
-                or (moves % 2 == 0 and bool(moves) == (value in moved))
-            ):
-                returned[value] = index
-            if moves:
-                moved.add(value)
-        for value, index in returned.items():
+        for value, index in self._noted().items():
             axes = origins.of_value.get(value)
             if axes:
                 self.results[index][f"sdy.{_ORIGINS}"] = self._dictionary(axes, f"output: {index}")
@@ -141,6 +141,27 @@ class _DebugWriter:
             single = op.name in (EDGE, CONSTRAINT)
             self._set(op, f"sdy.{_ORIGINS}", texts[0] if single else f"[{', '.join(texts)}]")
         self._sink(_ORIGINS, on_edges)
+
+    def _noted(self) -> dict[int, int]:
+        """Of each value that `main` returns, the result that tells of it."""
+        operands = self.working.block.terminator.operands
+        if self.noted_results is not None:
+            return {operands[index]: index for index in self.noted_results}
+        returned: dict[int, int] = {}
+        moved: set[int] = set()
+        for index, value in enumerate(operands):
+            # Of a value returned twice, Shardy notes the use that it finds first: the last, but uses that import
+            # steps moved come before others, and their order turns round each time.
+            moves = self._moves(value, index)
+            if (
+                value not in returned
+                or (moves and value not in moved)
+                or (moves % 2 == 0 and bool(moves) == (value in moved))
+            ):
+                returned[value] = index
+            if moves:
+                moved.add(value)
+        return returned
 
     def _moves(self, value: int, index: int) -> int:
         """How often import steps replaced what `main` returned as result `index`; it is `value` now."""
@@ -168,7 +189,9 @@ class _DebugWriter:
                 if (position, axis, target) in seen:
                     continue
                 seen.add((position, axis, target))
-                flows.setdefault(event.number, {}).setdefault(axis, {}).setdefault(source, set()).add(target)
+                flows.setdefault(self.first_step + event.number, {}).setdefault(axis, {}).setdefault(source, set()).add(
+                    target
+                )
         on_edges: dict[int, str] = {}
         for position, flows in of_op.items():
             if not flows:
@@ -197,6 +220,12 @@ class _DebugWriter:
 
     def _set(self, op: Op, name: str, text: str) -> None:
         self.attributes.setdefault(op, {})[name] = text
+
+
+def _next_step(graph: Graph) -> int:
+    """The number of the first step that no op of a program has noted yet."""
+    texts = [op.signature.text(f"sdy.{_EDGES}") for op in graph.walk()]
+    return 1 + max((int(number) for text in texts if text for number in _STEP.findall(text)), default=-1)
 
 
 def axis_name(axis: AxisRef, mesh: Mesh) -> str:

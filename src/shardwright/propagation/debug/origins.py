@@ -84,9 +84,14 @@ class Origins:
             self._say(value, self.record.initial_result(index), f"output: {index}")
 
     def _others(self) -> None:
-        """Ops that hold a sharding themselves, which Shardy does not count among the annotations."""
+        """Ops that hold a sharding themselves, which Shardy does not count among the annotations.
+
+        Those that tell of origins already got their sharding from a propagation before this one.
+        """
         number = 0
         for op in self.record.ops:
+            if op.signature.text("sdy.sharding_origins") is not None:
+                continue
             values = [value for value in op.results if self._is_unnamed(value)]
             if not values:
                 continue
