@@ -116,9 +116,9 @@ def test_an_index_out_of_range(key: str | int) -> None:
 
 
 def test_a_sharding_that_does_not_fit_names_the_argument() -> None:
-    diagnostic = refused({"params": "data"})
+    diagnostic = refused({"params": "data,-,-"})
     assert diagnostic.op == "argument 0 of @main: params/layers/0/w, tensor<8x16xf32>"
-    assert diagnostic.location == "params=data"
+    assert diagnostic.location == "params=data,-,-"
 
 
 def test_no_mesh() -> None:

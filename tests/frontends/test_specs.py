@@ -96,7 +96,7 @@ def test_an_axis_used_twice(text: str) -> None:
     assert "used twice" in refused(parse_spec, text, MESH, 2).message
 
 
-@pytest.mark.parametrize(("text", "rank"), [("data", 2), ("data,-,-", 2), ("-", 0), ("", 1)])
+@pytest.mark.parametrize(("text", "rank"), [("data,-,-", 2), ("-", 0), ("", 1)])
 def test_another_number_of_entries_than_dimensions(text: str, rank: int) -> None:
     diagnostic = refused(parse_spec, text, MESH, rank)
     assert diagnostic.message.endswith(f"the tensor has {counted(rank, 'dimension')}")
@@ -138,7 +138,15 @@ def test_what_is_no_argument_with_a_spec(text: str) -> None:
     refused(parse_argument_option, text)
 
 
+@pytest.mark.parametrize("text", ["data", "-", "model+data", "x:(2)2,data"])
+def test_missing_entries_of_a_text_are_not_split(text: str) -> None:
+    rank = text.count(",") + 1
+    full = ",".join([text, ".", "."])
+    assert sharding_of(text, MESH, rank + 2) == parse_spec(full, MESH, rank + 2)
+
+
 def test_missing_entries_of_a_partition_spec_are_not_split() -> None:
+    assert sharding_of("data", MESH, 3) == sharding_of(P("data"), MESH, 3)
     assert sharding_of(P("data"), MESH, 3) == TensorSharding.of(MESH, [["data"], [], []])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import pytest
 
-from shardwright.frontends.annotate import select_arguments
+from shardwright.frontends.selection import select_arguments
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.program import Plan, from_jax

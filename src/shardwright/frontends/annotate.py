@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.diagnose import close_names
+from shardwright.frontends.selection import Key, select_arguments, select_values
 from shardwright.frontends.specs import sharding_of
 from shardwright.ir.graph import Graph
-from shardwright.ir.locations import pytree_path
 from shardwright.ir.ops import STEPS
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
-from shardwright.words import counted, kind_of
 
-__all__ = ["annotate", "program_mesh", "select_arguments"]
+__all__ = ["annotate", "program_mesh"]
 
-_EXACT = 1 << 30
-"""The closeness of a key that names one argument, longer than any path."""
+Given = Mapping[Key, Any] | Sequence[Any]
 
 
-def annotate(
-    graph: Graph, mesh: Mesh | None, args: Mapping[str | int, Any] | Sequence[Any], source: str = "-"
-) -> Graph:
-    """A copy of `graph` on its mesh, with the shardings of `args` on its arguments.
+def annotate(graph: Graph, mesh: Mesh | None, args: Given, source: str = "-", results: Given = ()) -> Graph:
+    """A copy of `graph` on its mesh, with the shardings of `args` on its arguments and of `results` on its results.
 
     Arguments:
         graph: The program; it is left as it was.
         mesh: The mesh; `None` where the program brings one.
-        args: Name, path prefix or index of an argument → what `sharding_of` takes. The more specific name wins, and
-            all of them win over what the program says. Or a list, one for each argument, `None` for what is not given.
+        args: Name, path, index or pattern of arguments (see `select_values`) → what `sharding_of` takes. All of them
+            win over what the program says. Or a list, one for each argument, `None` for what is not given.
         source: What diagnostics call the program.
+        results: The same of results.
 
     Raises:
-        ShardingError: no mesh or two, no such argument, or a sharding that does not fit it, or not what a collective
-            does to it.
+        ShardingError: no mesh or two, no such argument or result, or a sharding that does not fit it, or not what a
+            collective does to it.
     """
     mesh = program_mesh(graph, mesh, source)
     copy = _on_mesh(graph, mesh)
+    main = copy.main
     for number, (key, spec) in select_arguments(graph, args, source).items():
-        value = copy.main.block.arguments[number]
-        copy.shardings[value] = _sharding(copy, number, key, spec, mesh)
+        value = main.block.arguments[number]
+        what = f"argument {number} of @{main.name}: {main.argument_names[number]}, {copy.types[value]}"
+        copy.shardings[value] = _sharding(copy.types[value].rank, what, key, spec, mesh)
+    for number, (key, spec) in select_values(main.result_names, results, source, "result").items():
+        type = copy.types[main.block.terminator.operands[number]]
+        what = f"result {number} of @{main.name}: {main.result_names[number]}, {type}"
+        main.result_shardings[number] = _sharding(type.rank, what, key, spec, mesh)
     _check_collectives(graph, copy)
     return copy
 
@@ -98,87 +98,12 @@ def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
     )
 
 
-def select_arguments(
-    graph: Graph, args: Mapping[str | int, Any] | Sequence[Any], source: str = "-"
-) -> dict[int, tuple[str | int, Any]]:
-    """Argument number → the key of `args` that names it most closely, and its value.
-
-    Raises:
-        ShardingError: a key that names no argument, an argument that is named twice, or neither names nor a list.
-    """
-    names = graph.main.argument_names
-    chosen: dict[int, tuple[str | int, Any]] = {}
-    closeness: dict[int, int] = {}
-    for key, value in _by_key(args, source):
-        for number, score in _matches(key, names, source):
-            if score == closeness.get(number) == _EXACT:
-                raise ShardingError(
-                    f"argument {names[number]!r} is given two shardings",
-                    location=source,
-                    cause=f"{chosen[number][0]!r} and {key!r} both name it",
-                    remedy="keep one of them",
-                )
-            if score >= closeness.get(number, 0):
-                chosen[number], closeness[number] = (key, value), score
-    return chosen
-
-
-def _by_key(args: Any, source: str) -> Iterable[tuple[str | int, Any]]:
-    """Keys and values; those of a list are the numbers of its entries."""
-    if isinstance(args, Mapping):
-        return args.items()
-    if isinstance(args, (list, tuple)):
-        return [(number, value) for number, value in enumerate(args) if value is not None]
-    raise ShardingError(
-        f"not shardings of arguments: {args!r}"[:200],
-        location=source,
-        cause=f"it is {kind_of(args)}",
-        remedy='name the argument: args={"x": sw.P("data")}, or give a list with one entry an argument',
-    )
-
-
-def _matches(key: str | int, names: Sequence[str], source: str) -> list[tuple[int, int]]:
-    """`(argument number, closeness)` for every argument that `key` names; an exact name is the closest."""
-    name = key if isinstance(key, str) else ""
-    for spelling in (name, pytree_path(name)):
-        if spelling in names:
-            return [(names.index(spelling), _EXACT)]
-    inside = [n for n, known in enumerate(names) if name and known.startswith(pytree_path(name) + "/")]
-    if inside:
-        return [(number, len(pytree_path(name))) for number in inside]
-    index = int(name) if re.fullmatch(r"\d+", name, re.ASCII) else _number(key)
-    if index is None:
-        raise ShardingError(
-            f"the program has no argument {key!r}",
-            location=source,
-            cause=f"it has {counted(len(names), 'argument')}: {close_names(name, list(names))}",
-            remedy="give the name or the index of one of them, or the path that several share",
-        )
-    if not 0 <= index < len(names):
-        raise ShardingError(
-            f"the program has no argument number {index}",
-            location=source,
-            cause=f"it has {counted(len(names), 'argument')}",
-            remedy=f"give an index from 0 to {len(names) - 1}, or a name" if names else "leave it out",
-        )
-    return [(index, _EXACT)]
-
-
-def _number(key: Any) -> int | None:
-    """The index that a key is, numpy's integers included."""
+def _sharding(rank: int, what: str, key: Key, spec: Any, mesh: Mesh) -> TensorSharding:
     try:
-        return None if isinstance(key, bool) else operator.index(key)
-    except TypeError:
-        return None
-
-
-def _sharding(graph: Graph, number: int, key: str | int, spec: Any, mesh: Mesh) -> TensorSharding:
-    type = graph.types[graph.main.block.arguments[number]]
-    try:
-        return sharding_of(spec, mesh, type.rank)
+        return sharding_of(spec, mesh, rank)
     except ShardingError as error:
         raise error.replaced(
-            op=f"argument {number} of @{graph.main.name}: {graph.main.argument_names[number]}, {type}",
+            op=what,
             location=f"{key}={spec}" if isinstance(spec, str) else f"{key}={spec!r}"[:200],
         ) from None
 

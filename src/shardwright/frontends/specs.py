@@ -8,7 +8,7 @@ A sharding has one entry a dimension, separated by commas:
     -             open: nothing said, propagation may split it
     .             closed and empty: not split
 
-An empty text is the sharding of a scalar.
+Entries that are missing at the end are not split, as in a `PartitionSpec`. An empty text is the sharding of a scalar.
 
     >>> mesh = mesh_of("data=2,model=4")
     >>> parse_spec("data,-,model:(1)2", mesh, rank=3)
@@ -31,7 +31,7 @@ from shardwright.notation.jax import missing_entries
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted, kind_of
 
-__all__ = ["GRAMMAR", "parse_argument_option", "parse_spec", "print_spec", "sharding_of"]
+__all__ = ["GRAMMAR", "is_entry", "is_spec", "parse_argument_option", "parse_spec", "print_spec", "sharding_of"]
 
 GRAMMAR = """\
 SPEC: one entry a dimension, separated by commas. An entry is
@@ -40,7 +40,7 @@ SPEC: one entry a dimension, separated by commas. An entry is
   AXIS:(1)2     split over a part of the axis: 2 wide, below 1 of its major-most parts
   -             open: nothing said, propagation may split it
   .             closed and empty: not split
-"data,-,model+data:(1)2" has three dimensions; "" is a scalar."""
+"data,-,model+data:(1)2" has three dimensions; more of them are not split; "" is a scalar."""
 
 _AXIS = re.compile(r"(?P<name>[^\s:+,=()]+)(?::\((?P<pre>\d{1,18})\)(?P<size>\d{1,18}))?")
 _REMEDY = "one entry a dimension, as in data,-,model+data (see --help)"
@@ -62,14 +62,16 @@ def parse_spec(text: str, mesh: Mesh, rank: int) -> TensorSharding:
     """The sharding written as `data,-,model+data`, of a tensor of `rank` dimensions.
 
     Raises:
-        ShardingError: malformed text, another number of entries than dimensions, an unknown axis, one used twice.
+        ShardingError: malformed text, more entries than dimensions or none, an unknown axis, one used twice.
     """
     entries = [entry.strip() for entry in text.split(",")] if text.strip() else []
     dims = tuple(_entry(entry, mesh, text) for entry in entries)
+    if 0 < len(dims) < rank:
+        dims += (DimSharding(),) * (rank - len(dims))
     if len(dims) != rank:
         raise ShardingError(
             f"{text!r} has {counted(len(dims), 'entry')}, the tensor has {counted(rank, 'dimension')}",
-            cause="a sharding has one entry per dimension",
+            cause="a sharding has at most one entry per dimension",
             remedy=f"give {rank}, '-' or '.' where a dimension is not split" if rank else 'give "" to a scalar',
         )
     return _checked(TensorSharding(mesh, dims))
@@ -141,11 +143,34 @@ def _spec_of_entries(entries: Sequence[Any]) -> Any:
     """`("data", None)` as a `PartitionSpec`; what is no entry of one comes back as it is."""
     from jax.sharding import PartitionSpec
 
-    def is_entry(entry: Any) -> bool:
-        return entry is None or isinstance(entry, str) or entry is PartitionSpec.UNCONSTRAINED
+    return PartitionSpec(*entries) if all(map(is_entry, entries)) else entries
 
-    nested = [entry if isinstance(entry, (list, tuple)) else (entry,) for entry in entries]
-    return PartitionSpec(*entries) if all(is_entry(name) for names in nested for name in names) else entries
+
+def is_entry(value: Any) -> bool:
+    """Whether this is an entry of a `PartitionSpec`: an axis, several, `None`, or what is left to propagation."""
+    if value is None or isinstance(value, str):
+        return True
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(name, str) for name in value)
+    from jax.sharding import PartitionSpec
+
+    return value is PartitionSpec.UNCONSTRAINED
+
+
+def is_spec(value: Any) -> bool:
+    """Whether this is one sharding, in any form that `sharding_of` takes, and no container of several.
+
+    A tuple or list is one if it has entries of a `PartitionSpec` and no others, and some of them name axes.
+    """
+    if isinstance(value, (str, TensorSharding)):
+        return True
+    if type(value) in (list, tuple):
+        return all(map(is_entry, value)) and any(entry not in (None, (), []) for entry in value)
+    if type(value).__module__.partition(".")[0] in ("builtins", "numpy"):
+        return False
+    from jax.sharding import PartitionSpec, Sharding
+
+    return isinstance(value, (PartitionSpec, Sharding))
 
 
 def _partition_spec(spec: Any, mesh: Mesh, rank: int) -> TensorSharding:

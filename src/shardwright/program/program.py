@@ -15,25 +15,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
-from shardwright.extents import bounded_dims
 from shardwright.frontends.load import Source, load_source
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
+from shardwright.program.asked import check_asked, check_whole
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
-from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS, Stage
+from shardwright.stage import DEFAULT_EFFORT, Stage
 from shardwright.words import counted
 
 if TYPE_CHECKING:
     from shardwright.program.per_device import PerDevice
     from shardwright.runtime.call import JaxCall
 
-__all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Spmd", "from_jax", "load"]
+__all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Shardings", "Spmd", "from_jax", "load"]
 
 MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
 """A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
+
+Shardings: TypeAlias = Mapping[Any, Any] | Sequence[Any] | Callable[[str, Any], Any] | Any | None
+"""Shardings of arguments or results: by name, number or pattern, as a tree, one for all, or by a function."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,21 +82,29 @@ class Program:
     def shard(
         self,
         mesh: MeshLike | None = None,
-        args: Mapping[str | int, Any] | Sequence[Any] | None = None,
+        args: Shardings = None,
         strategy: str = DEFAULT_STRATEGY,
         conservative: bool = False,
+        *,
+        results: Shardings = None,
     ) -> Plan:
         """Complete the sharding of every tensor.
 
         Arguments:
             mesh: The devices: a `Mesh`, a dict of axis sizes, or JAX's mesh. It may be left out where the program
                 brings its own.
-            args: Shardings of arguments, by name (`"params/w1"`), by index, or by a path that several share
-                (`"params"`): `sw.P(None, "model")`, its entries as a tuple, a `NamedSharding`, the text `"-,model"`,
-                or a `TensorSharding`. They win over what the program says; the more specific name wins over the
-                less. Or a list with one for each argument, `None` where nothing is given.
+            args: Shardings of arguments, which win over what the program says. A sharding is `sw.P(None, "model")`, its
+                entries as a tuple, a `NamedSharding`, the text `"-,model"`, or a `TensorSharding`; they are given
+
+                - by name (`"params/w1"`), by index, by a path that several share (`"params"`), or by a regular
+                  expression that is searched for in names (`"layers/.*/kernel"`). The more specific key wins, and
+                  any wins over a pattern. What is given may be a tree itself: `{"params": {"w1": …}}`;
+                - as a tree, as `in_shardings` of `jax.jit`: a tuple with one for each positional argument, each a
+                  prefix of it, `None` where nothing is said; or one sharding for all;
+                - by a function of each name and `jax.ShapeDtypeStruct`, which returns a sharding or `None`.
             strategy: How to propagate, by name: `STRATEGY_WORDS` of `shardwright.propagation` says what each does.
             conservative: Whether only whole axes flow, and none to where data would move between neighbours.
+            results: Shardings of results, in the same ways; a tree is a prefix of what the function returns.
 
         A program that comes with all of its communication written is not propagated.
 
@@ -106,6 +117,8 @@ class Program:
             >>> plan = program.shard(Mesh(data=2, model=4), args={0: "data,-", 1: ".,model"})
             >>> plan.shardings["result0"]
             [{data}, {model}]
+            >>> program.shard(Mesh(data=2, model=4), args=lambda name, leaf: "data" if name == "x" else None).arguments
+            {'x': [{data}, {}], 'w': [{}, {}]}
         """
         from shardwright.frontends.annotate import annotate
         from shardwright.frontends.meshes import mesh_of
@@ -113,8 +126,23 @@ class Program:
         self.check_shardable()
         check_strategy(strategy)
         devices = None if mesh is None else mesh_of(mesh)
-        annotated = annotate(self.graph, devices, {} if args is None else args, self.name)
+        spread_args, spread_results = self._of_arguments(args), self._of_results(results)
+        annotated = annotate(self.graph, devices, spread_args, self.name, spread_results)
         return self._completed(annotated, strategy, conservative)
+
+    def _of_arguments(self, args: Shardings) -> Any:
+        """Shardings of arguments by name or number."""
+        from shardwright.frontends.pytrees import Boundary, spread
+
+        numbers = self.call.argument_numbers if self.call else None
+        return spread(args, Boundary(self.arguments, numbers, self.name))
+
+    def _of_results(self, results: Shardings) -> Any:
+        """Shardings of results by name or number."""
+        from shardwright.frontends.pytrees import Boundary, spread
+
+        numbers = self.call.result_numbers if self.call else None
+        return spread(results, Boundary(self.results, numbers, self.name, "result"))
 
     def _completed(self, annotated: Graph, strategy: str, conservative: bool) -> Plan:
         """The plan of a graph that is annotated."""
@@ -196,7 +224,7 @@ class Plan(Planned):
         """What it was made from."""
         return Program(self.source, self.call, self.clock.before("propagate"))
 
-    def with_arguments(self, args: Mapping[str | int, Any]) -> Plan:
+    def with_arguments(self, args: Shardings) -> Plan:
         """The plan with other shardings of some arguments; all else stays as it was annotated, and follows anew.
 
         Arguments:
@@ -207,8 +235,9 @@ class Plan(Planned):
         """
         from shardwright.frontends.annotate import annotate
 
-        annotated = annotate(self.annotated, None, args, self.source.name)
-        return self.program._completed(annotated, self.strategy, self.conservative)
+        program = self.program
+        annotated = annotate(self.annotated, None, program._of_arguments(args), self.source.name)
+        return program._completed(annotated, self.strategy, self.conservative)
 
     def partition(
         self,
@@ -245,9 +274,9 @@ class Plan(Planned):
         from shardwright.partition import boundary_notes, check_strict, localize, with_whole_arguments
         from shardwright.program.explicit import made_explicit
 
-        _check_asked(arguments, effort, optimize)
+        check_asked(arguments, effort, optimize)
         if arguments != "split":
-            _check_whole(self.annotated)
+            check_whole(self.annotated)
         clock = self.clock.branch()
         explicit = made_explicit(self.graph, self.annotated, effort, optimize, to, clock, reasons)
         notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
@@ -290,32 +319,6 @@ class Spmd(Partitioned):
         """What it was made from."""
         clock = self.clock.before("materialize")
         return Plan(self.source, self.call, self.annotated, self.propagated, clock, self.strategy, self.conservative)
-
-
-def _check_asked(arguments: str, effort: str, optimize: str) -> None:
-    _check_known("no way to take arguments", arguments, ARGUMENTS)
-    _check_known("no such effort", effort, EFFORTS)
-    _check_known("no such optimization", optimize, OPTIMIZATIONS)
-
-
-def _check_whole(annotated: Graph) -> None:
-    """Refuse arguments with offsets or halos where each device is to take them in full."""
-    main = annotated.main
-    for number, (name, value) in enumerate(zip(main.argument_names, main.block.arguments, strict=True)):
-        sharding = annotated.shardings[value]
-        if sharding is not None and bounded_dims(sharding):
-            raise ShardingError(
-                f"argument {name!r} has offsets or halos, and is to be taken whole",
-                op="func.func",
-                location=annotated.argument_location(number),
-                cause=f"sharding {sharding!r}; of shards that are not of one size nobody slices one out",
-                remedy="let devices take their shards of arguments, or leave offsets and halos out",
-            )
-
-
-def _check_known(what: str, given: str, known: Mapping[str, str]) -> None:
-    if given not in known:
-        raise ShardingError(f"{what}: {given!r}", remedy=f"one of {', '.join(known)}")
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Program:

@@ -91,6 +91,20 @@ class JaxCall:
             arrays[name] = np.asarray(self._leaf(value, number, name))
         return arrays
 
+    @property
+    def argument_numbers(self) -> tuple[Any, ...]:
+        """The positional arguments of the function, with the number of each leaf in the module; -1 for unused ones."""
+        numbers = [-1] * len(self.in_leaves)
+        for number, leaf in enumerate(self.kept):
+            numbers[leaf] = number
+        args, _ = jax.tree.unflatten(self.in_tree, numbers)
+        return tuple(args)
+
+    @property
+    def result_numbers(self) -> Any:
+        """What the function returns, with the number of each leaf in the module."""
+        return jax.tree.unflatten(self.out_tree, range(len(self.out_leaves)))
+
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The results of the function from those of the module."""
         leaves = [_wrapped(value, leaf) for value, leaf in zip(results, self.out_leaves, strict=True)]

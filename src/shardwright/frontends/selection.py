@@ -1,0 +1,172 @@
+"""Which arguments or results a user's keys name: by name, by the path of several, by number, or by a pattern.
+
+>>> names = ["params/w1", "params/w2", "batch"]
+>>> select_values(names, {"params": 1, "params/w1": 2, "ba.*": 3})
+{0: ('params/w1', 2), 1: ('params', 1), 2: ('ba.*', 3)}
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from shardwright.errors import ShardingError
+from shardwright.frontends.diagnose import close_names
+from shardwright.ir.graph import Graph
+from shardwright.ir.locations import pytree_path
+from shardwright.words import counted, kind_of
+
+__all__ = ["Key", "select_arguments", "select_values"]
+
+Key = Any
+"""What names arguments: a name, a path that several share, a number, or a pattern as text or compiled."""
+
+_EXACT = 1 << 30
+"""The closeness of a key that names one value, longer than any path."""
+
+_PATTERN = -1
+"""The closeness of a pattern: any name or path is closer."""
+
+_SIGNS = re.compile(r"[.*+?()\[\]{}|^$\\]")
+
+
+def select_arguments(
+    graph: Graph, args: Mapping[Key, Any] | Sequence[Any], source: str = "-"
+) -> dict[int, tuple[Key, Any]]:
+    """Argument number → the key of `args` that names it most closely, and its value; see `select_values`."""
+    return select_values(graph.main.argument_names, args, source)
+
+
+def select_values(
+    names: Sequence[str], given: Mapping[Key, Any] | Sequence[Any], source: str = "-", noun: str = "argument"
+) -> dict[int, tuple[Key, Any]]:
+    """Number of an argument or result → the key that names it most closely, and what that says.
+
+    Arguments:
+        names: What they are called, in order.
+        given: A value by key, or a list with one for each, `None` for what is not given. The more specific key wins; a
+            pattern, which is searched for in names (`re.search`), gives way to any name or path, and to an earlier one.
+        source: What diagnostics call the program.
+        noun: What they are.
+
+    Raises:
+        ShardingError: a key that names nothing, one that is named twice, or neither names nor a list.
+    """
+    chosen: dict[int, tuple[Key, Any]] = {}
+    closeness: dict[int, int] = {}
+    for key, value in _by_key(given, source, noun):
+        for number, score in _matches(key, names, source, noun):
+            if score == closeness.get(number) == _EXACT:
+                raise ShardingError(
+                    f"{noun} {names[number]!r} is given two shardings",
+                    location=source,
+                    cause=f"{chosen[number][0]!r} and {key!r} both name it",
+                    remedy="keep one of them",
+                )
+            known = closeness.get(number)
+            if known is None or score > known or score == known != _PATTERN:
+                chosen[number], closeness[number] = (key, value), score
+    return chosen
+
+
+def _by_key(given: Any, source: str, noun: str) -> Iterable[tuple[Key, Any]]:
+    """Keys and values; those of a list are the numbers of its entries."""
+    if isinstance(given, Mapping):
+        return given.items()
+    if isinstance(given, (list, tuple)):
+        return [(number, value) for number, value in enumerate(given) if value is not None]
+    keyword = "args" if noun == "argument" else "results"
+    raise ShardingError(
+        f"not shardings of {noun}s: {given!r}"[:200],
+        location=source,
+        cause=f"it is {kind_of(given)}",
+        remedy=f'name the {noun}: {keyword}={{"x": sw.P("data")}}, or give a list with one entry {_article(noun)}',
+    )
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _matches(key: Key, names: Sequence[str], source: str, noun: str) -> list[tuple[int, int]]:
+    """`(number, closeness)` for all that `key` names; an exact name is the closest."""
+    name = key if isinstance(key, str) else ""
+    for spelling in (name, pytree_path(name)):
+        if spelling in names:
+            return [(names.index(spelling), _EXACT)]
+    inside = [n for n, known in enumerate(names) if name and known.startswith(pytree_path(name) + "/")]
+    if inside:
+        return [(number, len(pytree_path(name))) for number in inside]
+    index = int(name) if re.fullmatch(r"\d+", name, re.ASCII) else _number(key)
+    if index is None:
+        found = _searched(key, names, source)
+        if not found:
+            raise _unknown(key, names, source, noun)
+        return [(number, _PATTERN) for number in found]
+    if not 0 <= index < len(names):
+        raise ShardingError(
+            f"the program has no {noun} number {index}",
+            location=source,
+            cause=f"it has {counted(len(names), noun)}",
+            remedy=f"give an index from 0 to {len(names) - 1}, or a name" if names else "leave it out",
+        )
+    return [(index, _EXACT)]
+
+
+def _number(key: Any) -> int | None:
+    """The index that a key is, numpy's integers included."""
+    try:
+        return None if isinstance(key, bool) else operator.index(key)
+    except TypeError:
+        return None
+
+
+def _searched(key: Key, names: Sequence[str], source: str) -> list[int]:
+    """The values in whose names a pattern is found; text without a sign of patterns is none.
+
+    Raises:
+        ShardingError: text that is meant as a pattern and is none.
+    """
+    if isinstance(key, str) and _SIGNS.search(key):
+        try:
+            key = re.compile(key)
+        except re.error as error:
+            raise ShardingError(
+                f"not a pattern: {key!r}",
+                location=source,
+                cause=f"it names nothing as it stands, and as a regular expression: {error}",
+                remedy=f"name one of {close_names(key, list(names))}, or mend the expression",
+            ) from None
+    if not isinstance(key, re.Pattern) or not isinstance(key.pattern, str):
+        return []
+    return [number for number, name in enumerate(names) if key.search(name)]
+
+
+def _unknown(key: Key, names: Sequence[str], source: str, noun: str) -> ShardingError:
+    text = key.pattern if isinstance(key, re.Pattern) else key
+    name = text if isinstance(text, str) else ""
+    is_pattern = isinstance(key, re.Pattern) or bool(_SIGNS.search(name))
+    what = f"no {noun} matches {text!r}" if is_pattern else f"the program has no {noun} {key!r}"
+    near = difflib.get_close_matches(pytree_path(name), _paths(names), n=1, cutoff=0.7)
+    general = f"give the name or the index of one of them, or {_OF_SEVERAL}" if names else "leave it out"
+    return ShardingError(
+        what,
+        location=source,
+        cause=f"it has {counted(len(names), noun)}: {close_names(name, list(names))}" if names else f"it has no {noun}",
+        remedy=f"did you mean {near[0]!r}? Else {general}" if near else general,
+    )
+
+
+_OF_SEVERAL = "the path that several share"
+
+
+def _paths(names: Sequence[str]) -> list[str]:
+    """Names, and the paths that lead to them."""
+    paths = dict.fromkeys(names)
+    for name in names:
+        parts = name.split("/")
+        paths.update(dict.fromkeys("/".join(parts[:depth]) for depth in range(1, len(parts))))
+    return list(paths)
