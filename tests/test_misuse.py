@@ -130,8 +130,10 @@ HALVES = sw.parse_sharding("{devices=[2,1]0,1}", shape=(4, 3))
         (lambda: sw.load(None), "not a program: None", "path of a module"),  # type: ignore[arg-type]
         (lambda: sw.load("module {}"), "no file 'module {}'", "line break"),
         (lambda: sw.load(jax.jit(jnp.sin).lower(1.0)), "not a program", "as_text(debug_info"),  # type: ignore[arg-type]
-        (lambda: sw.from_jax(5), "not a function: 5", "the function itself"),  # type: ignore[arg-type]
-        (lambda: sw.from_jax(jax.jit(jnp.sin).lower(1.0)), "not a function", "as_text"),  # type: ignore[arg-type]
+        (lambda: sw.from_jax(5), "not a function: 5", "the function itself"),
+        (lambda: sw.from_jax(jax.jit(jnp.sin).lower(1.0), 1.0), "no more arguments or options, 1 argument", "alone"),
+        (lambda: sw.from_jax(jax.jit(jnp.sin).trace(1.0), donate_argnums=0), "options, donate_argnums given", "alone"),
+        (lambda: sw.from_jax("nowhere"), "cannot read 'nowhere'", "path"),
         (lambda: sw.parse_sharding("hello", shape=(4, 3)), "not a sharding in any notation", "\n          mhlo"),
         (lambda: sw.parse_sharding(5, shape=(4, 3)), "not the text of a sharding", "str(sharding)"),  # type: ignore[arg-type]
         (lambda: sw.parse_sharding("P('x')", shape="4x3"), "not a shape: '4x3'", "(8, 16)"),  # type: ignore[arg-type]

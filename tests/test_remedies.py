@@ -62,12 +62,12 @@ def test_a_misspelt_axis() -> None:
     assert program.shard(sw.Mesh(data=2, model=4), args={"x": f"{axis},-"}).arguments["x"].axes[0][0].name == "data"
 
 
-def test_too_few_entries(file: str) -> None:
-    status, output = answer("propagate", file, "--mesh", "x=2", "--arg", "x=x")
+def test_too_many_entries(file: str) -> None:
+    status, output = answer("propagate", file, "--mesh", "x=2", "--arg", "x=x,-,-")
     assert status == 1
     assert "give 2, '-' or '.' where a dimension is not split" in output
-    for rest in "-.":
-        assert answer("propagate", file, "--mesh", "x=2", "--arg", f"x=x,{rest}")[0] == 0
+    for spec in ("x", "x,-", "x,."):
+        assert answer("propagate", file, "--mesh", "x=2", "--arg", f"x={spec}")[0] == 0
 
 
 def test_a_program_without_a_mesh(file: str) -> None:
@@ -112,7 +112,9 @@ def test_an_input_of_another_type() -> None:
 
 def test_what_is_lowered_already() -> None:
     lowered = jax.jit(lambda x: jnp.sin(x)).lower(jnp.ones(8))
-    assert "sw.load(lowered.as_text(debug_info=True))" in remedy(lambda: sw.from_jax(lowered))  # type: ignore[arg-type]
+    assert "sw.load(lowered.as_text(debug_info=True))" in remedy(lambda: sw.load(lowered))  # type: ignore[arg-type]
+    assert "give it alone" in remedy(lambda: sw.from_jax(lowered, jnp.ones(8)))
+    assert list(sw.from_jax(lowered).arguments) == ["x"]
     assert list(sw.load(lowered.as_text(debug_info=True)).arguments) == ["x"]
 
 

@@ -74,7 +74,13 @@ def test_unused_arguments_that_jax_dropped_are_known() -> None:
     assert call.flatten((jnp.zeros(4), jnp.ones(4), jnp.full(4, 2.0)), {})[1][0] == 2.0
 
 
-def test_dropped_arguments_that_cannot_be_told_are_refused() -> None:
+def test_dropped_arguments_of_a_function_with_static_ones_are_known() -> None:
+    source, call = lowered(jax.jit(lambda n, a, b: b * n, static_argnums=0), 3, F32((4,)), F32((4,)))
+    assert (names(source), call.kept) == (["b"], (1,))
+
+
+def test_dropped_arguments_that_cannot_be_told_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardwright.frontends.jax._told_kept", lambda lowered: ())
     fn = jax.jit(lambda n, a, b: a * n, static_argnums=0)
     with pytest.raises(ShardingError, match="jit it with keep_unused=True"):
         lowered(fn, 3, F32((4,)), F32((4,)))

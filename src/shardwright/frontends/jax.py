@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.exported import EXPORTED, exported_program
 from shardwright.frontends.load import Source, parse_source
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
@@ -27,33 +28,91 @@ _OWN_LOCATION = re.compile(rf'loc\("{re.escape(str(_PACKAGE))}[^"]*":\d+:\d+(?: 
 
 
 def lower(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], platform: str, **jit: Any
+    fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], platform: str | None = None, **jit: Any
 ) -> tuple[Source, JaxCall]:
     """Lower `fn(*args, **kwargs)` for `platform`; `jit` are options of `jax.jit`, for a function not jitted yet.
+
+    What JAX has traced, lowered or exported already takes no arguments.
 
     Raises:
         ShardingError: options for a function that has its own, unused arguments that cannot be told from the others,
             or a program that the graph cannot hold. What JAX cannot trace is JAX's error.
     """
+    if isinstance(fn, (jax.stages.Traced, jax.stages.Lowered, *EXPORTED)):
+        _check_alone(fn, args, kwargs, jit)
+    if isinstance(fn, EXPORTED):
+        return exported_program(fn)
+    if isinstance(fn, jax.stages.Lowered):
+        return _of_lowered(fn, None, None, "", args, kwargs, jit)
+    if isinstance(fn, jax.stages.Traced):
+        name, traced, fn = fn.fun_name, fn, None
+    else:
+        name, traced = getattr(fn, "__name__", type(fn).__name__), _traced(fn, args, kwargs, jit)
+    lowered = traced.lower(lowering_platforms=(platform,) if platform else None)
+    return _of_lowered(lowered, traced, fn, name, args, kwargs, jit)
+
+
+def _check_alone(stage: Any, args: tuple[Any, ...], kwargs: dict[str, Any], jit: Mapping[str, Any]) -> None:
+    """Whether what JAX has made already is given by itself."""
+    options = list(_given(jit))
+    if args or kwargs or options:
+        extra = ", ".join([counted(len(args) + len(kwargs), "argument")] if args or kwargs else options)
+        raise ShardingError(
+            f"{kind_of(stage)} takes no more arguments or options, {extra} given",
+            cause="JAX has specialized it to its arguments already",
+            remedy="give it alone, or give the function with its arguments",
+        )
+
+
+def _traced(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], jit: Mapping[str, Any]) -> Any:
     name = getattr(fn, "__name__", type(fn).__name__)
     if not callable(fn):
         raise ShardingError(
             f"not a function: {fn!r}"[:200].partition("\n")[0],
             cause=f"it is {kind_of(fn)}",
-            remedy="give the function itself and its arguments; what is lowered already goes to "
-            "sw.load(lowered.as_text(debug_info=True))",
+            remedy="give the function itself and its arguments, or what JAX has traced, lowered or exported of it",
         )
-    lowered = _jitted(fn, name, jit).trace(*args, **kwargs).lower(lowering_platforms=(platform,))
-    source = parse_source(_at_the_function(lowered.as_text(debug_info=True), fn), name)
+    return _jitted(fn, name, jit).trace(*args, **kwargs)
+
+
+def _of_lowered(
+    lowered: Any,
+    traced: Any,
+    fn: Any,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    jit: Mapping[str, Any],
+) -> tuple[Source, JaxCall]:
+    """The program of what was lowered, and how it is called; `traced` and `fn` are `None` where they are not here."""
+    text = _at_the_function(lowered.as_text(debug_info=True), fn)
+    name = name or _module_name(text)
+    source = parse_source(text, name)
     _check_effects(source.graph, name)
     in_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.args_info))
     out_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.out_info))
     names = source.graph.main.argument_names
-    kept = _kept(fn, args, kwargs, lowered.args_info, names, name)
-    values = _values(args, kwargs, jit, kept, names, lowered.in_tree)
-    return source, JaxCall(
-        lowered.in_tree, lowered.out_tree, in_leaves, out_leaves, kept, tuple(names), name, values, _devices(lowered)
+    kept = _kept(fn, args, lowered, names, name)
+    call = JaxCall(
+        lowered.in_tree,
+        lowered.out_tree,
+        in_leaves,
+        out_leaves,
+        kept,
+        tuple(names),
+        name,
+        _values(args, kwargs, jit, kept, names, lowered.in_tree),
+        _devices(lowered),
+        tuple(bool(leaf.donated) for leaf in jax.tree.leaves(lowered.args_info)),
+        traced,
     )
+    return source, call
+
+
+def _module_name(text: str) -> str:
+    """The name of the function, as JAX has it in that of the module: `step` of `@jit_step`."""
+    match = re.search(r"^module @(?:jit_)?([\w.]+)", text, re.MULTILINE)
+    return match[1] if match else "main"
 
 
 def _devices(lowered: Any) -> tuple[Any, ...]:
@@ -90,15 +149,20 @@ def _is_concrete(leaf: Any) -> bool:
     return isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex))
 
 
-def _at_the_function(text: str, fn: Callable[..., Any]) -> str:
+def _at_the_function(text: str, fn: Callable[..., Any] | None) -> str:
     """The module with locations in this package, from where JAX was called, moved to the function itself."""
-    code = getattr(inspect.unwrap(fn), "__code__", None)
+    code = None if fn is None else getattr(inspect.unwrap(fn), "__code__", None)
     place = "unknown" if code is None else f"{json.dumps(code.co_filename)}:{code.co_firstlineno}:1"
     return _OWN_LOCATION.sub(lambda _: f"loc({place})", text)
 
 
-def _jitted(fn: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
-    given: dict[str, Any] = {key: value for key, value in options.items() if isinstance(value, int) or value}
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `jax.jit` that say something."""
+    return {key: value for key, value in options.items() if isinstance(value, int) or value}
+
+
+def _jitted(fn: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Any:
+    given = _given(options)
     if not hasattr(fn, "trace"):
         return jax.jit(fn, keep_unused=True, **given)
     if given:
@@ -126,27 +190,30 @@ def _check_effects(graph: Graph, name: str) -> None:
     )
 
 
-def _kept(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    info: Any,
-    names: list[str],
-    name: str,
-) -> tuple[int, ...]:
+def _kept(fn: Any, args: tuple[Any, ...], lowered: Any, names: list[str], name: str) -> tuple[int, ...]:
     """Which leaves became arguments of the module; a function that was jitted before may have lost unused ones."""
-    leaves = jax.tree_util.tree_leaves_with_path(info)
+    leaves = jax.tree_util.tree_leaves_with_path(lowered.args_info)
     if len(leaves) == len(names):
         return tuple(range(len(leaves)))
-    known = [_leaf_name(path, _parameters(fn, args)) for path, _ in leaves]
-    kept = tuple(number for number, leaf in enumerate(known) if leaf in names)
-    if len(info[0]) == len(args) and [known[number] for number in kept] == names:
-        return kept
+    told = _told_kept(lowered)
+    if len(told) == len(names):
+        return told
+    if fn is not None:
+        known = [_leaf_name(path, _parameters(fn, args)) for path, _ in leaves]
+        kept = tuple(number for number, leaf in enumerate(known) if leaf in names)
+        if len(lowered.args_info[0]) == len(args) and [known[number] for number in kept] == names:
+            return kept
     raise ShardingError(
         f"JAX dropped arguments of {name} that it does not use, and which ones cannot be told",
         cause=f"it has {counted(len(leaves), 'leaf')}, its module {counted(len(names), 'argument')}",
         remedy="jit it with keep_unused=True, or give the function itself",
     )
+
+
+def _told_kept(lowered: Any) -> tuple[int, ...]:
+    """The leaves that JAX says it kept, for which it has no public word; none where it says nothing."""
+    told = getattr(getattr(lowered, "_lowering", None), "compile_args", {}).get("kept_var_idx", ())
+    return tuple(sorted(told))
 
 
 def _parameters(fn: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:

@@ -106,7 +106,8 @@ def _no_text(cause: str, name: str) -> ShardingError:
         "the file is neither MLIR text nor MLIR bytecode",
         location=name,
         cause=cause,
-        remedy="give StableHLO text, MLIR bytecode or a StableHLO portable artifact",
+        remedy="give StableHLO text, MLIR bytecode or a StableHLO portable artifact; "
+        "what jax.export serialized goes to sw.from_jax",
     )
 
 

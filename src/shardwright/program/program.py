@@ -126,23 +126,17 @@ class Program:
         self.check_shardable()
         check_strategy(strategy)
         devices = None if mesh is None else mesh_of(mesh)
-        spread_args, spread_results = self._of_arguments(args), self._of_results(results)
-        annotated = annotate(self.graph, devices, spread_args, self.name, spread_results)
+        of_arguments, of_results = self._spread(args, results)
+        annotated = annotate(self.graph, devices, of_arguments, self.name, of_results)
         return self._completed(annotated, strategy, conservative)
 
-    def _of_arguments(self, args: Shardings) -> Any:
-        """Shardings of arguments by name or number."""
+    def _spread(self, args: Shardings, results: Shardings = None) -> tuple[Any, Any]:
+        """Shardings of arguments and of results, by name or number."""
         from shardwright.frontends.pytrees import Boundary, spread
 
-        numbers = self.call.argument_numbers if self.call else None
-        return spread(args, Boundary(self.arguments, numbers, self.name))
-
-    def _of_results(self, results: Shardings) -> Any:
-        """Shardings of results by name or number."""
-        from shardwright.frontends.pytrees import Boundary, spread
-
-        numbers = self.call.result_numbers if self.call else None
-        return spread(results, Boundary(self.results, numbers, self.name, "result"))
+        numbers = (self.call.argument_numbers, self.call.result_numbers) if self.call else (None, None)
+        arguments = Boundary(self.arguments, numbers[0], self.name)
+        return spread(args, arguments), spread(results, Boundary(self.results, numbers[1], self.name, "result"))
 
     def _completed(self, annotated: Graph, strategy: str, conservative: bool) -> Plan:
         """The plan of a graph that is annotated."""
@@ -236,7 +230,7 @@ class Plan(Planned):
         from shardwright.frontends.annotate import annotate
 
         program = self.program
-        annotated = annotate(self.annotated, None, program._of_arguments(args), self.source.name)
+        annotated = annotate(self.annotated, None, program._spread(args)[0], self.source.name)
         return program._completed(annotated, self.strategy, self.conservative)
 
     def partition(
@@ -342,7 +336,7 @@ def load(source: str | bytes | os.PathLike[str]) -> Program:
 
 
 def from_jax(
-    fn: Callable[..., Any],
+    fn: Any,
     *args: Any,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
@@ -358,7 +352,8 @@ def from_jax(
     Arguments are called by parameter and path: `params/w1`.
 
     Arguments:
-        fn: The function.
+        fn: The function; or by itself what JAX has made of one: `jitted.trace(…)`, `jitted.lower(…)`, a
+            `jax.export.Exported`, what its `serialize()` returns, or the path of a file of that.
         *args: Its positional arguments.
         static_argnums: As for `jax.jit`, for a function that is not jitted yet.
         static_argnames: The same, by name.
@@ -371,11 +366,15 @@ def from_jax(
         ShardingError: a program that cannot be sharded. What JAX cannot trace is JAX's own error.
 
     Example:
-        program = from_jax(train_step, params, batch, donate_argnums=0)
+        >>> import jax
+        >>> from_jax(
+        ...     lambda x, w: x @ w, jax.ShapeDtypeStruct((8, 4), "float32"), jax.ShapeDtypeStruct((4, 2), "float32")
+        ... )
+        Program(<lambda>, 2 arguments, 2 ops)
+        >>> from_jax(jax.jit(lambda x: 2 * x).lower(1.0)).arguments
+        {'x': TensorType(shape=(), dtype='f32')}
     """
-    import jax  # takes most of a second, and programs from files do without
-
-    from shardwright.frontends.jax import lower
+    from shardwright.frontends.jax import lower  # imports jax, and programs from files do without
 
     clock = Clock()
     options = {
@@ -385,7 +384,7 @@ def from_jax(
         "donate_argnames": donate_argnames,
     }
     with clock.stage("load"):
-        source, call = lower(fn, args, kwargs, platform or jax.default_backend(), **options)
+        source, call = lower(fn, args, kwargs, platform, **options)
     return Program(source, call, clock)
 
 

@@ -35,6 +35,9 @@ class JaxCall:
         name: Name of the function.
         values: What it was lowered with, by name, where that was more than a shape.
         devices: The devices it was lowered for, in the order of its mesh; in a pickle, the platform and number of each.
+        donated: Whether results may take the buffer of each argument leaf.
+        traced: The function as JAX traced it, which takes and gives what it does; `None` where it is not at hand, as in
+            a pickle.
     """
 
     in_tree: Any
@@ -46,6 +49,8 @@ class JaxCall:
     name: str
     values: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     devices: tuple[Any, ...] = ()
+    donated: tuple[bool, ...] = ()
+    traced: Any = field(default=None, compare=False, repr=False)
 
     def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
         """The devices of this process that `mesh` numbers; `None` for the first ones, where it was lowered for others.
@@ -58,12 +63,12 @@ class JaxCall:
         return None if None in devices else devices
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Devices by their numbers, and no values that were donated since."""
+        """Devices by their numbers, no values that were donated since, and not the function."""
         values = {name: value for name, value in self.values.items() if not _is_donated(value)}
         numbers = tuple(
             device if isinstance(device, tuple) else (device.platform, device.id) for device in self.devices
         )
-        call = replace(self, values=values, devices=numbers)
+        call = replace(self, values=values, devices=numbers, traced=None)
         return JaxCall, tuple(getattr(call, field.name) for field in fields(call))
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
