@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shardwright.memo import Session
     from shardwright.mesh import Mesh
     from shardwright.notation.registry import parse_text as parse_sharding
-    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, interface, load, tune
+    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, load, tune
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
     from shardwright.sharding import TensorSharding
@@ -50,6 +50,7 @@ __all__ = [
     "convert",
     "forget_rule",
     "from_jax",
+    "from_torch",
     "hardware",
     "interface",
     "load",
@@ -73,6 +74,7 @@ _HOMES = {
     "convert": "shardwright.frontends.convert:convert",
     "forget_rule": "shardwright.rules.registry:forget_rule",
     "from_jax": "shardwright.program:from_jax",
+    "from_torch": "shardwright.program:from_torch",
     "hardware": "shardwright.cost.hardware.presets:hardware",
     "interface": "shardwright.program:interface",
     "load": "shardwright.program:load",

@@ -11,7 +11,7 @@ import difflib
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.diagnose import close_names
@@ -57,8 +57,9 @@ def select_values(
     """
     chosen: dict[int, tuple[Key, Any]] = {}
     closeness: dict[int, int] = {}
+    known_as = _Known(names, [pytree_path(name) for name in names])
     for key, value in _by_key(given, source, noun):
-        for number, score in _matches(key, names, source, noun):
+        for number, score in _matches(key, known_as, source, noun):
             if score == closeness.get(number) == _EXACT:
                 raise ShardingError(
                     f"{noun} {names[number]!r} is given two shardings",
@@ -91,15 +92,23 @@ def _article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-def _matches(key: Key, names: Sequence[str], source: str, noun: str) -> list[tuple[int, int]]:
+class _Known(NamedTuple):
+    """What values are called, and the same as paths: the names of PyTorch have dots, `blocks.0.weight`."""
+
+    names: Sequence[str]
+    paths: Sequence[str]
+
+
+def _matches(key: Key, known_as: _Known, source: str, noun: str) -> list[tuple[int, int]]:
     """`(number, closeness)` for all that `key` names; an exact name is the closest."""
-    name = key if isinstance(key, str) else ""
-    for spelling in (name, pytree_path(name)):
-        if spelling in names:
-            return [(names.index(spelling), _EXACT)]
-    inside = [n for n, known in enumerate(names) if name and known.startswith(pytree_path(name) + "/")]
+    names, name = known_as.names, key if isinstance(key, str) else ""
+    path = pytree_path(name)
+    for spelling, known in ((name, names), (path, known_as.paths)):
+        if spelling in known:
+            return [(known.index(spelling), _EXACT)]
+    inside = [number for number, known in enumerate(known_as.paths) if name and known.startswith(path + "/")]
     if inside:
-        return [(number, len(pytree_path(name))) for number in inside]
+        return [(number, len(path)) for number in inside]
     index = int(name) if re.fullmatch(r"\d+", name, re.ASCII) else _number(key)
     if index is None:
         found = _searched(key, names, source)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
+    from shardwright.program.from_torch import from_torch
     from shardwright.program.one_op import interface
     from shardwright.program.per_device import PerDevice
     from shardwright.program.program import Plan, Program, Spmd, from_jax, load
@@ -26,6 +27,7 @@ __all__ = [
     "Plan",
     "Program",
     "from_jax",
+    "from_torch",
     "interface",
     "load",
     "Spmd",
@@ -37,6 +39,7 @@ _HOMES = {
     "Plan": "shardwright.program.program:Plan",
     "Program": "shardwright.program.program:Program",
     "from_jax": "shardwright.program.program:from_jax",
+    "from_torch": "shardwright.program.from_torch:from_torch",
     "interface": "shardwright.program.one_op:interface",
     "load": "shardwright.program.program:load",
     "Spmd": "shardwright.program.program:Spmd",

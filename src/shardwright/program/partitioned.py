@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from shardwright.partition.search.reasons import Reason
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
-    from shardwright.runtime.call import JaxCall
+    from shardwright.runtime.call import Call
     from shardwright.runtime.compare import Tolerance
     from shardwright.runtime.compiled import Compiled
     from shardwright.runtime.verify import Verification
@@ -56,7 +56,7 @@ class Partitioned(LocalValue):
     """What an `Spmd` program is, but for the way back to its plan; see there for what it holds."""
 
     source: Source
-    call: JaxCall | None
+    call: Call | None
     annotated: Graph
     propagated: Graph
     explicit: Graph
@@ -322,7 +322,7 @@ class Partitioned(LocalValue):
         check_runnable(self.local)
         graph = self.source.graph
         with self.clock.stage("compile"):
-            return compile_program(
+            compiled = compile_program(
                 self.module("local"),
                 self.mesh,
                 self.in_shardings,
@@ -332,6 +332,7 @@ class Partitioned(LocalValue):
                 self.call,
                 trial,
             )
+            return compiled if self.call is None else self.call.bound(compiled)
 
 
 def _outside(asked: TensorSharding | None, made: TensorSharding | None) -> TensorSharding | None:

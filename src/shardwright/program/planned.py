@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shardwright.partition import Note
     from shardwright.propagation import Dropped, Explanations, History, Recording
     from shardwright.report.summary import Summary
-    from shardwright.runtime.call import JaxCall
+    from shardwright.runtime.call import Call
 
 __all__ = ["Planned"]
 
@@ -41,7 +41,7 @@ class Planned(FrozenValue):
     """What a `Plan` is, but for the ways back to its program and on from it; see there for what it holds."""
 
     source: Source
-    call: JaxCall | None
+    call: Call | None
     annotated: Graph
     graph: Graph
     clock: Clock

@@ -28,7 +28,7 @@ from shardwright.words import counted
 
 if TYPE_CHECKING:
     from shardwright.program.per_device import PerDevice
-    from shardwright.runtime.call import JaxCall
+    from shardwright.runtime.call import Call
 
 __all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Shardings", "Spmd", "from_jax", "load"]
 
@@ -52,7 +52,7 @@ class Program:
     """
 
     source: Source
-    call: JaxCall | None = None
+    call: Call | None = None
     clock: Clock = field(default_factory=Clock)
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
-"""How a JAX function is called: its pytrees, and the arguments and results of its module, one a leaf.
+"""How what a program was made from is called: its containers, and the arguments and results of its module, one a leaf.
 
-`JaxCall` remembers how they belong together, so that a compiled program is called just as the function was.
+`Call` is what a program asks of that. `JaxCall` remembers it of a JAX function, so that a compiled program is called
+just as the function was.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -16,9 +17,34 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 
-__all__ = ["JaxCall"]
+__all__ = ["Call", "JaxCall"]
 
 _KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
+
+
+class Call(Protocol):
+    """How a program is called."""
+
+    def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
+        """The devices of this process that `mesh` numbers; `None` for the first ones."""
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of the module."""
+
+    def unflatten(self, results: Sequence[Any]) -> Any:
+        """What the caller gets, from the results of the module."""
+
+    def given(self) -> dict[str, Any]:
+        """What the program was made with, as arrays by the names of the module's arguments."""
+
+    def in_shardings(self, shardings: Sequence[Any]) -> tuple[Any, ...]:
+        """The shardings of the module's arguments, in the structure of the caller's."""
+
+    def out_shardings(self, shardings: Sequence[Any]) -> Any:
+        """The shardings of the module's results, in the structure of what the caller gets."""
+
+    def bound(self, compiled: Any) -> Any:
+        """The `Compiled` program as it is called: itself, or one that keeps state for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +163,10 @@ class JaxCall:
         """Shardings of the module's results in the structure of the function's."""
         leaves = [_logical(sharding, leaf) for sharding, leaf in zip(shardings, self.out_leaves, strict=True)]
         return jax.tree.unflatten(self.out_tree, leaves)
+
+    def bound(self, compiled: Any) -> Any:
+        """The compiled program as it is: a JAX function keeps nothing from call to call."""
+        return compiled
 
     def _leaf(self, value: Any, number: int, name: str) -> Any:
         leaf = self.in_leaves[number]

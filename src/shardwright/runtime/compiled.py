@@ -14,7 +14,7 @@ from shardwright.extents import bounded_dims, unbounded
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
-from shardwright.runtime.call import JaxCall
+from shardwright.runtime.call import Call
 from shardwright.runtime.contributions import Stack, stack_of
 from shardwright.runtime.execute import try_first
 from shardwright.runtime.filled import Filled
@@ -47,7 +47,7 @@ class Compiled:
         out_shardings: Sequence[jax.sharding.NamedSharding],
         in_types: dict[str, TensorType],
         out_types: Sequence[TensorType],
-        call: JaxCall | None,
+        call: Call | None,
         stacks: Sequence[Stack | None],
         fillings: Sequence[Filled | None],
     ) -> None:
@@ -151,7 +151,7 @@ def compile_program(
     out_shardings: Sequence[TensorSharding],
     in_types: dict[str, TensorType],
     out_types: Sequence[TensorType],
-    call: JaxCall | None,
+    call: Call | None,
     trial: bool,
 ) -> Compiled:
     """Compile a per-device module for the devices of this process.

@@ -1,0 +1,52 @@
+"""How a program made from a PyTorch module is called, for those who run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from shardwright.frontends.torch.exchange import to_jax
+from shardwright.frontends.torch.signature import Signature, argument_names
+from shardwright.frontends.torch.step import TorchStep
+from shardwright.mesh import Mesh
+from shardwright.runtime.compiled import Compiled
+
+__all__ = ["TorchCall"]
+
+
+class TorchCall(Signature):
+    """A `shardwright.runtime.call.Call` of a module, or of a training step of it."""
+
+    __slots__ = ()
+
+    def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
+        """No devices in particular: torch's own are not those that the program runs on."""
+        return None
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of the program from those of the module, with its parameters as they are now.
+
+        Raises:
+            ShardingError: another structure, shape or element type than the program was made for.
+        """
+        state = {slot: to_jax(tensor) for slot, tensor in self.state.items()}
+        return self.leaves(state, args, kwargs)
+
+    def given(self) -> dict[str, Any]:
+        """What the program was made with, as arrays by the names of its arguments, parameters as they are now."""
+        args, kwargs = self.arguments.tree(self.examples)
+        return dict(zip(argument_names(self.inputs), map(np.asarray, self.flatten(args, kwargs)), strict=True))
+
+    def in_shardings(self, shardings: Sequence[Any]) -> tuple[Any, ...]:
+        """One sharding for each argument of the program."""
+        return tuple(shardings)
+
+    def out_shardings(self, shardings: Sequence[Any]) -> Any:
+        """The shardings of what comes back, in its structure."""
+        return self.unflatten(shardings)
+
+    def bound(self, compiled: Compiled) -> TorchStep:
+        """The compiled program with the state of the module on its devices."""
+        return TorchStep(compiled, self)

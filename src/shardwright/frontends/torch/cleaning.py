@@ -1,0 +1,59 @@
+"""A graph of ATen ops as torch-mlir takes it: checks left out, squeezes written as views, and no random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from shardwright.errors import ShardingError
+from shardwright.frontends.torch.places import place_of
+
+__all__ = ["clean"]
+
+_aten, _prims = torch.ops.aten, torch.ops.prims
+
+_VIEWS = (_aten.squeeze.dims, _aten.squeeze.dim, _aten.squeeze.default, _prims.squeeze.default)
+_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range")
+_SAME = (_aten.detach.default, _aten.alias.default, _aten.lift_fresh_copy.default, _aten.lift_fresh.default)
+
+
+def clean(graph: Any) -> None:
+    """Rewrite a graph in place.
+
+    Raises:
+        ShardingError: an op that draws random numbers, at its line.
+    """
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        _check_random(node)
+        if any(str(node.target).startswith(("aten." + check, "aten::" + check)) for check in _CHECKS):
+            graph.erase_node(node)
+        elif node.target in _SAME:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+        elif node.target in _VIEWS:
+            _as_view(graph, node)
+    graph.eliminate_dead_code()
+    graph.lint()
+
+
+def _as_view(graph: Any, node: Any) -> None:
+    with graph.inserting_before(node):
+        view = graph.call_function(_aten.view.default, (node.args[0], list(node.meta["val"].shape)))
+    view.meta = dict(node.meta)
+    node.replace_all_uses_with(view)
+    graph.erase_node(node)
+
+
+def _check_random(node: Any) -> None:
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded in tags and node.users:
+        raise ShardingError(
+            "the program draws random numbers",
+            op=str(node.target),
+            location=place_of(node),
+            cause="torch's generator has no place in a program of several devices",
+            remedy="module.eval(), or a dropout of 0; draw what is random outside, and give it as an argument",
+        )

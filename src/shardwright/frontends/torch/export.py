@@ -1,0 +1,124 @@
+"""A module, called with some arguments, as one graph of ATen ops in which every parameter stands once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from shardwright.errors import ShardingError
+from shardwright.frontends.torch.arguments import Structure, structure_of
+
+__all__ = ["PREFIX", "Exported", "aliases", "export", "tracing"]
+
+PREFIX = "module."
+"""What stands before the names of parameters and buffers in an exported module."""
+
+_RETURNED = "return tensors and plain values; of a transformers model give use_cache=False and return_dict=True"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A module as a graph of ATen ops.
+
+    Attributes:
+        graph_module: Takes the tensors among the arguments, returns a tuple of tensors. What was tied is one attribute.
+        outputs: The structure of what was returned.
+    """
+
+    graph_module: Any
+    outputs: Structure
+
+
+class _Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the type checker
+    """A module, or a function of it, that takes tensors and returns a tuple of tensors."""
+
+    def __init__(self, module: Any, run: Callable[..., tuple[Any, ...]]) -> None:
+        super().__init__()
+        self.module = module
+        self._run = run
+
+    def forward(self, *tensors: Any) -> tuple[Any, ...]:
+        return self._run(self.module, *tensors)
+
+
+def export(module: Any, fn: Callable[..., Any], arguments: Structure, tensors: Sequence[Any], name: str) -> Exported:
+    """Trace `fn(module, *args, **kwargs)` by `torch.export`.
+
+    Raises:
+        ShardingError: what torch.export cannot trace, with what it says of that.
+    """
+    returned: list[Structure] = []  # torch.export takes back what is written to a module while it traces it
+
+    def run(module: Any, *tensors: Any) -> tuple[Any, ...]:
+        args, kwargs = arguments.tree(tensors)
+        outputs, results = structure_of(fn(module, *args, **kwargs), "a result", _RETURNED)
+        returned.append(outputs)
+        return tuple(results)
+
+    flat = _Flat(module, run)
+    flat.training = module.training  # and no more: parts of a module may be in another mode than the whole
+    try:
+        with tracing():
+            program = torch.export.export(flat, tuple(tensors), strict=False)
+            graph_module = program.module(check_guards=False)
+    except ShardingError:
+        raise
+    except Exception as error:  # torch raises whatever the module's own code does, and dozens of its own
+        raise _untraceable(name, error) from error
+    _tie(graph_module, module)
+    return Exported(graph_module, returned[-1])
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While torch traces: without the warnings of its own insides, and attention as the products and softmax it is.
+
+    Fused kernels of attention have no words in StableHLO.
+    """
+    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _untraceable(name: str, error: Exception) -> ShardingError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return ShardingError(
+        f"torch.export cannot trace {name}",
+        cause=f"{type(error).__name__}: {lines[0] if lines else 'it does not say why'}"[:400],
+        remedy="make it a function of its tensors: no branches on values, no sizes that depend on them",
+    )
+
+
+def _tie(graph_module: Any, module: Any) -> None:
+    """Let what is one tensor in the module be one attribute of the graph, under the first of its names."""
+    same = {PREFIX + name: PREFIX + first for name, first in aliases(module).items()}
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr":
+            node.target = same.get(node.target, node.target)
+    for name in [name for name, other in same.items() if name != other]:
+        _delete(graph_module, name)
+    graph_module.graph.lint()
+    graph_module.recompile()
+
+
+def _delete(graph_module: Any, name: str) -> None:
+    owner, _, attribute = name.rpartition(".")
+    try:
+        holder = graph_module.get_submodule(owner)
+    except AttributeError:  # what the graph does not read may be gone already
+        return
+    if hasattr(holder, attribute):
+        delattr(holder, attribute)
+
+
+def aliases(module: Any) -> Mapping[str, str]:
+    """Every name in the module's `state_dict` → the name under which the program has it."""
+    first: dict[int, str] = {}
+    every = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    return {name: first.setdefault(id(tensor), name) for name, tensor in every}

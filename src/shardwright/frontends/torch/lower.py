@@ -1,0 +1,125 @@
+"""A PyTorch module, called with some arguments, as a program and the way it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from shardwright.errors import ShardingError
+from shardwright.frontends.load import Source, parse_source
+from shardwright.frontends.torch.arguments import Structure, leaf_names, structure_of
+from shardwright.frontends.torch.call import TorchCall
+from shardwright.frontends.torch.cleaning import clean
+from shardwright.frontends.torch.export import aliases, export
+from shardwright.frontends.torch.joint import Functional, forward, joint
+from shardwright.frontends.torch.signature import argument_names
+from shardwright.frontends.torch.slots import Kind, Slot
+from shardwright.frontends.torch.stablehlo import stablehlo_text
+from shardwright.ir.graph import Graph
+from shardwright.ir.locations import pytree_path
+from shardwright.notation.modules import located_text
+from shardwright.words import kind_of
+
+__all__ = ["lower"]
+
+_TENSORS = "give tensors, plain values, and containers of them"
+
+
+def lower(
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    train: Callable[..., Any] | None = None,
+) -> tuple[Source, TorchCall]:
+    """The program of `module(*args, **kwargs)`, or of the loss `train(module, *args, **kwargs)` and its gradients.
+
+    Raises:
+        ShardingError: see `shardwright.from_torch`.
+    """
+    _check(module, args, train)
+    name = type(module).__name__
+    arguments, tensors = structure_of((args, dict(kwargs)), f"an argument of {name}", _TENSORS)
+    called = train or _call
+    names = leaf_names(train or module.forward, 1 if train else 0, args, kwargs)
+    exported = export(module, called, arguments, tensors, name)
+    functional = (joint if train else forward)(exported, tensors, names, name)
+    functional = replace(functional, outputs=_named(functional.outputs, exported.outputs, train is not None))
+    state = _state(module, exported.graph_module)
+    call = TorchCall(
+        name,
+        functional.inputs,
+        functional.outputs,
+        arguments,
+        exported.outputs,
+        tuple(tensors),
+        {slot: state[slot.name] for slot in functional.inputs if slot.kind.is_state},
+        aliases(module),
+    )
+    return _source(functional, name), call
+
+
+def _call(module: Any, *args: Any, **kwargs: Any) -> Any:
+    return module(*args, **kwargs)
+
+
+def _check(module: Any, args: Any, train: Any) -> None:
+    if not isinstance(module, torch.nn.Module):
+        raise ShardingError(
+            f"not a module: {module!r:.100}", cause=f"it is {kind_of(module)}", remedy="give a torch.nn.Module"
+        )
+    if not isinstance(args, tuple):
+        raise ShardingError(
+            "the arguments are no tuple",
+            cause=f"they are {kind_of(args)}",
+            remedy="give them as torch.export takes them: sw.from_torch(module, (x,))",
+        )
+    if train is not None and not callable(train):
+        raise ShardingError(
+            f"not a loss function: {train!r:.100}",
+            cause=f"it is {kind_of(train)}",
+            remedy="give a function of the module and its arguments: lambda module, x, y: loss(module(x), y)",
+        )
+
+
+def _state(module: Any, graph_module: Any) -> dict[str, Any]:
+    """Parameters, buffers and constants by their names in the program."""
+    constants = {name: value for name, value in graph_module.named_buffers() if not name.startswith("module.")}
+    return {**constants, **dict(module.named_buffers()), **dict(module.named_parameters())}
+
+
+def _named(slots: Sequence[Slot], returned: Structure, is_loss: bool) -> tuple[Slot, ...]:
+    """The slots with the results called by their paths in what is returned."""
+    count = sum(slot.kind is Kind.OUTPUT for slot in slots)
+    tree = returned.tree([torch.empty(0)] * count)
+    paths = [path for path, leaf in pytree.tree_flatten_with_path(tree)[0] if isinstance(leaf, torch.Tensor)]
+    names = [pytree_path(pytree.keystr(path)) for path in paths]
+    if is_loss:
+        names[0] = "loss"
+    texts = iter(f"result/{name}" if name[:1].isdigit() else name or "result0" for name in names)
+    return tuple(Slot(slot.kind, next(texts)) if slot.kind is Kind.OUTPUT else slot for slot in slots)
+
+
+def _source(functional: Functional, name: str) -> Source:
+    """The program of a graph, its arguments and results called by their slots."""
+    clean(functional.graph_module.graph)
+    source = parse_source(stablehlo_text(functional.graph_module, name), name)
+    graph = _with_slots(source.graph, functional)
+    return Source(name, located_text(graph), graph)
+
+
+def _with_slots(graph: Graph, functional: Functional) -> Graph:
+    """The graph with names, and with state given away that results replace."""
+    replaced = {slot for slot in functional.outputs if slot.kind.is_state}
+    results = argument_names(functional.outputs)
+    main = replace(
+        graph.main,
+        argument_names=argument_names(functional.inputs),
+        argument_attributes=[{"jax.buffer_donor": "true"} if slot in replaced else {} for slot in functional.inputs],
+        result_names=results,
+        result_attributes=[{"jax.result_info": f'"{result}"'} for result in results],
+    )
+    return replace(graph, main=main)

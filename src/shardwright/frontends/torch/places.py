@@ -1,0 +1,37 @@
+"""Where an op of a graph stands in the user's source: the frames of torch itself are left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["keep_own_frames", "place_of"]
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_TORCH = str(Path(torch.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[2])
+
+
+def place_of(node: Any) -> str:
+    """`FILE:LINE` of the innermost frame that is neither torch's nor ours; empty where none is known."""
+    frames = _own_frames(node)
+    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+
+
+def keep_own_frames(graph: Any) -> None:
+    """Leave in each node the innermost frame of the user's source, which is where torch-mlir puts its ops."""
+    for node in graph.nodes:
+        frames = _own_frames(node)
+        if frames:
+            file, line, function = frames[-1]
+            node.meta["stack_trace"] = f'File "{file}", line {line}, in {function}'
+        else:
+            node.meta.pop("stack_trace", None)
+
+
+def _own_frames(node: Any) -> list[tuple[str, str, str]]:
+    frames: list[tuple[str, str, str]] = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return [frame for frame in frames if not frame[0].startswith((_TORCH, _PACKAGE, "<"))]

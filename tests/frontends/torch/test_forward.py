@@ -1,0 +1,134 @@
+"""Modules become programs, and their sharded results are torch's own."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import shardwright as sw
+from tests.frontends.torch.installed import torch
+from tests.frontends.torch.models import Perceptron
+
+MESH = sw.Mesh(data=2, model=4)
+
+
+@pytest.fixture(scope="module")
+def perceptron() -> Any:
+    torch.manual_seed(0)
+    return Perceptron()
+
+
+@pytest.fixture(scope="module")
+def program(perceptron: Any) -> sw.Program:
+    return sw.from_torch(perceptron, (torch.randn(8, 16),), {"scale": 2.0})
+
+
+def refused(*args: Any, **kwargs: Any) -> sw.Diagnostic:
+    with pytest.raises(sw.ShardingError) as caught:
+        sw.from_torch(*args, **kwargs)
+    return caught.value.diagnostic
+
+
+def test_arguments_are_called_as_in_the_state_dict(program: sw.Program) -> None:
+    assert list(program.arguments) == ["up.weight", "up.bias", "down.weight", "down.bias", "x"]
+    assert (program.name, list(program.results)) == ("Perceptron", ["result0"])
+
+
+def test_the_sharded_module_gives_what_torch_gives(program: sw.Program, perceptron: Any) -> None:
+    spmd = program.shard(MESH, {"x": "data,-", "up.weight": "model,-"}).partition()
+    assert spmd.verify().ok
+    step = spmd.compile()
+    x = torch.randn(8, 16)
+    torch.testing.assert_close(step(x, scale=2.0), perceptron(x, scale=2.0))
+
+
+def test_ops_stand_at_the_lines_of_the_module(program: sw.Program) -> None:
+    places = {str(program.graph.locations[op.location]) for op in program.graph.walk()}
+    assert any("tests/frontends/torch/models.py:" in place for place in places)
+    assert not any("site-packages" in place for place in places)
+
+
+def test_a_prefix_of_names_is_a_part_of_the_module(program: sw.Program) -> None:
+    plan = program.shard(MESH, {"up": ("model",), "up.weight": "model,data"})
+    assert [repr(plan.arguments[name]) for name in ("up.weight", "up.bias")] == ["[{model}, {data}]", "[{model}]"]
+
+
+def test_programs_are_values(program: sw.Program, perceptron: Any) -> None:
+    again = pickle.loads(pickle.dumps(program))
+    spmd = again.shard(MESH, {"x": "data,-"}).partition()
+    x = torch.randn(8, 16)
+    torch.testing.assert_close(spmd.compile()(x, scale=2.0), perceptron(x, scale=2.0))
+
+
+def test_verification_takes_the_parameters_of_the_module(program: sw.Program, perceptron: Any) -> None:
+    arrays = program.shard(MESH).partition().inputs()
+    assert torch.equal(torch.from_numpy(arrays[1].copy()), perceptron.up.bias.detach())
+
+
+def test_a_state_dict_goes_in_and_comes_back(program: sw.Program, perceptron: Any) -> None:
+    step: Any = program.shard(MESH, {"up.weight": "model,-"}).partition().compile()
+    own = step.state_dict()
+    assert list(own) == list(perceptron.state_dict())
+    assert all(torch.equal(own[name], tensor) for name, tensor in perceptron.state_dict().items())
+    other = Perceptron()
+    step.load_state_dict(other.state_dict())
+    x = torch.randn(8, 16)
+    torch.testing.assert_close(step(x, scale=2.0), other(x, scale=2.0))
+    with pytest.raises(sw.ShardingError, match=r"has no parameter or buffer 'up\.wait'"):
+        step.load_state_dict({"up.wait": torch.zeros(1)})
+    with pytest.raises(sw.ShardingError, match=r"'up\.bias' cannot be torch\.float32\[1\]"):
+        step.load_state_dict({"up.bias": torch.zeros(1)})
+
+
+def test_other_arguments_are_refused(program: sw.Program) -> None:
+    step = program.shard(MESH).partition().compile()
+    for args, kwargs, message in (
+        ((torch.randn(8, 16),), {"scale": 3.0}, "is called with 3.0 where it was made for 2.0"),
+        ((torch.randn(4, 16),), {"scale": 2.0}, r"float32\[4, 16\] where it was made for float32\[8, 16\]"),
+        ((torch.randn(8, 16),), {}, "is called with other arguments than it was made for"),
+    ):
+        with pytest.raises(sw.ShardingError, match=message):
+            step(*args, **kwargs)
+
+
+def test_what_is_no_module_is_refused(perceptron: Any) -> None:
+    x = torch.randn(8, 16)
+    assert refused(torch.relu, (x,)).message.startswith("not a module: <built-in")
+    assert refused(perceptron, x).message == "the arguments are no tuple"
+    assert refused(perceptron, (object(),)).cause == "it is an object, which torch's pytrees do not look into"
+    assert refused(perceptron, (x,), train=3).message == "not a loss function: 3"
+
+
+def test_what_torch_cannot_trace_is_refused() -> None:
+    class Branching(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x if x.sum() > 0 else -x
+
+    diagnostic = refused(Branching(), (torch.randn(4),))
+    assert diagnostic.message == "torch.export cannot trace Branching"
+    assert "data-dependent" in diagnostic.cause
+
+
+def test_random_numbers_are_refused_at_their_line() -> None:
+    class Dropping(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return torch.nn.functional.dropout(x, 0.5, self.training)
+
+    module = Dropping()
+    diagnostic = refused(module, (torch.randn(4),))
+    assert diagnostic.message == "the program draws random numbers"
+    assert "test_forward.py:" in diagnostic.location
+    assert list(sw.from_torch(module.eval(), (torch.randn(4),)).arguments) == ["x"]
+
+
+def test_an_op_without_stablehlo_is_named() -> None:
+    class Sorting(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.eigvalsh(x)
+
+    diagnostic = refused(Sorting(), (torch.randn(4, 4),))
+    assert diagnostic.message == "torch-mlir cannot write Sorting as StableHLO"
+    assert "eigh" in diagnostic.op
+    assert "test_forward.py:" in diagnostic.location
