@@ -112,6 +112,8 @@ ORDERS = {
         "export",
         "joint",
         "stablehlo",
+        "optimizers",
+        "training",
         "signature",
         "step",
         "call",

@@ -17,6 +17,7 @@ def from_torch(
     kwargs: Mapping[str, Any] | None = None,
     *,
     train: Callable[..., Any] | None = None,
+    optimizer: Any = None,
 ) -> Program:
     """Trace a PyTorch module, called with `args` and `kwargs`, in the mode (`train`, `eval`) that it is in.
 
@@ -31,13 +32,18 @@ def from_torch(
         kwargs: Keyword arguments of the same.
         train: A function of the module and these arguments that returns the loss, or `(loss, what else is wanted)`. The
             program then gives, beside that, the gradient of each parameter, `grad.blocks.0.attn.qkv.weight`.
+        optimizer: A `torch.optim.SGD`, `Adam` or `AdamW` of the module's parameters. The program then gives new
+            parameters and new state of the optimizer in place of gradients. Learning rates, `optimizer.lr`, are
+            arguments, and read from the optimizer at each call, so that schedulers work; its other options are part of
+            the program.
 
     Raises:
         ShardingError: torch or torch-mlir is missing, the module cannot be traced, it draws random numbers, or it has
-            an op that StableHLO cannot say.
+            an op that StableHLO cannot say, or the optimizer is of another kind.
 
     Example:
-        program = from_torch(model, (x, y), train=lambda model, x, y: cross_entropy(model(x), y))
+        loss = lambda model, x, y: cross_entropy(model(x), y)
+        program = from_torch(model, (x, y), train=loss, optimizer=AdamW(model.parameters()))
     """
     from shardwright.frontends.torch.peers import torch_and_mlir
 
@@ -46,5 +52,5 @@ def from_torch(
         torch_and_mlir()
         from shardwright.frontends.torch.lower import lower
 
-        source, call = lower(module, args, {} if kwargs is None else kwargs, train)
+        source, call = lower(module, args, {} if kwargs is None else kwargs, train, optimizer)
     return Program(source, call, clock)

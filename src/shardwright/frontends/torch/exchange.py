@@ -12,10 +12,14 @@ __all__ = ["to_jax", "to_torch"]
 
 
 def to_jax(tensor: Any) -> jax.Array:
-    """A copy of a tensor on JAX's device of the same kind: what torch writes to it later is not seen."""
+    """A copy of a tensor, on JAX's device of the same kind.
+
+    It is torch that copies: what JAX is given is then its own, to be donated, and what torch writes later is not seen.
+    (`from_dlpack(copy=True)` of jax 0.10 hands on the memory itself.)
+    """
+    own = tensor.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
     with jax.enable_x64(True):  # else 64 bits would become 32
-        plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
-        return cast(jax.Array, jax.dlpack.from_dlpack(plain, copy=True))
+        return cast(jax.Array, jax.dlpack.from_dlpack(own))
 
 
 def to_torch(array: jax.Array) -> Any:
@@ -23,4 +27,4 @@ def to_torch(array: jax.Array) -> Any:
     if len(array.sharding.device_set) > 1:
         first = min(array.sharding.device_set, key=attrgetter("id"))
         array = jax.device_put(array, jax.sharding.SingleDeviceSharding(first))
-    return torch.from_dlpack(array)
+    return torch.from_dlpack(array.block_until_ready())

@@ -16,9 +16,11 @@ from shardwright.frontends.torch.call import TorchCall
 from shardwright.frontends.torch.cleaning import clean
 from shardwright.frontends.torch.export import aliases, export
 from shardwright.frontends.torch.joint import Functional, forward, joint
+from shardwright.frontends.torch.optimizers import optimizer_of
 from shardwright.frontends.torch.signature import argument_names
 from shardwright.frontends.torch.slots import Kind, Slot
 from shardwright.frontends.torch.stablehlo import stablehlo_text
+from shardwright.frontends.torch.training import optimizer_state, trained, training_step
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
 from shardwright.notation.modules import located_text
@@ -34,30 +36,39 @@ def lower(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     train: Callable[..., Any] | None = None,
+    optimizer: Any = None,
 ) -> tuple[Source, TorchCall]:
-    """The program of `module(*args, **kwargs)`, or of the loss `train(module, *args, **kwargs)` and its gradients.
+    """The program of `module(*args, **kwargs)`, or of the loss `train(module, *args, **kwargs)` and its gradients, or
+    what the optimizer makes of these.
 
     Raises:
         ShardingError: see `shardwright.from_torch`.
     """
-    _check(module, args, train)
+    _check(module, args, train, optimizer)
+    own = None if optimizer is None else optimizer_of(optimizer, module)
     name = type(module).__name__
     arguments, tensors = structure_of((args, dict(kwargs)), f"an argument of {name}", _TENSORS)
     called = train or _call
     names = leaf_names(train or module.forward, 1 if train else 0, args, kwargs)
     exported = export(module, called, arguments, tensors, name)
     functional = (joint if train else forward)(exported, tensors, names, name)
+    kept: dict[Slot, Any] = {}
+    if own is not None:
+        kept = optimizer_state(own, trained(functional, own))
+        functional = training_step(functional, own, kept)
     functional = replace(functional, outputs=_named(functional.outputs, exported.outputs, train is not None))
     state = _state(module, exported.graph_module)
+    held = {s: state[s.name] for s in functional.inputs if s.kind.is_state and s.kind is not Kind.OPTIMIZER}
     call = TorchCall(
-        name,
-        functional.inputs,
-        functional.outputs,
-        arguments,
-        exported.outputs,
-        tuple(tensors),
-        {slot: state[slot.name] for slot in functional.inputs if slot.kind.is_state},
-        aliases(module),
+        name=name,
+        inputs=functional.inputs,
+        outputs=functional.outputs,
+        arguments=arguments,
+        returned=exported.outputs,
+        examples=tuple(tensors),
+        state={**held, **kept},
+        aliases=aliases(module),
+        optimizer=own,
     )
     return _source(functional, name), call
 
@@ -66,7 +77,7 @@ def _call(module: Any, *args: Any, **kwargs: Any) -> Any:
     return module(*args, **kwargs)
 
 
-def _check(module: Any, args: Any, train: Any) -> None:
+def _check(module: Any, args: Any, train: Any, optimizer: Any) -> None:
     if not isinstance(module, torch.nn.Module):
         raise ShardingError(
             f"not a module: {module!r:.100}", cause=f"it is {kind_of(module)}", remedy="give a torch.nn.Module"
@@ -76,6 +87,12 @@ def _check(module: Any, args: Any, train: Any) -> None:
             "the arguments are no tuple",
             cause=f"they are {kind_of(args)}",
             remedy="give them as torch.export takes them: sw.from_torch(module, (x,))",
+        )
+    if optimizer is not None and train is None:
+        raise ShardingError(
+            "an optimizer is given, and no loss",
+            cause="what it changes parameters by are the gradients of a loss",
+            remedy="give one: train=lambda module, x, y: loss(module(x), y)",
         )
     if train is not None and not callable(train):
         raise ShardingError(

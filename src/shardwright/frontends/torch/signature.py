@@ -12,6 +12,7 @@ import torch
 from shardwright.errors import ShardingError
 from shardwright.frontends.torch.arguments import Structure
 from shardwright.frontends.torch.exchange import to_jax
+from shardwright.frontends.torch.optimizers import Optimizer
 from shardwright.frontends.torch.slots import Kind, Slot
 
 __all__ = ["Signature", "argument_names"]
@@ -30,7 +31,7 @@ class Signature:
         examples: The tensors among the arguments that it was made with.
         state: Parameters, buffers and what the optimizer keeps, by their slots: the module's own tensors.
         aliases: Every name of a tensor in the module's `state_dict` → the name under which the program has it.
-        rates: Where learning rates come from: the optimizer's groups, in order.
+        optimizer: What makes the new parameters, and says the learning rates; `None` where gradients are results.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Signature:
     examples: tuple[Any, ...]
     state: Mapping[Slot, Any]
     aliases: Mapping[str, str]
-    rates: tuple[Mapping[str, Any], ...] = ()
+    optimizer: Optimizer | None = None
 
     def leaves(self, state: Mapping[Slot, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the program, in order, from its state and from the arguments of the module.
@@ -50,13 +51,13 @@ class Signature:
             ShardingError: another structure, shape or element type than the program was made for.
         """
         given = iter(self._given(args, kwargs))
-        rates = iter(self.rates)
+        groups = iter(self.optimizer.groups if self.optimizer else ())
         leaves: list[Any] = []
         for slot in self.inputs:
             if slot.kind.is_state:
                 leaves.append(state[slot])
             elif slot.kind is Kind.RATE:
-                leaves.append(np.asarray(float(next(rates)["lr"]), np.float32))
+                leaves.append(np.asarray(float(next(groups)["lr"]), np.float32))
             else:
                 leaves.append(next(given))
         return leaves

@@ -12,6 +12,7 @@ from shardwright.frontends.diagnose import close_names
 from shardwright.frontends.torch.exchange import to_jax, to_torch
 from shardwright.frontends.torch.signature import Signature
 from shardwright.frontends.torch.slots import Kind, Slot
+from shardwright.frontends.torch.training import STEPS, kept_slot
 from shardwright.runtime.compiled import Compiled
 
 __all__ = ["TorchStep"]
@@ -65,6 +66,23 @@ class TorchStep(Compiled):
         held = {slot.name: array for slot, array in self._state.items() if slot.kind is not Kind.OPTIMIZER}
         tensors = {name: to_torch(array).clone() for name, array in held.items()}
         return {name: tensors[own] for name, own in self._signature.aliases.items() if own in tensors}
+
+    def optimizer_state_dict(self) -> dict[str, Any]:
+        """What the optimizer keeps, as it is now: copies, for its `load_state_dict`.
+
+        Raises:
+            ShardingError: the program has no optimizer.
+        """
+        optimizer = self._signature.optimizer
+        if optimizer is None:
+            raise ShardingError(
+                f"the program of {self._signature.name} has no optimizer",
+                remedy="make it with one: sw.from_torch(module, args, train=loss, optimizer=adamw)",
+            )
+        held = {slot: to_torch(array).clone() for slot, array in self._state.items() if slot.kind is Kind.OPTIMIZER}
+        names = [slot.name for slot in self._signature.outputs if slot.kind is Kind.PARAMETER]
+        kept = {name: {what: held[kept_slot(what, name)] for what in optimizer.kept_names(name)} for name in names}
+        return optimizer.state_dict(kept, held.get(STEPS))
 
     def load_state_dict(self, tensors: Mapping[str, Any]) -> None:
         """Take parameters and buffers from a `state_dict`; what the optimizer keeps stays.
