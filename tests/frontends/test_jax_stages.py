@@ -14,6 +14,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardwright as sw
+from shardwright.runtime.call import JaxCall
 from tests.frontends.devices import eight_devices
 
 eight_devices()
@@ -49,7 +50,7 @@ def test_a_function_at_any_stage(stage: str) -> None:
     }[stage]()
     assert program.name == "step"
     assert list(program.arguments) == ["params/w1", "params/w2", "x"]
-    assert program.call is not None
+    assert isinstance(program.call, JaxCall)
     assert program.call.donated == (False, False, True, False)
     run(program, PARAMS, X, 1.0)
 

@@ -25,6 +25,14 @@ _KEY_KINDS = ("threefry2x32", "rbg", "unsafe_rbg")
 class Call(Protocol):
     """How a program is called."""
 
+    @property
+    def argument_numbers(self) -> Any:
+        """The caller's positional arguments, each leaf the number of the module's argument; `None` if by name only."""
+
+    @property
+    def result_numbers(self) -> Any:
+        """What the caller gets, each leaf the number of the module's result; `None` if by name only."""
+
     def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
         """The devices of this process that `mesh` numbers; `None` for the first ones."""
 

@@ -21,6 +21,14 @@ class TorchCall(Signature):
 
     __slots__ = ()
 
+    @property
+    def argument_numbers(self) -> None:
+        """None: parameters stand beside the arguments, so shardings go by name."""
+
+    @property
+    def result_numbers(self) -> None:
+        """None: as of the arguments."""
+
     def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
         """No devices in particular: torch's own are not those that the program runs on."""
         return None
