@@ -534,6 +534,19 @@ def test_a_device_without_a_mesh_is_refused() -> None:
         sw.convert(text, to="rfc")
 
 
+def test_what_a_result_is_said_to_be_twice_is_annotated_once() -> None:
+    """A completed program brings a value to what its function returns, and says of the result the same."""
+    split = '{sdy.sharding = #sdy.sharding<@mesh, [{"a"}]>}'
+    text = f"""sdy.mesh @mesh = <["a"=2]>
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {split}) {{
+  %0 = stablehlo.negate %x : tensor<4xf32>
+  %1 = sdy.reshard %0 <@mesh, [{{"a"}}]> : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}}"""
+    assert to_rfc(text).count("mesh.annotate") == 1
+    assert to_rfc(text.replace('<@mesh, [{"a"}]> :', "<@mesh, [{}]> :")).count("mesh.annotate") == 2
+
+
 def test_what_scalar_bodies_say_is_converted_too() -> None:
     text = """sdy.mesh @mesh = <["a"=2]>
 func.func @main(%a: tensor<4xf32>, %z: tensor<f32>) -> tensor<f32> {

@@ -357,6 +357,30 @@ def test_an_explicit_program_that_is_wrong_is_refused() -> None:
         materialize(read(load_module(wrong)))
 
 
+def test_an_explicit_program_may_have_constants_of_sdy() -> None:
+    text = """
+    sdy.mesh @mesh = <["x"=2]>
+    func.func @main() -> (tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+      %0 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>} dense<1.0> : tensor<4x2xf32>
+      %1 = sdy.all_slice [{"x"}, {}] %0 out_sharding=<@mesh, [{"x"}, {}]> : tensor<4x2xf32>
+      return %1 : tensor<4x2xf32>
+    }
+    """
+    local = localize(materialize(read(load_module(text))).graph)
+    made = [(op.name, op.signature.text("value")) for op in local.walk() if op.results]
+    assert made[-1] == ("stablehlo.constant", "dense<1.000000e+00> : tensor<2x2xf32>")  # a part of it, and no slice
+    assert not any(name == "stablehlo.partition_id" for name, _ in made)
+
+
+def test_an_op_that_states_its_option_states_what_was_decided() -> None:
+    """The option says along which axes the loops are split; this one comes to be split along the one that it sums."""
+    text = product(value("{}", "{}")[:-1] + ", shardwright.option = [[0]]}", value("{}", "{}"))
+    graph = explicit(text.replace("_per_value<[<", "<", 1).replace(">]>", ">", 1)).graph
+    assert communication(graph) == {"sdy.all_reduce": 1}
+    (op,) = [op for op in graph.walk() if op.name == "stablehlo.dot_general"]
+    assert op.signature.text("shardwright.option") == "[[], [], [0]]"
+
+
 def test_collectives_in_a_program_without_all_layouts_ask_for_layouts() -> None:
     made = explicit(f"""
     func.func @main(%a: tensor<512x512xf32> {sharded('{"y"}', "{}")}) -> tensor<512x512xf32> {{

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from shardwright.errors import ShardingError
-from shardwright.ir.context import load_module
+from shardwright.ir.context import load_module, module_text
 from shardwright.ir.graph import Graph
 from shardwright.notation.modules import read, write
 from shardwright.partition.materialize import materialize
@@ -82,6 +82,33 @@ def test_two_dimensional_weight_stationary(text: str) -> None:
     assert layout[:3] == ["[{}, {}, {x, y, z}]", "[{x}, {y, z}]", "[{y, z}, {x}]"]
     assert "maximum [{}, {}, {y, z}]" in layout
     assert layout[-1] == "[{}, {}, {x, y, z}]"
+
+
+@pytest.mark.parametrize("text", [_TWO, _TWO_PRESET])
+def test_ops_of_a_completed_program_say_how_their_loops_are_split(text: str) -> None:
+    graph = _completed(text)
+    stated = [(op.name, op.signature.text("shardwright.option")) for op in graph.main.block.ops if op.results]
+    assert stated == [
+        ("sdy.reshard", None),
+        ("stablehlo.dot_general", "[[], [], [1, 2], [0]]"),
+        ("stablehlo.constant", None),
+        ("sdy.reshard", None),
+        ("stablehlo.maximum", "[[], [], [1, 2]]"),
+        ("stablehlo.dot_general", "[[], [], [0], [1, 2]]"),
+        ("sdy.reshard", None),
+    ]
+    assert _layout(_completed(module_text(write(graph)))) == _layout(graph)
+
+
+def test_along_parts_of_an_axis_or_on_another_mesh_no_option_is_said() -> None:
+    part = _UNARY.replace("%a: tensor<8xf32>", '%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}]>}')
+    other = _UNARY.replace("%a: tensor<8xf32>", '%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@other, [{"z"}]>}')
+    for text in (
+        'sdy.mesh @mesh = <["x"=4]>\n' + part,
+        'sdy.mesh @mesh = <["x"=4]>\nsdy.mesh @other = <["z"=4]>\n' + other,
+    ):
+        (op, _) = _completed(text).main.block.ops
+        assert op.signature.text("shardwright.option") is None
 
 
 @pytest.mark.parametrize("text", [_ONE, _TWO_PRESET])

@@ -22,8 +22,9 @@ from shardwright.optimize.draft import Draft, Saving
 from shardwright.optimize.exactness import keeps_order
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.joining import kind_of
-from shardwright.optimize.local_ops import Layouts, is_local, results_of, with_option
+from shardwright.optimize.local_ops import Layouts, is_local, results_of
 from shardwright.optimize.registry import optimization
+from shardwright.partition.options import with_option
 from shardwright.words import counted
 
 __all__ = ["all_reduce_earlier"]

@@ -11,15 +11,12 @@ from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.factors import FactorAxes, feasible, merge, project, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
+from shardwright.partition.options import Layouts, factors_of
 from shardwright.partition.splits import Splits, linear_operands, splits_of
-from shardwright.propagation.rfc.option import OPTION
-from shardwright.rules.loops import loops
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding
 
-__all__ = ["Layouts", "factors_of", "is_local", "layouts_for", "operand_layouts", "results_of", "with_option"]
-
-Layouts = tuple[TensorSharding, ...]
+__all__ = ["Layouts", "is_local", "layouts_for", "operand_layouts", "results_of"]
 
 
 def is_local(signature: Signature) -> bool:
@@ -62,19 +59,6 @@ def results_of(signature: Signature, operands: Layouts, before: Layouts) -> Layo
     return made if divides and not apart else None  # devices that have contributions to one element must all hold it
 
 
-def factors_of(splits: Splits, operands: Layouts, results: Layouts) -> FactorAxes:
-    """The axes of each factor: from operands, and from results along factors that no operand has."""
-    rule, count = splits.rule, len(splits.rule.sizes)
-    read = frozenset(factor for mapping in rule.operands for dim in mapping for factor in dim)
-    proposals = [
-        project(mapping, rule.sizes, layout.axes) for mapping, layout in zip(rule.operands, operands, strict=True)
-    ]
-    for mapping, layout in zip(rule.results, results, strict=True):
-        own = project(mapping, rule.sizes, layout.axes)
-        proposals.append(tuple([() if factor in read else axes for factor, axes in enumerate(own)]))
-    return merge(count, proposals, frozenset(range(count)))
-
-
 def operand_layouts(
     signature: Signature, number: int, layout: TensorSharding, now: Layouts, before: Layouts
 ) -> Layouts:
@@ -110,19 +94,6 @@ def layouts_for(signature: Signature, result: TensorSharding, now: Layouts) -> L
         proposals.append(tuple([() if factor in own else axes for factor, axes in enumerate(kept)]))
     factors = merge(count, proposals, frozenset(range(count)))
     return tuple([tensor_sharding(result.mesh, mapping, factors) for mapping in rule.operands])
-
-
-def with_option(signature: Signature, operands: Layouts, results: Layouts) -> Signature:
-    """An op that lies so; if it states along which axes its loops are split, as the mesh RFC has it, along these."""
-    splits = splits_of(signature)
-    if signature.text(OPTION) is None or splits is None:
-        return signature
-    mesh, factors = operands[0].mesh, factors_of(splits, operands, results)
-    places = {name: place for place, (name, _) in enumerate(mesh.axes)}
-    stated: dict[str, str | None] = {OPTION: None}
-    if all(mesh.axis(axis.name) == axis for axes in factors for axis in axes):  # it names whole axes only
-        stated[OPTION] = str([[places[axis.name] for axis in factors[factor]] for factor in loops(splits.rule)])
-    return signature.replace(operands=None, results=None, **stated)
 
 
 def _partial(

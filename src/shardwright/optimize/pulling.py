@@ -16,8 +16,9 @@ from shardwright.ir.graph import Op
 from shardwright.optimize.draft import Draft
 from shardwright.optimize.exactness import keeps_order
 from shardwright.optimize.explicit import ExplicitProgram
-from shardwright.optimize.local_ops import is_local, layouts_for, results_of, with_option
+from shardwright.optimize.local_ops import is_local, layouts_for, results_of
 from shardwright.optimize.registry import optimization
+from shardwright.partition.options import with_option
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 

@@ -12,7 +12,8 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
 from shardwright.optimize.draft import Draft
 from shardwright.optimize.exactness import keeps_order
-from shardwright.optimize.local_ops import is_local, operand_layouts, results_of, with_option
+from shardwright.optimize.local_ops import is_local, operand_layouts, results_of
+from shardwright.partition.options import with_option
 from shardwright.partition.splits import linear_operands
 from shardwright.rules.traits import facts_of, is_scalar_expansion
 from shardwright.sharding import TensorSharding

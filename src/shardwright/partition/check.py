@@ -89,7 +89,7 @@ class _Checker:
             return
         if op.regions:
             self.regions(op)
-        elif op.name.startswith("sdy."):
+        elif op.name.startswith("sdy.") and not facts_of(op.name).constant:
             self.collective(op)
         else:
             self.split(op)

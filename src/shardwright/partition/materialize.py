@@ -28,10 +28,12 @@ from shardwright.partition.notes import (
     unread_notes,
 )
 from shardwright.partition.one_mesh import on_one_mesh
+from shardwright.partition.options import state_options
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
 from shardwright.partition.segments import bound_notes, with_segments
+from shardwright.partition.unit_axes import without_unit_axes
 from shardwright.partition.write import write
 from shardwright.stage import Stage
 
@@ -86,7 +88,7 @@ def materialize(
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph, annotated)
     if graph.stage is Stage.EXPLICIT:
-        return _as_it_is(with_body_arguments(recognize(graph)), told, with_reasons)
+        return _as_it_is(with_body_arguments(recognize(without_unit_axes(graph))), told, with_reasons)
     graph, annotated = with_segments(graph, annotated)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
@@ -109,6 +111,7 @@ def materialize(
         *remove_unread(explicit),
     )
     without_whole_rolls(explicit)
+    state_options(explicit)
     return Explicit(explicit, notes, searched, reasons)
 
 

@@ -62,15 +62,18 @@ class _Annotating:
     def _without_returned(
         self, ops: list[tuple[str, Any]], results: dict[int, TensorSharding]
     ) -> list[tuple[str, Any]]:
-        """Ops without constraints that only the function's return reads: these are shardings of its results."""
+        """Ops without constraints that only the function's return reads: these are shardings of its results.
+
+        One that says of a result what the function does not say of it already stays as it is.
+        """
         kept = []
         for name, op in ops:
             numbers = [use.operand_number for use in op.results[0].uses] if name in REQUESTS else []
             returned = numbers and all(use.owner.name == "func.return" for use in op.results[0].uses)
-            if not returned or any(number in results for number in numbers):
+            sharding = self.writing.shardings(op.attributes["sharding"])[0] if returned else None
+            if sharding is None or any(results.get(number, sharding) != sharding for number in numbers):
                 kept.append((name, op))
                 continue
-            sharding = self.writing.shardings(op.attributes["sharding"])[0]
             results.update(dict.fromkeys(numbers, sharding))
             op.results[0].replace_all_uses_with(op.operands[0])
             erase(op)

@@ -23,13 +23,13 @@ from shardwright.axes import Axes, axes_size, merge_axes
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_array, integer
-from shardwright.ir.builder import reduction_body
+from shardwright.ir.builder import reduction_body, splat
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.notation.names import quoted, symbol_text
-from shardwright.partition.localize.local import Local, positions
+from shardwright.partition.localize.local import Local, positions, splat_value
 from shardwright.routes import Route
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllToAll
@@ -97,11 +97,17 @@ def local_all_gather(ctx: Local, value: int, axes: Axes, dim: int, mesh: Mesh | 
 
 
 def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...], mesh: Mesh | None = None) -> int:
-    """This device's part of a value cut along `axes[dim]` in every dimension. No communication."""
+    """This device's part of a value cut along `axes[dim]` in every dimension. No communication.
+
+    Of a constant that is one element repeated the part is one too: nobody has to know which.
+    """
     shape = ctx.type(value).dims
     sizes = tuple(size // axes_size(cut) for size, cut in zip(shape, axes, strict=True))
     if sizes == shape:
         return value
+    element = splat_value(ctx.constants.get(value, ""))
+    if element is not None:
+        return ctx.append(splat(element, ctx.type(value).with_shape(sizes)), ())[0]
     return ctx.dynamic_slice(value, _starts(ctx, sizes, axes, mesh), sizes)
 
 

@@ -31,7 +31,7 @@ from shardwright.propagation.recording import Recording
 from shardwright.propagation.rfc.annotations import RESHARD, Annotations
 from shardwright.propagation.rfc.derivation import Completion, Decision, Dropped, OpStatement, Origin, Statement, copied
 from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
-from shardwright.propagation.rfc.option import OPTION, preset
+from shardwright.propagation.rfc.option import OPTION, Option, option_text, preset
 from shardwright.propagation.steps.boundary import outermost
 from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.normalize import normalize
@@ -56,7 +56,8 @@ def complete(graph: Graph, record: Recording | None = None) -> Graph:
         record: Where to write what every sharding follows from, and the hints that could not be followed.
 
     Returns:
-        A new graph in which every tensor has a closed sharding, and an `sdy.reshard` stands where a use differs.
+        A new graph in which every tensor has a closed sharding, an `sdy.reshard` stands where a use differs, and ops
+        say in `shardwright.option` along which axes their loops are split.
 
     Raises:
         ShardingError: required annotations that contradict each other, a malformed `shardwright.option`, no mesh, a
@@ -96,6 +97,7 @@ class _Completer:
         self.tied = self.completion.same
         self.users: dict[int, list[tuple[Op, int]]] = {}
         self.results: list[TensorSharding | None] = []
+        self.options: dict[Op, str | None] = {}
         self.carried: dict[tuple[Op, int], int] = {}  # uses that control flow ties to one of its results
 
     def run(self) -> Graph:
@@ -162,6 +164,8 @@ class _Completer:
             mesh, option, owners = deduced.mesh or mesh, deduced.option, deduced.owners
             self._drop(deduced.dropped, op, reads, results)
         option = {factor: tuple(axis for axis in axes if axis.size > 1) for factor, axes in option.items()}
+        if op.name not in _TIED:
+            self.options[op] = self._option_text(option, rule, mesh)
         decision = Decision("step", op, option, owners)
         for read, mapping in zip(reads, rule.operands, strict=True):
             if read not in self.uses:
@@ -172,6 +176,10 @@ class _Completer:
             if value not in self.values and self.working.types[value].is_tensor:
                 made = made_partial(shaped(mapping, option, rule, mesh), option, rule, op.signature)
                 self.values[value] = Statement(made, Origin(decision, f"result {index}", mapping))
+
+    def _option_text(self, option: Option, rule: ShardingRule, mesh: Mesh) -> str | None:
+        """What a completed program says of an op's option; positions are those of axes of the function's mesh."""
+        return option_text(lambda factor: option.get(factor, ()), rule, mesh) if mesh == self.mesh else None
 
     def _op_statements(self, op: Op, reads: list[tuple[Op, int]], results: Sequence[int]) -> list[OpStatement]:
         """What is said about an op's tensors, results first."""
@@ -277,8 +285,9 @@ class _Completer:
         ops: list[Op] = []
         made: dict[tuple[int, TensorSharding], int] = {}
         for op in block.ops:
-            if op.signature.text(OPTION) is not None:
-                op.signature = op.signature.replace(**{OPTION: None})
+            option = self.options.get(op)
+            if op.signature.text(OPTION) != option:
+                op.signature = op.signature.replace(operands=None, results=None, **{OPTION: option})
             op.operands = tuple([self._read(op, index, value, ops, made) for index, value in enumerate(op.operands)])
             ops.append(op)
         block.ops = ops

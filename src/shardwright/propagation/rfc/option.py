@@ -8,6 +8,8 @@ Source: the mesh RFC on LLVM's forum, ShardingInterface.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from shardwright.axes import Axes, AxisRef
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
@@ -16,7 +18,7 @@ from shardwright.mesh import Mesh
 from shardwright.rules.loops import loops
 from shardwright.rules.rule import ShardingRule
 
-__all__ = ["OPTION", "Option", "preset"]
+__all__ = ["OPTION", "Option", "option_text", "preset"]
 
 OPTION = "shardwright.option"
 """The attribute by which a program presets an op's option: axes, by position or name, for each loop."""
@@ -56,6 +58,26 @@ def preset(op: Op, rule: ShardingRule, mesh: Mesh, location: str) -> Option | No
             remedy="split one loop along an axis",
         )
     return option
+
+
+def option_text(axes_of: Callable[[int], Axes], rule: ShardingRule, mesh: Mesh) -> str | None:
+    """An option as a program gives it, axes by position: `[[], [], [0]]`.
+
+    Arguments:
+        axes_of: The axes of a factor.
+        rule: The op's rule.
+        mesh: The mesh of the function, whose axes are counted.
+
+    Returns:
+        The text, without the empty lists at its end; `None` where no loop is split, or one along a part of an axis.
+    """
+    lists = [axes_of(factor) for factor in loops(rule)]
+    while lists and not lists[-1]:
+        lists.pop()
+    if not lists or any(not mesh.is_full(axis) for axes in lists for axis in axes):
+        return None
+    places = {name: place for place, (name, _) in enumerate(mesh.axes)}
+    return str([[places[axis.name] for axis in axes] for axes in lists])
 
 
 def _axis(mesh: Mesh, axis: object, op: Op, location: str) -> AxisRef:
