@@ -17,10 +17,15 @@ FILE = ROOT / "docs" / "documents.md"
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
+from shardwright.words import counted  # noqa: E402
+from tests.notation.document_stages import STAGES  # noqa: E402
 from tests.notation.documents import DOCUMENTS, Listing, listings  # noqa: E402  # by the path above
 from tests.notation.snippets import Mend  # noqa: E402
 
-HEAD = """\
+RUNNING = "tests/notation/test_documents.py::test_they_are_partitioned_run_and_equal_the_unsharded_programs"
+ATTRIBUTES = "tests/notation/test_document_attributes.py"
+STAGES_TEST = "tests/notation/test_document_stages.py"
+HEAD = f"""\
 # The founding documents, listing by listing
 
 `tools/documents.py` writes this file from the tests. Five public texts say what shardings are; each piece of IR in them
@@ -30,8 +35,21 @@ is a test, as it is printed there:
 - **mended**: so it is once misprints are put right and what is elided is filled in; what, and why, is listed below.
 - **refused**: it cannot be meant as it stands, or our model cannot hold it; it is refused in these words.
 
-What is a program is partitioned and run on virtual devices, and equals the unsharded program (**runs**); of what is not
-run it is said why.
+What is a program is partitioned and run on virtual devices, as it is printed, on 2 and on 8, and equals the unsharded
+program (**runs**), in
+`{RUNNING}`.
+An attribute is one of a program of one op (`{ATTRIBUTES}`). What a text elides is filled
+in with ops that run, and what an op of nobody, `"use"`, reads is what the program gives. Of what is not run it is said
+why.
+"""
+
+STAGES_HEAD = f"""
+## From stage to stage
+
+Where a text says what becomes of a listing, what we make of it is compared with that, op by op: how each op reads its
+operands and how its results lie, by annotations or by types, its attributes, and along which axes its loops are split
+(`{STAGES_TEST}`). What we make at each stage runs, on 2 and on 8 devices, and equals the
+unsharded program; so does what the texts show. Annotations are left out that say what is said already.
 """
 
 
@@ -41,6 +59,7 @@ def render() -> str:
     blocks = [HEAD, *_summary(every)]
     for document, some in groupby(every, lambda listing: listing.number[:3]):
         blocks += [f"\n## {document}: {DOCUMENTS[document]}\n", *_table(list(some))]
+    blocks += [STAGES_HEAD, *_stages()]
     blocks += ["\n## What is mended\n", *_mends(every)]
     return "\n".join(blocks) + "\n"
 
@@ -68,6 +87,22 @@ def _table(some: Sequence[Listing]) -> Iterator[str]:
         run = "" if listing.refused else f"not run: {listing.idle}" if listing.idle else "runs"
         said = f"refused: {listing.refused}" if listing.refused else _verdict(listing)
         yield f"| {listing.number} | {_cell(listing.title)} | {said} | {run} |"
+
+
+def _stages() -> Iterator[str]:
+    yield "| from | to | | |"
+    yield "| --- | --- | --- | --- |"
+    for stage in STAGES:
+        ops = sum(len(one.theirs) for one in stage.differences)
+        found = f"differs in {counted(ops, 'op')}" if stage.differences else "the same, op by op"
+        yield f"| {stage.before} | {stage.after} | {stage.how} | {found} |"
+    for stage in STAGES:
+        for one in stage.differences:
+            yield f"\n{stage.before} → {stage.after}: {one.reason}.\n"
+            yield "```diff"
+            yield from (f"- {row}" for row in one.theirs)
+            yield from (f"+ {row}" for row in one.ours)
+            yield "```"
 
 
 def _mends(every: Sequence[Listing]) -> Iterator[str]:

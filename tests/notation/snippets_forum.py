@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.notation.snippets import ARROW, DOT, ONE, TWO, Mend, Snippet, body
+from tests.notation.snippets import ARROW, BOTH_USED, DOT, ONE, OP0, TWO, Mend, Snippet, body
 
 __all__ = ["FORUM"]
 
@@ -27,19 +27,22 @@ def used(type: str) -> Mend:
 
 NAMELESS: Mend = ("func.func(", "func.func @foo(", "a function has a name")
 
+RETURNED = f"{TWO}\n!type = {{}}\nfunc.func @f(%0: !type) -> !type attributes {{mesh_cluster = @mesh0}} {{\nreturn %0 : !type\n}}"
+"""A function that gives back what it takes."""
+
 FORUM = [
     Snippet(
         "RFC, MeshShardingAttr, sharded",
         "tensor<4x8xf32, #mesh.shard<[[0]]>",
         (("[[0]]>", "[[0]]>>", "the type is not closed"),),
-        body(TWO, "%0: {}").replace("{}\nreturn", "return"),
+        RETURNED,
         says=('sdy.sharding = #sdy.sharding<@mesh0, [{"axis_0"}, {}]>',),
     ),
     Snippet(
         "RFC, MeshShardingAttr, partial",
         "tensor<4x8xf32, #mesh.shard<[[0], [], [1]]>",
         (("[1]]>", "[1]]>>", "the type is not closed"),),
-        body(TWO, "%0: {}").replace("{}\nreturn", "return"),
+        RETURNED,
         says=('sdy.sharding = #sdy.sharding<@mesh0, [{"axis_0"}, {}], unreduced={"axis_1"}>',),
     ),
     Snippet(
@@ -80,17 +83,17 @@ as_result = false} : tensor<2x5xf32> > tensor<2x5xf32>
 %5 = op2(%4) : ...""",
         (
             ARROW,
-            ("op0 ...", '"test.op0"() : () -> tensor<2x5xf32>', "elided"),
-            ("op1(%2) : ...", '"test.op1"(%2) : (tensor<2x5xf32>) -> tensor<2x5xf32>', "elided"),
-            ("op2(%4) : ...", '"test.op2"(%4) : (tensor<2x5xf32>) -> tensor<2x5xf32>', "elided"),
+            OP0,
+            ("op1(%2) : ...", "stablehlo.negate %2 : tensor<2x5xf32>", "elided"),
+            ("op2(%4) : ...", "stablehlo.negate %4 : tensor<2x5xf32>", "elided"),
         ),
-        body(TWO),
+        BOTH_USED,
         says=(
-            '"test.op0"() {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0"}, {"axis_1"}]>]>}',
+            'stablehlo.iota dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0"}, {"axis_1"}]>]>}',
             '%1 = sdy.sharding_constraint %0 <@mesh0, [{"axis_0"}, {}]>',
-            '"test.op1"(%1)',
+            "stablehlo.negate %1",
             '%3 = sdy.sharding_constraint %0 <@mesh0, [{"axis_1"}, {}]>',
-            '"test.op2"(%3)',
+            "stablehlo.negate %3",
         ),
     ),
     Snippet(
@@ -101,18 +104,18 @@ as_result = true} : tensor<2x5xf32> > tensor<2x5xf32>
 %2 = op1(%1) : ...""",
         (
             ARROW,
-            ("op0 ...", '"test.op0"() : () -> tensor<2x5xf32>', "elided"),
-            ("op1(%1) : ...", '"test.op1"(%1) : (tensor<2x5xf32>) -> tensor<2x5xf32>', "elided"),
+            OP0,
+            ("op1(%1) : ...", "stablehlo.negate %1 : tensor<2x5xf32>", "elided"),
         ),
-        body(TWO),
-        says=('[{"axis_0"}, {"axis_1"}]>]>}', '"test.op1"(%0) : (tensor<2x5xf32>)'),
+        body(TWO, result="%2: tensor<2x5xf32>"),
+        says=('[{"axis_0"}, {"axis_1"}]>]>}', "stablehlo.negate %0"),
     ),
     Snippet(
         "RFC, AllGatherOp",
         """%1 = mesh.all_gather %0 {mesh_axis = [[0], [1]]} :
 tensor<2x4xf32, #mesh.shard<[[0], [1]]>> > tensor<2x4xf32>>""",
         (("> > tensor<2x4xf32>>", "> -> tensor<2x4xf32>", "the arrow lost its dash, and a bracket is too many"),),
-        body(TWO, "%0: tensor<2x4xf32, #mesh.shard<[[0], [1]]>>"),
+        body(TWO, "%0: tensor<2x4xf32, #mesh.shard<[[0], [1]]>>", "%1: tensor<2x4xf32>"),
         says=('sdy.all_gather [{"axis_0"}, {"axis_1"}] %arg0 out_sharding=<@mesh0, [{}, {}]>',),
     ),
     Snippet(
@@ -120,7 +123,11 @@ tensor<2x4xf32, #mesh.shard<[[0], [1]]>> > tensor<2x4xf32>>""",
         """%1 = mesh.all_reduce %0 {reduction = "sum", mesh_axis = [0]} :
 tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0, 1]]>> > tensor<2x4x8xf32, #mesh.shard<[[], [], [], [1]]>>""",
         (ARROW,),
-        body(TWO, "%0: tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0, 1]]>>"),
+        body(
+            TWO,
+            "%0: tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0, 1]]>>",
+            "%1: tensor<2x4x8xf32, #mesh.shard<[[], [], [], [1]]>>",
+        ),
         says=('sdy.all_reduce {"axis_0"} %arg0 out_sharding=<@mesh0, [{}, {}, {}], unreduced={"axis_1"}>',),
     ),
     Snippet(
@@ -128,7 +135,11 @@ tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0, 1]]>> > tensor<2x4x8xf32, #mesh.s
         """%1 = mesh.local_split %0 {sharding = [[], [], [0]]} : tensor<2x4x8xf32, , #mesh.shard<[[], [1], []]>>
 > tensor<2x4x8xf32, #mesh.shard<[[], [1], [0]]>>""",
         ((", , ", ", ", "a comma too many"), ("\n> tensor", "\n-> tensor", "the arrow lost its dash")),
-        body(TWO, "%0: tensor<2x4x8xf32, #mesh.shard<[[], [1], []]>>"),
+        body(
+            TWO,
+            "%0: tensor<2x4x8xf32, #mesh.shard<[[], [1], []]>>",
+            "%1: tensor<2x4x8xf32, #mesh.shard<[[], [1], [0]]>>",
+        ),
         says=('sdy.all_slice [{}, {}, {"axis_0"}] %arg0 out_sharding=<@mesh0, [{}, {"axis_1"}, {"axis_0"}]>',),
     ),
     Snippet(
@@ -136,7 +147,11 @@ tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0, 1]]>> > tensor<2x4x8xf32, #mesh.s
         """%1 = mesh.reduce_scatter %0 {mesh_axis = [0], reduction = "sum", tensor_axis = 2 : i64} :
 tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0]]>> > tensor<2x4x8xf32, #mesh.shard<[[], [], [0]]>>""",
         (ARROW,),
-        body(TWO, "%0: tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0]]>>"),
+        body(
+            TWO,
+            "%0: tensor<2x4x8xf32, #mesh.shard<[[], [], [], [0]]>>",
+            "%1: tensor<2x4x8xf32, #mesh.shard<[[], [], [0]]>>",
+        ),
         says=('sdy.reduce_scatter [{}, {}, {"axis_0"}] %arg0 out_sharding=<@mesh0, [{}, {}, {"axis_0"}]>',),
     ),
     *(
@@ -220,7 +235,9 @@ return %6 : tensor<2x4x8xf32>
             ("(%0, ", "(%arg0, ", "three ops apart from their program"),
             ("(%3, ", "(%arg3, ", "three ops apart from their program"),
         ),
-        body(ONE, f"{ARGUMENTS}, %arg3: tensor<2x4x32xf32>"),
+        f"{ONE}\nfunc.func @f({ARGUMENTS}, %arg3: tensor<2x4x32xf32>)"
+        " -> (tensor<2x4x32xf32>, tensor<2x4x32xf32>, tensor<2x4x8xf32>) {\n{}\n"
+        "return %5, %1, %4 : tensor<2x4x32xf32>, tensor<2x4x32xf32>, tensor<2x4x8xf32>\n}",
         says=("stablehlo.maximum", "contracting_dims = [2] x [0]"),
     ),
     Snippet(

@@ -5,7 +5,20 @@ One line in the transform dialect, shown there for comparison, is left out: it i
 
 from __future__ import annotations
 
-from tests.notation.snippets import ALL_DOT, BRACKETS, NESTED, ONE, SOME_DOT, THREE, TWO, Mend, Snippet, body
+from tests.notation.snippets import (
+    ALL_DOT,
+    BOTH_USED,
+    BRACKETS,
+    NESTED,
+    ONE,
+    OP0,
+    SOME_DOT,
+    THREE,
+    TWO,
+    Mend,
+    Snippet,
+    body,
+)
 
 __all__ = ["SLIDES"]
 
@@ -49,6 +62,12 @@ OPTIMIZED_SAYS = (
     'sdy.reduce_scatter [{}, {}, {"axis_1", "axis_2"}]',
 )
 
+ROWS = "tensor<4xf32, #mesh.shard<@mesh0, [[0]]>>"
+ROWS_OF_1 = ROWS.replace("@mesh0", "@mesh1")
+LEFT = "tensor<4x4xf32, #mesh.shard<[[2, 0], [1]]>>"
+RIGHT = "tensor<4x8xf32, #mesh.shard<[[1]]>>"
+PARTIAL = "tensor<4x8xf32, #mesh.shard<[[2, 0], [], [1]]>>"
+
 SLIDES = [
     Snippet(
         "slides, mesh.cluster, static",
@@ -67,9 +86,9 @@ func.func @foo(...) -> (...) {
   ... = ... : tensor<4xf32, #mesh.shard<@mesh0, [[0]]>
 }""",
         (
-            ("(...) -> (...)", "()", "elided"),
-            ("... = ... :", '%0 = "test.op"() : () ->', "elided"),
-            ("[[0]]>\n", "[[0]]>>\nreturn\n", "the type is not closed; the function does not end"),
+            ("(...) -> (...)", f"() -> {ROWS}", "elided"),
+            ("... = ... :", "%0 = stablehlo.iota dim = 0 :", "elided"),
+            ("[[0]]>\n", f"[[0]]>>\nreturn %0 : {ROWS}\n", "the type is not closed; the function does not end"),
         ),
         says=('{sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0"}]>]>}',),
     ),
@@ -81,9 +100,9 @@ func.func @bar(...) -> (...)
   ... = ... : tensor<4x8xf32, #mesh.shard<[[2, 0], [], [1]]>>
   }""",
         (
-            ("(...) -> (...)", "()", "elided"),
-            ("... = ... :", '%0 = "test.op"() : () ->', "elided"),
-            ("]>>\n", "]>>\nreturn\n", "the function does not end"),
+            ("(...) -> (...)", f"(%a: {LEFT}, %b: {RIGHT}) -> {PARTIAL}", "elided"),
+            ("... = ... :", f"%0 = stablehlo.dot %a, %b : ({LEFT}, {RIGHT}) ->", "elided"),
+            ("]>>\n  }", f"]>>\nreturn %0 : {PARTIAL}\n  }}", "the function does not end"),
         ),
         says=('<@mesh1, [{"axis_2", "axis_0"}, {}], unreduced={"axis_1"}>',),
     ),
@@ -95,11 +114,13 @@ func.func @bar(...) -> (...)
     tensor<2x5xf32> -> tensor<2x5xf32>
 %2 = op1(%1) : ...""",
         (
-            ("op0 ...", '"test.op0"() : () -> tensor<2x5xf32>', "elided"),
-            ("op1(%1) : ...", '"test.op1"(%1) : (tensor<2x5xf32>) -> tensor<2x5xf32>', "elided"),
+            OP0,
+            ("op1(%1) : ...", "stablehlo.negate %1 : tensor<2x5xf32>", "elided"),
         ),
-        body(TWO),
-        says=('"test.op0"() {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0", ?}, {"axis_1", ?}]>]>}',),
+        body(TWO, result="%2: tensor<2x5xf32>"),
+        says=(
+            'stablehlo.iota dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0", ?}, {"axis_1", ?}]>]>}',
+        ),
     ),
     Snippet(
         "slides, mesh.annotate, two users",
@@ -113,17 +134,17 @@ as_result = false} : tensor<2x5xf32> -> tensor<2x5xf32>
 as_result = false} : tensor<2x5xf32> -> tensor<2x5xf32>
 %5 = op2(%4) : ...""",
         (
-            ("op0 ...", '"test.op0"() : () -> tensor<2x5xf32>', "elided"),
-            ("op1(%2) : ...", '"test.op1"(%2) : (tensor<2x5xf32>) -> tensor<2x5xf32>', "elided"),
-            ("op2(%4) : ...", '"test.op2"(%4) : (tensor<2x5xf32>) -> tensor<2x5xf32>', "elided"),
+            OP0,
+            ("op1(%2) : ...", "stablehlo.negate %2 : tensor<2x5xf32>", "elided"),
+            ("op2(%4) : ...", "stablehlo.negate %4 : tensor<2x5xf32>", "elided"),
         ),
-        body(TWO),
+        BOTH_USED,
         says=(
-            '"test.op0"() {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0"}, {"axis_1"}]>]>}',
+            'stablehlo.iota dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0"}, {"axis_1"}]>]>}',
             '%1 = sdy.sharding_constraint %0 <@mesh0, [{"axis_0"}, {}]>',
-            '"test.op1"(%1)',
+            "stablehlo.negate %1",
             '%3 = sdy.sharding_constraint %0 <@mesh0, [{"axis_1"}, {}]>',
-            '"test.op2"(%3)',
+            "stablehlo.negate %3",
         ),
     ),
     Snippet(
@@ -131,7 +152,11 @@ as_result = false} : tensor<2x5xf32> -> tensor<2x5xf32>
         """%1 = mesh.all_gather %0 {mesh_axis = [[], [1]]} :
   tensor<2x4xf32, #mesh.shard<[[], [1, 0]]>> ->
   tensor<2x4xf32, #mesh.shard<[[], [0]]>>""",
-        frame=body(TWO, "%0: tensor<2x4xf32, #mesh.shard<[[], [1, 0]]>>"),
+        frame=body(
+            TWO,
+            "%0: tensor<2x4xf32, #mesh.shard<[[], [1, 0]]>>",
+            "%1: tensor<2x4xf32, #mesh.shard<[[], [0]]>>",
+        ),
         says=(
             '%0 = sdy.collective_permute %arg0 out_sharding=<@mesh0, [{}, {"axis_0", "axis_1"}]>',  # axis 1 was major
             '%1 = sdy.all_gather [{}, {"axis_1"}] %0 out_sharding=<@mesh0, [{}, {"axis_0"}]>',
@@ -147,11 +172,11 @@ mesh.cluster @mesh1(rank = 1, dim_sizes = [2])
         (
             (
                 "%1 =",
-                "func.func @f(%0: tensor<4xf32, #mesh.shard<@mesh0, [[0]]>>) attributes {mesh_cluster = @mesh0} {\n%1 =",
+                f"func.func @f(%0: {ROWS}) -> {ROWS_OF_1} attributes {{mesh_cluster = @mesh0}} {{\n%1 =",
                 "an op stands in a function",
             ),
         ),
-        "{}\nreturn\n}",
+        f"{{}}\nreturn %1 : {ROWS_OF_1}\n}}",
         says=(
             'sdy.mesh @mesh0 = <["axis_0"=2, "stage"=2], device_ids=[0, 2, 1, 3]> '
             "{shardwright.devices = array<i64: 0, 1>}",
@@ -181,7 +206,7 @@ mesh.cluster @mesh1(rank = 1, dim_sizes = [2])
         """%1 = mesh.local_split %0 {sharding = [[0]]} :
   tensor<2xf32, #mesh.shard<[]>> ->
   tensor<2xf32, #mesh.shard<[[0]]>>""",
-        frame=body(ONE, "%0: tensor<2xf32, #mesh.shard<[]>>"),
+        frame=body(ONE, "%0: tensor<2xf32, #mesh.shard<[]>>", "%1: tensor<2xf32, #mesh.shard<[[0]]>>"),
         says=('sdy.all_slice [{"axis_0"}] %arg0 out_sharding=<@mesh0, [{"axis_0"}]>',),
     ),
     Snippet(
@@ -189,7 +214,11 @@ mesh.cluster @mesh1(rank = 1, dim_sizes = [2])
         """%1 = mesh.local_split %0 {sharding = [[], [0]]} :
   tensor<2x4xf32, #mesh.shard<[[1], []]>> ->
   tensor<2x4xf32, #mesh.shard<[[1], [0]]>>""",
-        frame=body(TWO, "%0: tensor<2x4xf32, #mesh.shard<[[1], []]>>"),
+        frame=body(
+            TWO,
+            "%0: tensor<2x4xf32, #mesh.shard<[[1], []]>>",
+            "%1: tensor<2x4xf32, #mesh.shard<[[1], [0]]>>",
+        ),
         says=('sdy.all_slice [{}, {"axis_0"}] %arg0 out_sharding=<@mesh0, [{"axis_1"}, {"axis_0"}]>',),
     ),
     Snippet(
@@ -202,10 +231,10 @@ false} : tensor<2x4xf32> -> tensor<2x4xf32>
 ... = "use"(%2) : ...""",
         (
             NESTED,
-            ("%0 = ... :", '%0 = "test.op"() : () ->', "elided"),
+            ("%0 = ... :", "%0 = stablehlo.negate %a :", "elided"),
             ('... = "use"(%2) : ...', '"use"(%2) : (tensor<2x4xf32>) -> ()', "elided"),
         ),
-        body(TWO),
+        body(TWO, "%a: tensor<2x4xf32>"),
         says=('[{}, {"axis_0", "axis_1"}]>]>}', 'sdy.sharding_constraint %0 <@mesh0, [{}, {"axis_0"}]>', '"use"(%1)'),
     ),
     Snippet(
@@ -231,7 +260,7 @@ false} : tensor<2x4xf32> -> tensor<2x4xf32>
         "slides, ShardingOption",
         """%0 = "mhlo.dot"(%lhs, %rhs) {sharding = [[], [], [0]]} :
 (tensor<2x4xf32>, tensor<4x8xf32>) -> tensor<2x8xf32>""",
-        frame=body(ONE, "%lhs: tensor<2x4xf32>, %rhs: tensor<4x8xf32>"),
+        frame=body(ONE, "%lhs: tensor<2x4xf32>, %rhs: tensor<4x8xf32>", "%0: tensor<2x8xf32>"),
         says=(
             'sdy.sharding_constraint %arg0 <@mesh0, [{}, {"axis_0"}]>',
             'sdy.sharding_constraint %arg1 <@mesh0, [{"axis_0"}, {}]>',

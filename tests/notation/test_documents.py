@@ -16,6 +16,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, load_module, module_text
 from shardwright.mesh import Mesh
 from shardwright.notation import hlo, modules, shard  # noqa: F401  # makes them known
+from shardwright.notation.conversion import convert_module
 from shardwright.notation.forms.texts import ops, to_generic
 from shardwright.notation.registry import parse_text
 from shardwright.notation.rfc.dialect import RFC
@@ -23,12 +24,15 @@ from shardwright.notation.rfc.modules import import_module, looks_like
 from shardwright.notation.rfc.options import Loops, loops_of
 from shardwright.notation.rfc.reading import ops_of
 from shardwright.notation.shard.dialect.tables import SHARD
+from shardwright.runtime.execute import try_jobs
 from tests.notation.documents import idle, listings
-from tests.notation.snippets import Snippet
+from tests.notation.documents import snippet as snippet_of
+from tests.notation.snippets import Snippet, on_devices
 from tests.notation.snippets_attributes import MHLO, PAGE, PAGE_ARRAY, PAGE_GRIDS, PAGE_MESHES
 from tests.notation.snippets_forum import FORUM
 from tests.notation.snippets_sdy import MESHES, REFERENCE
 from tests.notation.snippets_slides import SLIDES
+from tests.partition.compare import assert_equal, make_case
 from tools.documents import FILE, main, render
 
 IN_THE_FORM_OF_THE_RFC = [*SLIDES, *FORUM]
@@ -156,12 +160,17 @@ def test_meshes_of_the_reference(text: str, axes: tuple, devices: tuple[int, ...
 RUN = [snippet for snippet in (*SLIDES, *FORUM, *REFERENCE) if not idle(snippet)]
 
 
-@pytest.mark.parametrize("snippet", RUN, ids=lambda snippet: snippet.origin)
-def test_it_is_partitioned_runs_and_equals_the_unsharded_program(snippet: Snippet, tmp_path: Path) -> None:
-    path = tmp_path / "listing.mlir"
-    path.write_text(snippet.module)
-    program = sw.load(path).plan().partition()
-    assert program.verify().ok
+@pytest.mark.parametrize("devices", [None, 2, 8], ids=["as printed", "2 devices", "8 devices"])
+def test_they_are_partitioned_run_and_equal_the_unsharded_programs(devices: int | None) -> None:
+    cases = {}
+    for snippet in RUN:
+        text = snippet.program if devices is None else on_devices(snippet.program, devices)
+        cases[snippet.origin] = make_case(convert_module(text, "sdy"), seed=0)
+        assert devices in (None, cases[snippet.origin].local.devices), snippet.origin
+    done = try_jobs([job for case in cases.values() for job in (case.unsharded, case.local)], timeout=600)
+    for number, (origin, case) in enumerate(cases.items()):
+        assert case.local.out_types, origin
+        assert_equal(origin, case, done[2 * number], done[2 * number + 1])
 
 
 def test_the_program_of_one_device_gives_each_its_part_of_the_perceptron(tmp_path: Path) -> None:
@@ -178,6 +187,15 @@ def test_the_program_of_one_device_gives_each_its_part_of_the_perceptron(tmp_pat
     }
     (result,) = sw.load(path).per_device().run(parts).values()
     np.testing.assert_allclose(np.concatenate(list(result), axis=2), np.maximum(x @ up, 0) @ down, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("number", ["002.22", "003.13"])
+def test_a_program_that_takes_arguments_whole_slices_its_part_out_of_them(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "listing.mlir"
+    path.write_text(snippet_of(number).program)
+    whole = np.arange(8, dtype=np.float32)
+    (result,) = sw.load(path).per_device().run({"arg0": np.stack([whole, whole])}).values()
+    np.testing.assert_array_equal(np.concatenate(list(result)), whole)
 
 
 def test_the_page_of_all_listings_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
