@@ -33,7 +33,7 @@ is a test, as it is printed there:
 
 - **whole**: it is read as it is printed, and says what the text says it does.
 - **mended**: so it is once misprints are put right and what is elided is filled in; what, and why, is listed below.
-- **refused**: it cannot be meant as it stands, or our model cannot hold it; it is refused in these words.
+- **refused**: it cannot be meant as it stands, or our model cannot hold it; it is refused in these words. None is.
 
 What is a program is partitioned and run on virtual devices, as it is printed, on 2 and on 8, and equals the unsharded
 program (**runs**), in

@@ -64,6 +64,7 @@ OPTIMIZED_SAYS = (
 
 ROWS = "tensor<4xf32, #mesh.shard<@mesh0, [[0]]>>"
 ROWS_OF_1 = ROWS.replace("@mesh0", "@mesh1")
+THIRDS = "tensor<3xf32, #mesh.shard<@mesh0, [[0]]>>"
 LEFT = "tensor<4x4xf32, #mesh.shard<[[2, 0], [1]]>>"
 RIGHT = "tensor<4x8xf32, #mesh.shard<[[1]]>>"
 PARTIAL = "tensor<4x8xf32, #mesh.shard<[[2, 0], [], [1]]>>"
@@ -194,12 +195,16 @@ mesh.cluster @mesh1(rank = 1, dim_sizes = [2])
         (
             (
                 "%1 =",
-                "func.func @f(%0: tensor<3xf32, #mesh.shard<@mesh0, [[0]]>>) attributes {mesh_cluster = @mesh0} {\n%1 =",
+                f"func.func @f(%0: {THIRDS}) -> {THIRDS} attributes {{mesh_cluster = @mesh0}} {{\n%1 =",
                 "an op stands in a function",
             ),
         ),
-        "{}\nreturn\n}",
-        refused="mesh.collective_permute along an axis cannot be held",
+        f"{{}}\nreturn %1 : {THIRDS}\n}}",
+        says=(  # each device has what the one before it had
+            "stablehlo.slice %arg0 [2:3] {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{}]>]>}",
+            "stablehlo.slice %arg0 [0:2] {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{}]>]>}",
+            'stablehlo.concatenate %0, %1, dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh0, [{"axis_0"}]>]>',
+        ),
     ),
     Snippet(
         "slides, local_split of a whole tensor",

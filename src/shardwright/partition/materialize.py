@@ -88,7 +88,7 @@ def materialize(
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph, annotated)
     if graph.stage is Stage.EXPLICIT:
-        return _as_it_is(with_body_arguments(recognize(without_unit_axes(graph))), told, with_reasons)
+        return _as_it_is(with_body_arguments(with_rolls(recognize(without_unit_axes(graph)))), told, with_reasons)
     graph, annotated = with_segments(graph, annotated)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))

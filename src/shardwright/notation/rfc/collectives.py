@@ -4,6 +4,9 @@ The RFC compares lists of axes as sets: `all_gather {mesh_axis = [[1]]}` may lea
 our model go from major to minor and sdy collectives take and give the minor ones, so what asks for another order gets a
 permutation before or after.
 
+`collective_permute {mesh_axis = 0}` hands each shard to the next device along the axis, and the last one to the first:
+the text does not say how far or which way. That rolls a dimension by one part, so it is no step between layouts.
+
 Source: the mesh RFC on LLVM's forum, AllGatherOp to ReduceScatterOp; the sdy dialect reference for their counterparts.
 """
 
@@ -39,7 +42,8 @@ class Move:
     """One sdy collective: its name, the axes it moves by dimension, and the layout that it gives.
 
     `axes` are gathered, sliced or scattered axes by dimension; `partial` the reduced ones; `between` the dimensions
-    that an all_to_all goes between.
+    that an all_to_all goes between. A `roll` is no collective of sdy: it has the axis, by dimension, whose devices hand
+    on what they hold.
     """
 
     name: str
@@ -66,8 +70,7 @@ def moves(collective: Collective) -> tuple[Move, ...]:
     """The sdy collectives, one after another, that a checked collective is.
 
     Raises:
-        ShardingError: a permutation between two meshes or of neighbours, which moves data between devices in a way
-            that a sharding cannot say.
+        ShardingError: neighbours exchange shards along an axis within another one's, which rolls no dimension.
     """
     return _MOVES[collective.name](collective)
 
@@ -258,13 +261,21 @@ def _exchange_moves(collective: Collective) -> tuple[Move, ...]:
 
 
 def _permute_moves(collective: Collective) -> tuple[Move, ...]:
-    if collective.attributes.get("mesh_axis") is not None:
+    axis = collective.attributes.get("mesh_axis")
+    if axis is None:
+        return (Move("collective_permute", collective.target),)
+    if axis in collective.source.partial:  # contributions to a sum change places
+        return ()
+    axes = tuple((axis,) if axis in held else () for held in collective.source.dims)
+    dim = axes.index((axis,))
+    if collective.source.dims[dim][0] != axis:
         raise ShardingError(
-            "mesh.collective_permute along an axis cannot be held",
-            cause="it exchanges the shards of neighbours, which changes the tensor, and does not say how",
-            remedy="write the exchange within the program for one device, or leave the halo to the compiler",
+            f"neighbours along axis {axis} exchange shards of dimension {dim}, which axis"
+            f" {collective.source.dims[dim][0]} splits first",
+            cause="each part along that axis would be rolled by itself, and no op on the whole tensor does that",
+            remedy="take the axis that is first in its list, or write the exchange within the program for one device",
         )
-    return (Move("collective_permute", collective.target),)
+    return (Move("roll", collective.target, axes),)
 
 
 COLLECTIVES: Mapping[str, Callable[[Collective], None]] = {

@@ -23,6 +23,7 @@ from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.reading import located
+from shardwright.notation.rfc.rolls import is_roll, roll_of
 from shardwright.notation.rfc.writing import Writing
 from shardwright.notation.sdy.collectives import parse_step
 from shardwright.sharding import TensorSharding
@@ -107,6 +108,9 @@ class _Distributing:
         if name in COLLECTIVES:
             self._collective(name, op)
             return
+        if is_roll(name, op):
+            self._roll(op)
+            return
         if "sdy.sharding" not in op.attributes:
             return
         shardings = self.writing.shardings(op.attributes["sdy.sharding"])
@@ -137,6 +141,15 @@ class _Distributing:
         self.known[value] = layout
         old.replace_all_uses_with(value)
         erase(op)
+
+    def _roll(self, op: Any) -> None:
+        layout = self._layout(self.writing.shardings(op.attributes["sdy.sharding"])[0])
+        value, slices, collective = roll_of(op, layout)
+        made = self._created(op, value, collective, value.type)
+        self.known[made] = layout
+        op.results[0].replace_all_uses_with(made)
+        for one in (op, *slices):
+            erase(one)
 
     def _created(self, op: Any, value: Any, collective: Collective, type: Any) -> Any:
         form = RFC.forms[f"mesh.{collective.name}"]

@@ -18,6 +18,7 @@ from shardwright.notation.rfc.annotate import annotate
 from shardwright.notation.rfc.distribute import distribute, verified
 from shardwright.notation.rfc.mesh import write_cluster
 from shardwright.notation.rfc.options import FUNCTION_MESH, OPTION
+from shardwright.notation.rfc.rolls import is_roll
 from shardwright.notation.rfc.writing import AS_SDY, CARRIED, REQUESTS, SHARDING, Writing, rows
 
 __all__ = ["export_shardings"]
@@ -39,7 +40,7 @@ def export_shardings(writing: Writing) -> None:
     Raises:
         ShardingError: what the RFC cannot say, at its op.
     """
-    materialized = any(name in COLLECTIVES for _, ops in writing.functions for name, _ in ops)
+    materialized = any(name in COLLECTIVES or is_roll(name, op) for _, ops in writing.functions for name, op in ops)
     reasons: dict[str, str] = {}
     for function, ops in writing.functions:
         for name, op in ops:

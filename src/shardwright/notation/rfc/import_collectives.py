@@ -18,6 +18,7 @@ from shardwright.notation.rfc.dialect import RFC
 from shardwright.notation.rfc.layouts import Layout
 from shardwright.notation.rfc.mesh import line_of
 from shardwright.notation.rfc.reading import FunctionOps, ModuleReading, ValueLayout, located
+from shardwright.notation.rfc.rolls import import_roll
 from shardwright.notation.sdy.collectives import print_step
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllReduce, AllToAll, CollectivePermute, Step
@@ -76,6 +77,8 @@ def _moved(reading: ModuleReading, op: Any, value: Any, before: Layout, move: Mo
     """The value after one sdy collective."""
     target = reading.statement(move.target).sharding
     mesh = target.mesh
+    if move.name == "roll":
+        return import_roll(reading, op, value, move)
     if move.name == "collective_permute":
         source = reading.statement(before).sharding
         if list(map(axes_size, source.axes)) != list(map(axes_size, target.axes)) or source.partial != target.partial:
