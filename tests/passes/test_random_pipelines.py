@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.passes.piped import assert_alike
+from tests.passes.random_calls import random_calling
 from tests.passes.random_manual import random_manual
 from tests.passes.random_noted import random_noted
 
@@ -31,6 +32,13 @@ _PIPELINES: tuple[tuple[str, Callable[[int], str], str], ...] = (
     ("manual computations without edges", random_manual, "sdy-sharding-group-import,sdy-user-priority-propagate"),
     ("manual computations with edges", random_manual, f"{_IMPORTED},sdy-op-priority-propagate"),
     ("groups in manual computations", random_manual, "sdy-propagation-pipeline"),
+    (
+        "edges of calls",
+        random_calling,
+        "sdy-sharding-group-import,sdy-add-func-data-flow-edges,sdy-user-priority-propagate",
+    ),
+    ("functions propagated once", random_calling, "sdy-propagation-pipeline{dedup-functions-fully=true}"),
+    ("functions of their own for each call", random_calling, "sdy-propagation-pipeline"),
     ("origins that grow", random_noted, f"{_CONSTRAINED},sdy-user-priority-propagate{{{_NOTED}}}"),
     (
         "origins of edges",

@@ -16,9 +16,11 @@ from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
 from shardwright.memo import uncollected
 from shardwright.notation.modules import READERS
+from shardwright.notation.names import symbol_text
 from shardwright.passes.entry import entries
-from shardwright.passes.module_ops import functions
+from shardwright.passes.module_ops import functions, symbol_of
 from shardwright.passes.module_shardings import SHARDING, meshes_of
+from shardwright.propagation.working import CalledFunction
 
 __all__ = ["FunctionPart", "ModuleGraph", "read_module_graph"]
 
@@ -31,6 +33,7 @@ class FunctionPart:
         handle: The `func.func`.
         arguments: Where its arguments stand among those of the graph.
         results: Where its results stand among those of the graph; nowhere, for a function that others call.
+        is_entered: Whether a program enters by it.
         ops: Its ops with their handles, an op before those in its regions.
     """
 
@@ -38,6 +41,7 @@ class FunctionPart:
     arguments: range
     results: range
     ops: tuple[tuple[Any, Op], ...]
+    is_entered: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +54,19 @@ class ModuleGraph:
 
     graph: Graph
     parts: tuple[FunctionPart, ...]
+
+    def called(self) -> tuple[CalledFunction, ...]:
+        """The functions that others call, whose `func.return` stands in the graph."""
+        arguments = self.graph.main.block.arguments
+        return tuple(
+            [
+                CalledFunction(
+                    symbol_text(symbol_of(part.handle)), tuple(arguments[part.arguments.start : part.arguments.stop])
+                )
+                for part in self.parts
+                if not part.is_entered
+            ]
+        )
 
 
 @uncollected
@@ -75,7 +92,8 @@ def read_module_graph(module: ir.Module) -> ModuleGraph:
         ops = tuple(_with_handles(handle.regions[0].blocks[0], block))
         combined.block.arguments += block.arguments
         combined.argument_attributes += function.argument_attributes
-        if handle in entered:
+        is_entered = handle in entered
+        if is_entered:
             results = range(len(returned), len(returned) + len(block.terminator.operands))
             returned += block.terminator.operands
             combined.result_attributes += function.result_attributes
@@ -83,7 +101,7 @@ def read_module_graph(module: ir.Module) -> ModuleGraph:
             combined.block.ops += block.ops[:-1]
         else:
             combined.block.ops += block.ops
-        parts.append(FunctionPart(handle, arguments, results, ops))
+        parts.append(FunctionPart(handle, arguments, results, ops, is_entered))
     types = tuple(reader.types[value] for value in returned)
     combined.block.ops.append(Op(Signature("func.return", (), types, ()), returned, ()))
     graph = Graph(reader.types, reader.shardings, combined, reader.meshes, reader.locations)

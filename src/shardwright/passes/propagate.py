@@ -8,15 +8,19 @@ Source: the propagation passes of OpenXLA's Shardy.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardwright.ir.context import ir
 from shardwright.passes.drop_sharding_rules import drop_sharding_rules
 from shardwright.passes.module_graph import ModuleGraph, read_module_graph
-from shardwright.passes.module_ops import first_results
+from shardwright.passes.module_ops import RESULTS, Row, first_results, rows_of, set_rows
+from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.populate_op_sharding_rules import CONSERVATIVE, populate_rules, populate_rules_of
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.save_module import save_module
 from shardwright.passes.write_back import write_back
 from shardwright.propagation import FACTORS, propagate_only
+from shardwright.propagation.method import method
 
 __all__: list[str] = []
 
@@ -63,13 +67,35 @@ def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
         conservative=options[CONSERVATIVE.name],
         debug_sharding_origins=origins,
         debug_propagation_edge_sharding=options["debug-propagation-edge-sharding"],
+        functions=read.called(),
         noted_results=_noted_results(read) if origins else None,
     )
     added = write_back(read, made)
+    if method(strategy).user_priority:
+        _settle_results(module, read)
     if options["keep-sharding-rules"]:
         populate_rules_of(added)
     else:
         drop_sharding_rules(module, {})
+
+
+def _settle_results(module: ir.Module, read: ModuleGraph) -> None:
+    """Once all priorities have had their turn none is left, on results of called functions either."""
+    called = [part.handle for part in read.parts if not part.is_entered]
+    shardings = Shardings(module)
+    for function in called:
+        rows = rows_of(function, RESULTS)
+        changed = [_settle(row, shardings) for row in rows]
+        if any(changed):
+            set_rows(function, RESULTS, rows)
+
+
+def _settle(row: Row, shardings: Shardings) -> bool:
+    sharding = shardings.one(row[SHARDING]) if SHARDING in row else None
+    if sharding is None or all(dim.priority is None for dim in sharding.dims):
+        return False
+    row[SHARDING] = single(replace(sharding, dims=tuple([replace(dim, priority=None) for dim in sharding.dims])))
+    return True
 
 
 def _noted_results(read: ModuleGraph) -> list[int]:

@@ -23,10 +23,10 @@ from shardwright.propagation.steps.boundary import leave, outermost
 from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.constants import merge_constants, merge_scalars, split_constants
 from shardwright.propagation.steps.constraints import apply_constraints
-from shardwright.propagation.steps.dataflow import add_edges, find_edges
+from shardwright.propagation.steps.dataflow import add_edges, find_edges, find_function_edges
 from shardwright.propagation.steps.groups import collect_groups
 from shardwright.propagation.steps.normalize import normalize
-from shardwright.propagation.working import EDGE, Working
+from shardwright.propagation.working import EDGE, CalledFunction, Working
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
@@ -122,14 +122,16 @@ def propagate_only(
     record: Recording | None = None,
     debug_sharding_origins: bool = False,
     debug_propagation_edge_sharding: bool = False,
+    functions: Sequence[CalledFunction] = (),
     noted_results: Sequence[int] | None = None,
 ) -> Graph:
     """Propagate through a program as it stands: the `sdy` pass of that name, without import and export.
 
     Data flows through control flow only where `sdy.data_flow_edge` ops are, constraints bind nothing but their results,
     constants stay shared, and open dimensions stay open. Arguments and errors are those of `propagate`; there is no
-    `rfc` here. Where it is known which use of a value comes first, `noted_results` are the results that tell of the
-    origins of what they return.
+    `rfc` here. `functions` are those that others call, in the order in which they stand in the program, where it has
+    several: data flows to and from them where `sdy.func_data_flow_edge` ops are. Where it is known which use of a value
+    comes first, `noted_results` are the results that tell of the origins of what they return.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
     _check(graph)
@@ -141,6 +143,7 @@ def propagate_only(
     working.build_uses(parsed=True)
     find_edges(working)
     _check_edges(graph, working)
+    find_function_edges(working, functions)
     see_boundaries(working)
     if record is not None:
         record.open(results)

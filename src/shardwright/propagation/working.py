@@ -19,8 +19,10 @@ from shardwright.sharding import TensorSharding
 __all__ = [
     "CONSTRAINT",
     "EDGE",
+    "FUNCTION_EDGE",
     "GROUP",
     "NAMED",
+    "CalledFunction",
     "DataFlowEdge",
     "Working",
     "special_ops",
@@ -29,9 +31,23 @@ __all__ = [
 CONSTRAINT = "sdy.sharding_constraint"
 GROUP = "sdy.sharding_group"
 EDGE = "sdy.data_flow_edge"
+FUNCTION_EDGE = "sdy.func_data_flow_edge"
 NAMED = "sdy.named_computation"
 
-_SPECIAL = DATA_FLOW_OPS | STEPS.keys() | {CONSTRAINT, GROUP, EDGE}
+_SPECIAL = DATA_FLOW_OPS | STEPS.keys() | {CONSTRAINT, GROUP, EDGE, FUNCTION_EDGE}
+
+
+@dataclass(frozen=True, slots=True)
+class CalledFunction:
+    """One of the functions that stand behind one another in a block, of those that others call.
+
+    Attributes:
+        symbol: What calls call it, as MLIR prints it: `@f`.
+        arguments: Its arguments; the `func.return` that it ends with stands in the block in the order of functions.
+    """
+
+    symbol: str
+    arguments: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +61,8 @@ class DataFlowEdge:
         targets: Values that they flow to, other than the owner (arguments of a loop).
         boundary: For a manual computation, the sharding at its boundary, manual axes included.
         inward: Whether the edge of a manual computation leads into its body.
+        between: Of an edge between a function and its calls, the ops whose operand number `index` flows in: the calls,
+            or what ends the function. Its parent is the call, or the edge itself where the function's argument owns it.
     """
 
     op: Op
@@ -53,6 +71,7 @@ class DataFlowEdge:
     targets: tuple[int, ...] = ()
     boundary: TensorSharding | None = None
     inward: bool = False
+    between: tuple[Op, ...] = ()
 
     @property
     def owner(self) -> int:
@@ -62,6 +81,8 @@ class DataFlowEdge:
     @property
     def readers(self) -> tuple[Op, ...]:
         """The ops whose operand number `index` flows in: the parent, or what ends its regions."""
+        if self.between:
+            return self.between
         parent = self.parent
         name = parent.signature.name
         if self.inward or name == "stablehlo.optimization_barrier":

@@ -13,8 +13,8 @@ declare(["sdy.data_flow_edge"], OpFacts(flow=Flow.PASS_THROUGH))
 declare(
     names(
         "sdy",
-        "all_gather all_reduce all_slice all_to_all collective_permute data_flow_edge reduce_scatter",
-        "sharding_constraint sharding_group",
+        "all_gather all_reduce all_slice all_to_all collective_permute data_flow_edge func_data_flow_edge",
+        "reduce_scatter sharding_constraint sharding_group",
     ),
     OpFacts(effects=True),
 )

@@ -16,7 +16,7 @@ from shardwright.propagation.engine.op_kind import Kind
 from shardwright.propagation.engine.worklist import Numbers, StepTable, Worklist
 from shardwright.propagation.method import Method, Phase
 from shardwright.propagation.recording import Recording, When
-from shardwright.propagation.working import EDGE, Working
+from shardwright.propagation.working import EDGE, FUNCTION_EDGE, Working
 from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import TensorSharding
@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # what prices is loaded where something is priced
     from shardwright.propagation.engine.rivals import Rivals
 
 __all__ = ["Propagator"]
+
+_EDGES = frozenset({EDGE, FUNCTION_EDGE})
 
 
 class Propagator:
@@ -133,7 +135,7 @@ class Propagator:
 
     def _tensors(self) -> list[tuple[int, ...]]:
         tensors = [op.operands + op.results for op in self.ops]
-        if not self.working.holder:
+        if not self.edges:
             return tensors
         for op, edge in self.edges.items():
             tensors[self.positions[op]] = (*edge.sources, edge.value)
@@ -188,7 +190,7 @@ class Propagator:
         classes = [0] * len(self.ops)
         for number, op in enumerate(self.ops):
             signature = op.signature
-            if signature.name == EDGE:
+            if signature.name in _EDGES and op in self.edges:
                 edge = self.edges[op]
                 classes[number] = self.classes.of_edge(edge, self.working.types[edge.value])
                 continue

@@ -7,6 +7,8 @@
 | `optimization_barrier` | operand | result |
 | `manual_computation`, `named_computation` | operand | argument of the body |
 | | what the body returns | result |
+| a function and its calls | operands of the calls | argument |
+| | what the function returns | result of a call |
 
 An edge becomes an op after its owner (the first target), which takes over the owner's uses and holds the sharding of
 all targets. Inside a manual computation tensors are split over the free axes only; its edges add the manual axes
@@ -15,6 +17,8 @@ where data leaves and take them away where it enters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shardwright.boundary import with_unmentioned, without_manual_axes
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import DATA_FLOW_OPS, MANUAL
@@ -22,10 +26,10 @@ from shardwright.ir.rewrite.rewriter import Point, Rewriter
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.propagation.working import EDGE, DataFlowEdge, Working
+from shardwright.propagation.working import EDGE, FUNCTION_EDGE, CalledFunction, DataFlowEdge, Working
 from shardwright.sharding import TensorSharding
 
-__all__ = ["add_edges", "find_edges"]
+__all__ = ["add_edges", "find_edges", "find_function_edges"]
 
 
 def add_edges(working: Working) -> None:
@@ -62,6 +66,33 @@ def find_edges(working: Working) -> None:
             if owner in owners:
                 boundary = _boundary(parent, index, True)
                 _take_up(working, DataFlowEdge(owners[owner], parent, index, (), boundary, True))
+
+
+def find_function_edges(working: Working, functions: Sequence[CalledFunction]) -> None:
+    """Take up the `sdy.func_data_flow_edge` ops that a program of several functions brings with it.
+
+    What calls pass on flows into a function's argument, and what the function returns into the results of its calls.
+    These keep the shardings of their own, which nobody but the edge sees.
+    """
+    if FUNCTION_EDGE not in working.special:
+        return
+    owners = {op.operands[0]: op for op in working.special[FUNCTION_EDGE]}
+    calls: dict[str, list[Op]] = {}
+    for op in working.block.walk():
+        if op.name == "func.call":
+            calls.setdefault(op.signature.text("callee") or "", []).append(op)
+    ends = [op for op in working.block.ops[:-1] if op.name == "func.return"]
+    for function, end in zip(functions, ends, strict=True):
+        callers = tuple(calls.get(function.symbol, ()))
+        for index, argument in enumerate(function.arguments):
+            edge = owners.get(argument)
+            if edge is not None and callers:
+                working.edges[edge.results[0]] = DataFlowEdge(edge, edge, index, between=callers)
+        for call in callers:
+            for index, result in enumerate(call.results):
+                edge = owners.get(result)
+                if edge is not None:
+                    working.edges[edge.results[0]] = DataFlowEdge(edge, call, index, between=(end,))
 
 
 def _take_up(working: Working, edge: DataFlowEdge) -> None:
