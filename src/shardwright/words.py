@@ -10,7 +10,14 @@ from __future__ import annotations
 
 __all__ = ["bytes_text", "cost_text", "counted", "kind_of"]
 
-_PLURALS = {"axis": "axes", "entry": "entries", "index": "indices", "leaf": "leaves", "copy": "copies"}
+_PLURALS = {
+    "axis": "axes",
+    "entry": "entries",
+    "index": "indices",
+    "leaf": "leaves",
+    "copy": "copies",
+    "process": "processes",
+}
 
 _MEASURES = {"sent": "sent", "held": "more on each device", "spared": "not sent"}
 

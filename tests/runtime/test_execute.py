@@ -23,7 +23,7 @@ from shardwright.runtime.arrays import load_arrays, numpy_dtype, save_arrays
 from shardwright.runtime.execute import WorkerDied, try_jobs
 from shardwright.runtime.jobs import load_jobs, save_jobs
 from shardwright.runtime.shards import assemble, cut
-from shardwright.runtime.xla import _refusal
+from shardwright.runtime.xla import refusal
 from shardwright.sharding import TensorSharding
 
 DOUBLE = "func.func @main(%a: {0}) -> {0} {{ %0 = stablehlo.add %a, %a : {0} return %0 : {0} }}"
@@ -272,5 +272,5 @@ def test_the_entry_may_have_any_name() -> None:
 
 def test_a_failed_check_within_xla_is_told_as_its_own() -> None:
     words = "INTERNAL: RET_CHECK failure (external/xla/xla/backends/cpu/runtime/fft_thunk.cc:168) IsMonotonic"
-    assert "by a failed check of its own; its FFT on CPUs reads row-major arrays only" in _refusal(words)
-    assert "of its own" not in _refusal("INVALID_ARGUMENT: no such custom call")
+    assert "by a failed check of its own; its FFT on CPUs reads row-major arrays only" in refusal(words)
+    assert "of its own" not in refusal("INVALID_ARGUMENT: no such custom call")

@@ -63,6 +63,7 @@ _WORK = {
     "write": "writing the stages",
     "inputs": "drawing inputs",
     "verify": "running on virtual devices",
+    "verify in processes": "running in several processes",
     "verify again": "results differ: measuring in 24 more runs what rounding does",
 }
 

@@ -45,12 +45,19 @@ if TYPE_CHECKING:
         "shardwright run examples/gpt2.mlir",
         "shardwright run mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model -o stages",
         "shardwright run examples/gpt2.mlir --hardware h100",
+        "shardwright run examples/gpt2.mlir --processes 4",
     ),
 )
 @program_options
 @partition_options
 @input_options
 @click.option("-o", "--output", metavar="DIR", help="Folder of the stages (default: NAME.stages here).")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Run in N processes of this machine too, each with its share of the devices, and compare with one process.",
+)
 def run(
     file: str,
     inputs: str | None,
@@ -59,6 +66,7 @@ def run(
     rtol: float | None,
     atol: float | None,
     output: str | None,
+    processes: int | None,
     **options: Any,
 ) -> int:
     """Shard FILE, write every stage, run it on virtual devices and compare with the unsharded program.
@@ -72,13 +80,19 @@ def run(
         program = given.load(clock)
         if program.is_per_device:
             given.check_unsharded()
+            if processes is not None:
+                raise click.UsageError("No such option for a program of one device: --processes")
             answer(given, _run_per_device(given, program.per_device(), arrays, seed, timeout, folder))
             return 0
         spmd = given.partition(program, VIRTUAL_DEVICES)
         spmd.check_can_run()
         spmd.inputs(arrays, seed=seed)  # what they raise comes before anything is written
+        if processes is not None:
+            from shardwright.runtime.several import check_share
+
+            check_share(spmd.mesh.size, processes)
         written = _write_stages(spmd, folder)
-        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout)
+        verification = spmd.verify(arrays, seed=seed, rtol=rtol, atol=atol, timeout=timeout, processes=processes)
     summary = {
         **spmd.summary(),
         **describe_verification(verification),

@@ -239,6 +239,7 @@ class Partitioned(LocalValue):
         rtol: float | None = None,
         atol: float | None = None,
         timeout: float = DEFAULT_TIMEOUT,
+        processes: int | None = None,
     ) -> Verification:
         """Run this and the unsharded program on the same inputs, on virtual CPU devices, and compare the results.
 
@@ -252,6 +253,8 @@ class Partitioned(LocalValue):
             rtol: What an element may differ by relative to the reference, instead of what is measured.
             atol: What it may differ by beside, absolute.
             timeout: Seconds after which it is given up, compiling included.
+            processes: Run this in so many processes of this machine as well, with a share of the devices each, as
+                `jax.distributed` would have it on several machines; `Verification.in_processes` tells of that.
 
         Raises:
             ShardingError: an input that fits no argument, or a program that cannot be run or takes too long.
@@ -260,19 +263,29 @@ class Partitioned(LocalValue):
         from shardwright.runtime.inputs import RUNGS
 
         self.check_can_run()
+        if processes is not None:
+            from shardwright.runtime.several import check_share
+
+            check_share(self.mesh.size, processes)
         given = self._given(inputs)
         tolerance = Tolerance.given(rtol, atol)
-        best = self._verify(given, seed, 0, tolerance, timeout)
+        best = self._verify(given, seed, 0, tolerance, timeout, processes)
         for rung in range(1, len(RUNGS)):
             if not best.undefined or len(given) == len(self.source.graph.arguments):
                 break
-            again = self._verify(given, seed, rung, tolerance, timeout)
+            again = self._verify(given, seed, rung, tolerance, timeout, processes)
             if again.undefined < best.undefined:
                 best = again.with_note(f"inputs are drawn so that results are numbers: {RUNGS[rung]}")
         return best
 
     def _verify(
-        self, given: Mapping[str, Any], seed: int, rung: int, tolerance: Tolerance | None, timeout: float
+        self,
+        given: Mapping[str, Any],
+        seed: int,
+        rung: int,
+        tolerance: Tolerance | None,
+        timeout: float,
+        processes: int | None,
     ) -> Verification:
         """Run and compare on the inputs of a rung of `RUNGS`."""
         from shardwright.runtime.annotated import annotated, needs_devices
@@ -299,6 +312,7 @@ class Partitioned(LocalValue):
                 tolerance=tolerance,
                 watch=self.clock.watch,
                 timeout=timeout,
+                processes=processes,
             )
         return verification.with_note(ANOTHER_ORDER) if has_another_order(source.graph) else verification
 
@@ -306,15 +320,16 @@ class Partitioned(LocalValue):
         """A callable that runs this on the devices of this process, called as the original function is.
 
         Arguments are placed as the plan says; results are `jax.Array`s with `NamedSharding`s; donation is kept.
+        Where `jax.distributed` has joined processes, all of them compile and call it (docs/distributed.md).
 
         Arguments:
             trial: Compile and run it on zeros in another process first, unless this session has verified it, so that
                 this process does not end by what XLA makes of it. Only where devices are CPUs; others are taken by this
-                process already. `False` saves the time of compiling twice.
+                process already; and only where this process has all of them. `False` saves the time of compiling twice.
 
         Raises:
             ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls back into
-                Python, or one that ends the process on trial.
+                Python, one that ends the process on trial, or one that another process has otherwise.
         """
         from shardwright.runtime.compiled import compile_program  # imports jax, which most commands do without
         from shardwright.runtime.runnable import check_runnable

@@ -156,8 +156,15 @@ def describe_verification(verification: Verification) -> Summary:
         "notes": list(verification.notes),
         "unsharded_seconds": verification.unsharded_seconds,
         "sharded_seconds": verification.local_seconds,
+        **_in_processes(verification),
     }
     return {"verification": facts}
+
+
+def _in_processes(verification: Verification) -> Summary:
+    """The run in several processes, if there was one."""
+    about = verification.in_processes
+    return {} if about is None else {"in_processes": {**asdict(about), "difference": _finite(about.difference)}}
 
 
 def _grouped(outputs: Sequence[OutputDifference]) -> dict[str, list[OutputDifference]]:

@@ -154,6 +154,21 @@ def _verification(page: Page, summary: Summary) -> None:
         page.line(f"allowed is what {facts['runs']} runs of the unsharded program with other roundings tell")
     unsharded, sharded = seconds_text(facts["unsharded_seconds"]), seconds_text(facts["sharded_seconds"])
     page.line(f"one run takes {unsharded} unsharded, {sharded} sharded on virtual devices")
+    if "in_processes" in facts:
+        _in_processes(page, facts["in_processes"])
+
+
+def _in_processes(page: Page, facts: Summary) -> None:
+    """The run in several processes; failures begin with what one process had right."""
+    who = f"{counted(facts['processes'], 'process')} of {counted(facts['devices'], 'device')} each"
+    difference = f"{difference_text(facts['difference'])} in norm"
+    equal = "bit for bit" if facts["identical"] else f"but for the order of sums, {difference}"
+    verdict = f"equal to one process, {equal}"
+    if facts["failures"]:
+        verdict = f"NOT equal to the unsharded program, and unlike one process by {difference}"
+    page.line(f"{who}: {verdict}; one run takes {seconds_text(facts['seconds'])}")
+    for failure in facts["failures"][:_MAX_NOTES]:
+        page.line(failure)
 
 
 def _fraction_text(fraction: float | None) -> str:

@@ -18,6 +18,7 @@ from shardwright.mesh import Mesh
 from shardwright.process import DEFAULT_TIMEOUT, python_child, remove_folder, unfinished
 from shardwright.runtime.arrays import Array
 from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
+from shardwright.runtime.launch import ending, last_lines
 from shardwright.sharding import TensorSharding
 
 __all__ = [
@@ -28,11 +29,11 @@ __all__ = [
     "execute_local",
     "execute_unsharded",
     "run_jobs",
+    "temporary_folder",
     "try_first",
     "try_jobs",
 ]
 
-_STDERR_LINES = 12
 _OTHER_FOLDER = "make room there, or set TMPDIR to a folder that exists, can be written and has room"
 
 
@@ -118,7 +119,7 @@ def try_jobs(jobs: Sequence[Job], *, timeout: float = DEFAULT_TIMEOUT) -> list[E
     Raises:
         ShardingError: there is no place for temporary files, or no process can be started.
     """
-    with _temporary_folder() as folder:
+    with temporary_folder() as folder:
         save_jobs(folder, jobs)
         status = _work(folder, max((job.devices for job in jobs), default=1), timeout)
         results: list[Execution | ShardingError] = []
@@ -163,7 +164,7 @@ def _key(job: Job) -> object:
 
 
 @contextmanager
-def _temporary_folder() -> Iterator[Path]:
+def temporary_folder() -> Iterator[Path]:
     """A folder for as long as it is used.
 
     Raises:
@@ -209,7 +210,7 @@ def _work(folder: Path, devices: int, timeout: float) -> int | None:
 def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerDied:
     """What to say of a job of which a worker left no result."""
     which = "the program for one device" if job.mesh is None else f"the per-device program, on {job.devices} devices"
-    lines = _last_lines(folder / "stderr")
+    lines = last_lines(folder / "stderr")
     cause = f"it is {which}" + (f"; its last words:\n{lines}" if lines else "")
     if status is None:
         return WorkerDied(
@@ -228,16 +229,7 @@ def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerD
         remedy = "if nobody ended it, memory ran out: run a smaller program, or on fewer devices"
     else:
         remedy = "change what its last words name, or run parts of the program to find what XLA fails on"
-    return WorkerDied(f"the process that runs the program {_ending(status)}", cause=cause, remedy=remedy)
-
-
-def _ending(status: int) -> str:
-    if status >= 0:
-        return f"ended with status {status}"
-    try:
-        return f"was ended by signal {-status} ({signal.Signals(-status).name})"
-    except ValueError:
-        return f"was ended by signal {-status}"
+    return WorkerDied(f"the process that runs the program {ending(status)}", cause=cause, remedy=remedy)
 
 
 def environment_of(devices: int) -> dict[str, str]:
@@ -255,8 +247,3 @@ def environment_of(devices: int) -> dict[str, str]:
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "XLA_FLAGS": " ".join(flags),
     }
-
-
-def _last_lines(path: Path) -> str:
-    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
-    return "\n".join(lines[-_STDERR_LINES:])[-4000:]

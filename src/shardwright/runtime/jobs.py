@@ -15,7 +15,17 @@ from shardwright.runtime.arrays import Array, load_arrays, save_arrays
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 
-__all__ = ["NO_ROOM", "Execution", "Job", "load_jobs", "load_results", "save_jobs", "save_results"]
+__all__ = [
+    "NO_ROOM",
+    "Execution",
+    "Job",
+    "load_jobs",
+    "load_parts",
+    "load_results",
+    "save_jobs",
+    "save_part",
+    "save_results",
+]
 
 NO_ROOM = 74
 """Exit status of a worker whose results cannot be written: the `EX_IOERR` of `sysexits.h`."""
@@ -147,6 +157,28 @@ def load_results(folder: Path, count: int) -> list[Execution | str | None]:
         seconds = head["seconds"]
         results.append(Execution(tuple(outputs), differences, seconds[0], seconds[1], tuple(copies)))
     return results
+
+
+def save_part(
+    folder: Path, process: int, partitions: Sequence[int], results: Sequence[Sequence[Array]], seconds: Sequence[float]
+) -> None:
+    """Write what one of several processes gave: `results[output][partition]`, of those partitions that are its own."""
+    save_arrays(folder / f"{process}.part.npz", [shard for shards in results for shard in shards])
+    head = {"partitions": list(partitions), "seconds": list(seconds)}
+    (folder / f"{process}.part.json").write_text(json.dumps(head))
+
+
+def load_parts(folder: Path, processes: int, job: Job) -> tuple[list[list[Array]], list[float]]:
+    """What all processes of a job wrote: `results[output][partition]`, and the longest time to compile and to run."""
+    results: list[dict[int, Array]] = [{} for _ in job.out_types]
+    longest = [0.0, 0.0]
+    for process in range(processes):
+        head = json.loads((folder / f"{process}.part.json").read_text())
+        arrays = iter(load_arrays(folder / f"{process}.part.npz"))
+        for shards in results:
+            shards.update((partition, next(arrays)) for partition in head["partitions"])
+        longest = list(map(max, longest, head["seconds"]))
+    return [[shards[partition] for partition in range(job.devices)] for shards in results], longest
 
 
 def _mesh_out(mesh: Mesh) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from shardwright.extents import Extent, cores, held
 from shardwright.runtime.arrays import Array
 from shardwright.sharding import TensorSharding
 
-__all__ = ["ReplicaDifference", "assemble", "cut"]
+__all__ = ["ReplicaDifference", "assemble", "cut", "distance"]
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "sum": np.add,
@@ -118,7 +118,7 @@ def assemble(
         contribution = sharding.mesh.index(sharding.partial_axes, position)
         first = held.setdefault((_part(sharding, position), contribution), position)
         if first != position and not _identical(piece, pieces[first]):
-            differences.append(ReplicaDifference(output, position, first, _distance(piece, pieces[first])))
+            differences.append(ReplicaDifference(output, position, first, distance(piece, pieces[first])))
     whole = np.zeros(shape, shards[0].dtype)
     filled: set[tuple[int, ...]] = set()
     for (part, _), position in held.items():
@@ -130,7 +130,7 @@ def assemble(
     if sharding.halos and not sharding.partial:
         wanted = cut(whole, sharding)
         apart = [at for at, shard in enumerate(shards) if not _identical(shard, wanted[at])]
-        differences += [ReplicaDifference(output, at, at, _distance(shards[at], wanted[at])) for at in apart]
+        differences += [ReplicaDifference(output, at, at, distance(shards[at], wanted[at])) for at in apart]
     return whole, differences
 
 
@@ -144,7 +144,8 @@ def _identical(left: Array, right: Array) -> bool:
     return left.tobytes() == right.tobytes()
 
 
-def _distance(left: Array, right: Array) -> float:
+def distance(left: Array, right: Array) -> float:
+    """By how much two arrays differ, relative to the second one, in norm."""
     wide = np.complex128 if left.dtype.kind == "c" else np.float64
     one, other = left.astype(wide).ravel(), right.astype(wide).ravel()
     with np.errstate(invalid="ignore", over="ignore"):

@@ -23,11 +23,34 @@ from shardwright.runtime.compare import OutputDifference, Tolerance, compare_out
 from shardwright.runtime.execute import Execution, Job, try_jobs
 from shardwright.runtime.nan import NOTE, keeping_nan, loses_nan
 from shardwright.runtime.reference import Reference
-from shardwright.runtime.shards import ReplicaDifference
+from shardwright.runtime.several import run_in_processes
+from shardwright.runtime.shards import ReplicaDifference, distance
 from shardwright.runtime.wide import widen
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Verification", "judged", "verify"]
+__all__ = ["InProcesses", "Verification", "judged", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class InProcesses:
+    """A run of the per-device program in several processes.
+
+    Attributes:
+        processes: How many.
+        devices: How many devices each has.
+        identical: Whether all results are those of one process, bit for bit; sums over processes may be in another
+            order.
+        difference: By how much they differ at most, relative, in norm.
+        failures: What is not equal to the unsharded program, by the same measure as that of one process.
+        seconds: Time to run, compilation left out.
+    """
+
+    processes: int
+    devices: int
+    identical: bool
+    difference: float
+    failures: tuple[str, ...]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +65,7 @@ class Verification:
         runs: How many runs of the reference tell what rounding does to its outputs.
         notes: What could not be measured, and why, and what else to know.
         undefined: How many elements of the reference are no numbers (NaN), and as such must be so in both.
+        in_processes: The run in several processes, where one was asked for.
     """
 
     outputs: tuple[OutputDifference, ...]
@@ -51,11 +75,16 @@ class Verification:
     runs: int = 0
     notes: tuple[str, ...] = ()
     undefined: int = 0
+    in_processes: InProcesses | None = None
 
     @property
     def ok(self) -> bool:
         """Whether all outputs are right and all copies agree."""
-        return all(output.ok for output in self.outputs) and not self.replicas
+        return all(output.ok for output in self.outputs) and not self.replicas and not self._failures_in_processes
+
+    @property
+    def _failures_in_processes(self) -> tuple[str, ...]:
+        return () if self.in_processes is None else self.in_processes.failures
 
     @property
     def worst(self) -> dict[str, OutputDifference]:
@@ -66,6 +95,16 @@ class Verification:
             if known is None or _badness(output) > _badness(known):
                 worst[output.group] = output
         return worst
+
+    @property
+    def failures(self) -> list[str]:
+        """What is not right, in words."""
+        wrong = [f"{output.name}: {output.problem}" for output in self.outputs if not output.ok]
+        return wrong + [
+            f"{self.outputs[one.output].name}: the copies at positions {one.reference} and {one.position} of the mesh "
+            f"differ by {one.difference:.2g}"
+            for one in self.replicas
+        ]
 
     def with_note(self, note: str) -> Verification:
         """The same with one more note, in front."""
@@ -79,12 +118,7 @@ class Verification:
         """
         if self.ok:
             return
-        wrong = [f"{output.name}: {output.problem}" for output in self.outputs if not output.ok]
-        wrong += [
-            f"{self.outputs[one.output].name}: the copies at positions {one.reference} and {one.position} of the mesh "
-            f"differ by {one.difference:.2g}"
-            for one in self.replicas
-        ]
+        wrong = [*self.failures, *(f"in several processes, {words}" for words in self._failures_in_processes)]
         raise ShardingError(
             f"the per-device program differs from the program for one device in {len(wrong)} places",
             cause="\n".join(wrong[:20]),
@@ -110,6 +144,7 @@ def verify(
     tolerance: Tolerance | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     watch: Callable[[str], None] | None = None,
+    processes: int | None = None,
 ) -> Verification:
     """Run both programs on the same inputs, in one subprocess, and compare.
 
@@ -127,6 +162,7 @@ def verify(
         tolerance: What outputs may differ by; without, it is measured.
         timeout: Seconds for all runs together.
         watch: Hears what is being done.
+        processes: Run the per-device program in so many processes too.
 
     Raises:
         ShardingError: one of them cannot be run. That outputs differ is not raised: see `Verification.require`.
@@ -139,7 +175,23 @@ def verify(
     if isinstance(result, ShardingError):
         raise result
     verification = judged(reference, result, names, tolerance)
-    return verification if verification.ok else _judged_again(job, result, reference, names, tolerance, timeout, watch)
+    if not verification.ok:
+        verification = _judged_again(job, result, reference, names, tolerance, timeout, watch)
+    if processes is None:
+        return verification
+    if watch is not None:
+        watch("verify in processes")
+    several = run_in_processes(job, processes, timeout=timeout)
+    pairs = list(zip(several.outputs, result.outputs, strict=True))
+    about = InProcesses(
+        processes,
+        job.devices // processes,
+        all(one.tobytes() == other.tobytes() for one, other in pairs),
+        max((distance(one, other) for one, other in pairs), default=0.0),
+        tuple(judged(reference, several, names, tolerance).failures),
+        several.run_seconds,
+    )
+    return replace(verification, in_processes=about)
 
 
 def _judged_again(

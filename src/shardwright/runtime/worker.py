@@ -16,7 +16,7 @@ from pathlib import Path
 
 from shardwright.process import remove_folder
 
-__all__ = ["main"]
+__all__ = ["main", "watch_parent"]
 
 _PATIENCE = 5.0
 """Seconds after which the parent is looked for, as its pipe may have been inherited by others."""
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     """Run the jobs in the folder `arguments[0]`; a job that fails leaves its error and the next is run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent knows what to do
     folder = Path(arguments[0])
-    threading.Thread(target=_watch, args=(folder, os.getppid()), daemon=True).start()
+    threading.Thread(target=watch_parent, args=(folder, os.getppid()), daemon=True).start()
 
     from shardwright.errors import ShardingError
     from shardwright.runtime.jobs import NO_ROOM, Execution, load_jobs, save_results
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _watch(folder: Path, parent: int) -> None:
+def watch_parent(folder: Path, parent: int) -> None:
     """End this process with its parent, and the folder with it."""
     while not select.select([0], [], [], _PATIENCE)[0] and os.getppid() == parent:
         pass

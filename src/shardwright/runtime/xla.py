@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
+from jax._src import distributed, xla_bridge
 from jax._src.interpreters.pxla import global_aval_to_result_handler
 from jax._src.lib import _jax, lapack, xla_client  # type: ignore[attr-defined]
 from jax.experimental.layout import Format, Layout
@@ -27,26 +29,37 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, numpy_dtype
 from shardwright.runtime.contributions import contributed
-from shardwright.runtime.copies import furthest_copies
 from shardwright.runtime.jobs import Execution, Job
-from shardwright.runtime.shards import ReplicaDifference, assemble, cut
-from shardwright.sharding import TensorSharding
+from shardwright.runtime.pieces import Outcome, cut_inputs, put_together
 from shardwright.words import counted
 
-__all__ = ["Executable", "available_devices", "compile_local", "compile_unsharded", "run_job"]
+__all__ = [
+    "Executable",
+    "available_devices",
+    "compile_local",
+    "compile_unsharded",
+    "join_processes",
+    "refusal",
+    "run_job",
+]
 
 
 _MEMORY_KIND = "mhlo.memory_kind"
 
 _TRIAL_SECONDS = 5.0
+_JOIN_SECONDS = 120
+_HEARTBEAT_SECONDS = 10
 
 
 class Executable:
     """A compiled module and the devices it runs on, in the order of its partitions.
 
+    Where `jax.distributed` has joined processes, each runs the partitions of its own devices; all must run it.
+
     Attributes:
         loaded: XLA's own.
         devices: The device of each partition.
+        here: The partitions whose devices are of this process: all of them, where there is one.
         layouts: The order of elements in memory of each argument's shards, as the module or XLA chose it.
         memory_kinds: In which memory of a device each argument is, `None` for the device's own.
         result_memory_kinds: The same of each result.
@@ -56,13 +69,15 @@ class Executable:
         """Hold what `compile_unsharded` or `compile_local` made."""
         self.loaded = loaded
         self.devices = list(devices)
+        own = self.devices[0].client.process_index()
+        self.here = tuple(number for number, device in enumerate(self.devices) if device.process_index == own)
         self.memory_kinds = tuple(memory_kinds)
         self.layouts = tuple(map(Layout.from_pjrt_layout, loaded.get_parameter_layouts()))
         self.result_memory_kinds = tuple(loaded.get_output_memory_kinds()[0])
         self._orders: dict[Any, bool] = {}
 
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Run once: `inputs[argument][partition]` → `outputs[result][partition]`."""
+        """Run once: `inputs[argument][partition]` → `outputs[result][partition]`, of the partitions that are here."""
         # Without x64 jax would silently narrow 64-bit inputs.
         with jax.enable_x64(True):
             arguments = [self._argument(number, shards) for number, shards in enumerate(inputs)]
@@ -97,7 +112,7 @@ class Executable:
         if self._is_in_order(sharding):
             return placed
         held = {shard.device: shard.data for shard in placed.addressable_shards}
-        return self._joined([held[device] for device in self.devices], sharding.memory_kind)
+        return self._joined([held[self.devices[one]] for one in self.here], sharding.memory_kind)
 
     def _is_in_order(self, sharding: Any) -> bool:
         """Whether the devices of a sharding's mesh are in the order of the partitions."""
@@ -109,7 +124,7 @@ class Executable:
     def _argument(self, number: int, shards: Sequence[Array]) -> Any:
         memory_kind, layout = self.memory_kinds[number], self.layouts[number]
         parts = []
-        for shard, device in zip(shards, self.devices, strict=True):
+        for shard, device in zip(shards, [self.devices[one] for one in self.here], strict=True):
             place = jax.sharding.SingleDeviceSharding(device, memory_kind=memory_kind)
             part = jax.device_put(shard, place)
             parts.append(part if part.format.layout == layout else jax.device_put(part, Format(layout, place)))
@@ -129,6 +144,28 @@ def _is_same(given: Any, sharding: Any, rank: int) -> bool:
     if not isinstance(given, jax.sharding.NamedSharding) or given.spec.unreduced or sharding.spec.unreduced:
         return False
     return bool(given.is_equivalent_to(sharding, rank))
+
+
+def join_processes(host: str, port: int, count: int, number: int) -> None:
+    """Join this process as `number` of `count` whose CPU devices work together, by connections to `host` only.
+
+    `jax.distributed.initialize` by itself listens on every interface, and collectives take the one that the name of the
+    machine leads to.
+    """
+    address = f"{host}:{port}"
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        address,
+        count,
+        number,
+        coordinator_bind_address=address,
+        cluster_detection_method="deactivate",
+        initialization_timeout=_JOIN_SECONDS,
+        heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
+    )
+    collectives = _jax.make_gloo_tcp_collectives(distributed_client=distributed.global_state.client, hostname=host)
+    client = partial(xla_bridge.make_cpu_client, collectives)
+    xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
 
 
 def available_devices(count: int, platform: str | None = None) -> list[Any]:
@@ -255,7 +292,7 @@ def _memory_kinds(function: ir.Operation, rows: str, device: Any) -> list[str | 
     return kinds
 
 
-def _refusal(words: str) -> str:
+def refusal(words: str) -> str:
     """What to say of a module that XLA refuses; a check within XLA that fails is no fault of the module."""
     if "RET_CHECK" not in words:
         return f"XLA cannot run the module: {words}"
@@ -285,7 +322,7 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
             return Execution((), (), compiled - start, time.perf_counter() - compiled)
         outputs, differences, copies = _run(executable, job)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        raise ShardingError(_refusal(str(error)), cause=_first_line(job.module)) from None
+        raise ShardingError(refusal(str(error)), cause=_first_line(job.module)) from None
     return Execution(outputs, differences, compiled - start, time.perf_counter() - compiled, copies)
 
 
@@ -298,33 +335,12 @@ def _try(executable: Executable, job: Job, types: Sequence[TensorType]) -> None:
     thread.join(_TRIAL_SECONDS)
 
 
-_Outcome: TypeAlias = tuple[tuple[Array, ...], tuple[ReplicaDifference, ...], tuple[tuple[int, Array], ...]]
-
-
-def _run(executable: Executable, job: Job) -> _Outcome:
+def _run(executable: Executable, job: Job) -> Outcome:
     if job.mesh is None:
         inputs = [[array] for array in job.inputs]
         runs = [[*inputs, [np.asarray(seed, np.uint32)]] for seed in job.seeds] or [inputs]
         return tuple(shards[0] for run in runs for shards in executable.run(run)), (), ()
-    inputs = [_cut(array, sharding, job.mesh) for array, sharding in zip(job.inputs, job.in_shardings, strict=True)]
-    all_differences: list[ReplicaDifference] = []
-    outputs, copies = [], []
-    for number, (shards, sharding, type) in enumerate(
-        zip(executable.run(inputs), job.out_shardings, job.out_types, strict=True)
-    ):
-        held = [shards[partition] for partition in job.mesh.positions_of(sharding.mesh)]
-        whole, differences = assemble(held, sharding, type.dims, number)
-        outputs.append(whole)
-        all_differences += differences
-        if differences and not sharding.partial:
-            copies.append((number, furthest_copies(held, sharding, whole)))
-    return tuple(outputs), tuple(all_differences), tuple(copies)
-
-
-def _cut(array: Array, sharding: TensorSharding, partitions: Mesh) -> list[Array]:
-    """What each partition is given: the mesh of the sharding may have its devices in another order."""
-    shards = cut(array, sharding)
-    return [shards[position] for position in sharding.mesh.positions_of(partitions)]
+    return put_together(job, executable.run(cut_inputs(job)))
 
 
 def _first_line(module: str) -> str:
