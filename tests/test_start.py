@@ -28,6 +28,7 @@ COMMANDS = (
     "convert",
     "explain",
     "hardware",
+    "launch",
     "partition",
     "propagate",
     "run",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, load, tune
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
+    from shardwright.runtime.shared import gather
     from shardwright.sharding import TensorSharding
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "forget_rule",
     "from_jax",
     "from_torch",
+    "gather",
     "hardware",
     "interface",
     "load",
@@ -75,6 +77,7 @@ _HOMES = {
     "forget_rule": "shardwright.rules.registry:forget_rule",
     "from_jax": "shardwright.program:from_jax",
     "from_torch": "shardwright.program:from_torch",
+    "gather": "shardwright.runtime.shared:gather",
     "hardware": "shardwright.cost.hardware.presets:hardware",
     "interface": "shardwright.program:interface",
     "load": "shardwright.program:load",

@@ -36,6 +36,7 @@ _COMMANDS = {
     "convert": _CommandEntry("shardwright.cli.notations:convert", "Write a module or a sharding in another notation."),
     "explain": _CommandEntry("shardwright.cli.explain:explain", "Say why a value is sharded as it is."),
     "hardware": _CommandEntry("shardwright.cli.hardware:hardware", "Say what hardware there is, and what it can do."),
+    "launch": _CommandEntry("shardwright.cli.launch:launch", "Run a Python file in several processes, to try it out."),
     "partition": _CommandEntry("shardwright.cli.programs:partition", "Write the program of one device."),
     "propagate": _CommandEntry("shardwright.cli.programs:propagate", "Complete the sharding of every tensor."),
     "run": _CommandEntry("shardwright.cli.programs:run", "Shard, run on virtual devices, compare, summarize."),

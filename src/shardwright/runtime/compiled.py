@@ -19,6 +19,7 @@ from shardwright.runtime.contributions import Stack, stack_of
 from shardwright.runtime.execute import try_first
 from shardwright.runtime.filled import Filled
 from shardwright.runtime.placement import mesh_devices, named_shardings
+from shardwright.runtime.shared import check_processes
 from shardwright.runtime.xla import compile_local
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
@@ -29,7 +30,9 @@ __all__ = ["Compiled", "compile_program"]
 class Compiled:
     """A sharded program, ready to run; call it as the function it was made from.
 
-    Arguments are placed on the devices as `in_shardings` say, for which those that lie so already are not moved.
+    Arguments are placed on the devices as `in_shardings` say, for which those that lie so already are not moved. Where
+    `jax.distributed` has joined processes, all call it: each with arrays that it has whole, of which it takes its own
+    shards, or with arrays over all devices, made of such shards (`jax.make_array_from_callback`).
     Results are `jax.Array`s laid out as `out_shardings` say: unreduced where the program gives contributions to a sum;
     contributions to other reductions, for which JAX has no sharding, are combined. Donated arguments are consumed.
     JAX's shardings divide: an uneven argument or result is laid out by what divides of its sharding outside of the
@@ -164,7 +167,7 @@ def compile_program(
         in_types: Global type of each argument by name.
         out_types: Global type of each result.
         call: How the function was called that it comes from.
-        trial: Whether to compile and run it on zeros in another process first, where devices are CPUs.
+        trial: Whether to compile and run it on zeros in another process first, where devices are CPUs of this process.
 
     Raises:
         ShardingError: fewer devices here than the mesh has, a module that XLA refuses, or one that ends processes.
@@ -180,7 +183,8 @@ def compile_program(
     whole = list(map(unbounded, every))
     even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(whole, types, strict=True)]
     named = named_shardings([*even, *whole], among)  # before XLA, which takes longer to refuse
-    if trial and devices.flat[0].platform == "cpu":
+    check_processes(module, list(devices.flat))
+    if trial and devices.flat[0].platform == "cpu" and jax.process_count() == 1:
         try_first(module, mesh, in_shardings, list(in_types.values()))
     try:
         executable = compile_local(module, mesh, among=among)

@@ -13,6 +13,7 @@ import numpy as np
 
 from shardwright.axes import axes_size
 from shardwright.runtime.placement import named_shardings
+from shardwright.runtime.shared import put
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = ["Stack", "contributed", "stack_of"]
@@ -70,9 +71,9 @@ def contributed(value: Any, sharding: jax.sharding.NamedSharding) -> Any:
     unreduced = sharding.spec.unreduced
     given = getattr(value, "sharding", None)
     if not unreduced or (isinstance(given, jax.sharding.NamedSharding) and given.spec.unreduced):
-        return jax.device_put(value, sharding)
+        return put(value, sharding)
     spec = jax.sharding.PartitionSpec(*sharding.spec.partitions)
-    whole = jax.device_put(value, jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind))
+    whole = put(value, jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=sharding.memory_kind))
     axes = [number for number, name in enumerate(sharding.mesh.axis_names) if name in unreduced]
     others = {
         device for place, device in np.ndenumerate(sharding.mesh.devices) if any(place[number] for number in axes)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardwright.extents import bounded_dims, cores, filled_shape, held
+from shardwright.runtime.shared import put
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Filled"]
@@ -63,7 +64,7 @@ class Filled:
 
     def fill(self, value: Any) -> jax.Array:
         """An array filled up, laid out as the program takes it."""
-        filled: jax.Array = self._fill(jax.device_put(value, self.outside))
+        filled: jax.Array = self._fill(put(value, self.outside))
         return filled
 
     def cut(self, parts: Sequence[jax.Array]) -> jax.Array:
