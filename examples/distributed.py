@@ -57,17 +57,26 @@ def main() -> None:
     """Run some steps and print the loss of each, in the first process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=3, help="how many steps (default: 3)")
+    parser.add_argument("--checkpoint", type=Path, help="folder to go on from, if it is there, and to write at the end")
     parser.add_argument("--results", type=Path, help="file for the parameters, gathered (.npz)")
     options = parser.parse_args()
     join()
     example = small()
     plan, step = compiled_step(example)
     params, optimizer, *batch = from_own_shards(draw_inputs(example), plan.in_shardings)
-    for number in range(options.steps):
+    first = 0
+    if options.checkpoint is not None and options.checkpoint.exists():
+        lies = {"params": plan.in_shardings[0], "optimizer": plan.in_shardings[1]}
+        state = sw.load_arrays(options.checkpoint, {**lies, "steps": jax.ShapeDtypeStruct((), np.int64)})
+        params, optimizer, first = state["params"], state["optimizer"], int(state["steps"])
+    for number in range(first, first + options.steps):
         result = step(params, optimizer, *batch)
         params, optimizer = result["params"], result["optimizer"]
         if jax.process_index() == 0:
             print(f"step {number}: loss {float(result['loss']):.6f}")
+    if options.checkpoint is not None:
+        steps = np.int64(first + options.steps)
+        sw.save_arrays(options.checkpoint, {"params": params, "optimizer": optimizer, "steps": steps})
     whole = sw.gather(params)
     if options.results is not None and jax.process_index() == 0:
         np.savez(options.results, *jax.tree.leaves(whole))

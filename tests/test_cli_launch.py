@@ -148,6 +148,18 @@ def test_steps_of_a_gpt_are_those_of_one_process(
         np.testing.assert_allclose(array, one_process[name], rtol=1e-4, atol=1e-6)
 
 
+def test_steps_go_on_in_another_number_of_processes(one_process: dict[str, np.ndarray], tmp_path: Path) -> None:
+    """Two steps of four processes, and one of a single process: the three of one process."""
+    folder, results = ("--checkpoint", str(tmp_path / "saved")), tmp_path / "results.npz"
+    done = launched(EXAMPLES / "distributed.py", "--processes", "4", "--", "--steps", "2", *folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = (*folder, "--steps", "1", "--results", str(results))
+    done = launched(EXAMPLES / "distributed.py", "--processes", "1", "--", *told)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "step 2: loss 3.627993\n", "")
+    for name, array in np.load(results).items():
+        np.testing.assert_allclose(array, one_process[name], rtol=1e-4, atol=1e-6)
+
+
 def test_arrays_come_whole_or_in_shards_and_are_gathered_on_demand(tmp_path: Path) -> None:
     done = launched(written(tmp_path, ARRAYS), "--processes", "2")
     assert (done.returncode, done.stdout, done.stderr) == (0, "all is well\n", "")

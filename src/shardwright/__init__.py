@@ -25,6 +25,7 @@ from shardwright.lazy import names_at, provide
 if TYPE_CHECKING:
     from jax.sharding import PartitionSpec as P
 
+    from shardwright.checkpoint import load_arrays, save_arrays
     from shardwright.cost.hardware.presets import hardware
     from shardwright.errors import Diagnostic, ShardingError
     from shardwright.frontends.convert import convert
@@ -56,8 +57,10 @@ __all__ = [
     "hardware",
     "interface",
     "load",
+    "load_arrays",
     "parse_sharding",
     "rule",
+    "save_arrays",
     "show",
     "tune",
 ]
@@ -81,8 +84,10 @@ _HOMES = {
     "hardware": "shardwright.cost.hardware.presets:hardware",
     "interface": "shardwright.program:interface",
     "load": "shardwright.program:load",
+    "load_arrays": "shardwright.checkpoint:load_arrays",
     "parse_sharding": "shardwright.notation.registry:parse_text",
     "rule": "shardwright.rules.registry:rule",
+    "save_arrays": "shardwright.checkpoint:save_arrays",
     "show": "shardwright.report.notebook:show",
     "tune": "shardwright.program:tune",
 }

@@ -16,6 +16,7 @@ from shardwright.process import unfinished, write_descriptor
 from shardwright.words import kind_of
 
 __all__ = [
+    "check_path",
     "is_standard_output",
     "make_folder",
     "not_a_path",
@@ -82,6 +83,16 @@ def not_a_path(path: object) -> ShardingError:
     )
 
 
+def check_path(path: object) -> None:
+    """Refuse what is no path.
+
+    Raises:
+        ShardingError: it is none.
+    """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise not_a_path(path)
+
+
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write `content`, text as UTF-8; a file that exists is replaced at once when all is on the disk.
 
@@ -91,8 +102,7 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
     Raises:
         ShardingError: a place that cannot be written, or what is no path.
     """
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise not_a_path(path)
+    check_path(path)
     write_files({os.fsdecode(path): content})
     return Path(os.fsdecode(path))
 

@@ -17,7 +17,7 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 
-__all__ = ["Array", "dtype_name", "load_arrays", "numpy_dtype", "save_arrays"]
+__all__ = ["Array", "dtype_from_name", "dtype_name", "load_arrays", "numpy_dtype", "save_arrays"]
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -52,11 +52,12 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The name from which `numpy_dtype` of `arrays` files is made again: numpy's or ml_dtypes' own."""
+    """The name from which `dtype_from_name` makes it again: numpy's or ml_dtypes' own."""
     return str(dtype)
 
 
-def _from_name(name: str) -> np.dtype[Any]:
+def dtype_from_name(name: str) -> np.dtype[Any]:
+    """The type that `dtype_name` calls so."""
     return np.dtype(getattr(ml_dtypes, name)) if hasattr(ml_dtypes, name) else np.dtype(name)
 
 
@@ -71,7 +72,9 @@ def load_arrays(path: Path) -> list[Array]:
     """Read what `save_arrays` wrote."""
     with np.load(path, allow_pickle=False) as file:
         heads = json.loads(file["heads"].tobytes())
-        return [file[f"a{i}"].view(_from_name(head["dtype"])).reshape(head["shape"]) for i, head in enumerate(heads)]
+        return [
+            file[f"a{i}"].view(dtype_from_name(head["dtype"])).reshape(head["shape"]) for i, head in enumerate(heads)
+        ]
 
 
 def _bytes(array: Array) -> Array:
