@@ -26,9 +26,10 @@ from itertools import pairwise
 from pathlib import Path
 
 FLOORS = (  # ground first
-    "words", "errors", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "axes", "mesh", "strides",
-    "sharding", "extents", "routes", "steps", "boundary", "ir", "notation", "rules", "cost", "analysis", "reshard",
-    "propagation", "partition", "optimize", "autoshard", "assess", "runtime", "checkpoint", "frontends", "passes",
+    "words", "errors", "toml", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "axes", "mesh",
+    "strides", "sharding", "extents", "routes", "steps", "boundary", "ir", "notation", "rules", "cost", "analysis",
+    "reshard", "propagation", "partition", "optimize", "autoshard", "assess", "runtime", "checkpoint", "frontends",
+    "plans", "passes",
     "report", "program", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
@@ -120,6 +121,7 @@ ORDERS = {
         "call",
         "lower",
     ),
+    "plans": ("saved", "layouts", "text", "read", "load"),
     "passes": (
         "module_ops",
         "module_shardings",
@@ -131,7 +133,18 @@ ORDERS = {
         "__init__",
         "all",
     ),
-    "program": ("value", "local", "planned", "partitioned", "explicit", "program", "from_torch", "tuning"),
+    "program": (
+        "value",
+        "loaded",
+        "local",
+        "planned",
+        "partitioned",
+        "explicit",
+        "fitting",
+        "program",
+        "from_torch",
+        "tuning",
+    ),
     "report": ("layout", "grid", "show", "notebook"),
     "cli": ("given", "programs", "command"),
     "opt": ("flags", "reading", "driver", "command"),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from shardwright.memo import Session
     from shardwright.mesh import Mesh
     from shardwright.notation.registry import parse_text as parse_sharding
+    from shardwright.plans.load import load_plan
+    from shardwright.plans.saved import SavedPlan
     from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, load, tune
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
@@ -45,6 +47,7 @@ __all__ = [
     "PerDevice",
     "Plan",
     "Program",
+    "SavedPlan",
     "Session",
     "ShardingError",
     "Spmd",
@@ -58,6 +61,7 @@ __all__ = [
     "interface",
     "load",
     "load_arrays",
+    "load_plan",
     "parse_sharding",
     "rule",
     "save_arrays",
@@ -72,6 +76,7 @@ _HOMES = {
     "PerDevice": "shardwright.program:PerDevice",
     "Plan": "shardwright.program:Plan",
     "Program": "shardwright.program:Program",
+    "SavedPlan": "shardwright.plans.saved:SavedPlan",
     "Session": "shardwright.memo:Session",
     "ShardingError": "shardwright.errors:ShardingError",
     "Spmd": "shardwright.program:Spmd",
@@ -85,6 +90,7 @@ _HOMES = {
     "interface": "shardwright.program:interface",
     "load": "shardwright.program:load",
     "load_arrays": "shardwright.checkpoint:load_arrays",
+    "load_plan": "shardwright.plans.load:load_plan",
     "parse_sharding": "shardwright.notation.registry:parse_text",
     "rule": "shardwright.rules.registry:rule",
     "save_arrays": "shardwright.checkpoint:save_arrays",

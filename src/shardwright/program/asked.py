@@ -1,26 +1,46 @@
-"""Whether what is asked of a partitioning is there, and can be."""
+"""Whether what is asked of the partitioner can be."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from shardwright.errors import ShardingError
 from shardwright.extents import bounded_dims
 from shardwright.ir.graph import Graph
-from shardwright.stage import ARGUMENTS, EFFORTS, OPTIMIZATIONS
+from shardwright.plans.saved import Partitioning
+from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
 
-__all__ = ["check_asked", "check_whole"]
+if TYPE_CHECKING:
+    from shardwright.plans.fit import Fit
 
-
-def check_asked(arguments: str, effort: str, optimize: str) -> None:
-    """Refuse names of options that there are not."""
-    _check_known("no way to take arguments", arguments, ARGUMENTS)
-    _check_known("no such effort", effort, EFFORTS)
-    _check_known("no such optimization", optimize, OPTIMIZATIONS)
+__all__ = ["as_asked", "check_arguments"]
 
 
-def check_whole(annotated: Graph) -> None:
-    """Refuse arguments with offsets or halos where each device is to take them in full."""
+def as_asked(fit: Fit | None, arguments: str | None, effort: str | None, optimize: str | None) -> Partitioning:
+    """How to partition: as is asked for, else as the saved plan was that fitted, else as ever.
+
+    Raises:
+        ShardingError: there is no such way to take arguments, effort, or optimization.
+    """
+    usual = (None if fit is None else fit.plan.partitioning) or Partitioning("split", DEFAULT_EFFORT, "off")
+    asked = {"arguments": arguments, "effort": effort, "optimize": optimize}
+    chosen = replace(usual, hardware="", **{name: value for name, value in asked.items() if value is not None})
+    _check_known("no way to take arguments", chosen.arguments, ARGUMENTS)
+    _check_known("no such effort", chosen.effort, EFFORTS)
+    _check_known("no such optimization", chosen.optimize, OPTIMIZATIONS)
+    return chosen
+
+
+def check_arguments(way: str, annotated: Graph) -> None:
+    """Whether each device can take the arguments of a program in a way; in full it cannot always.
+
+    Raises:
+        ShardingError: one has offsets or halos.
+    """
+    if way == "split":
+        return
     main = annotated.main
     for number, (name, value) in enumerate(zip(main.argument_names, main.block.arguments, strict=True)):
         sharding = annotated.shardings[value]

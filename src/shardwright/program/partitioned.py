@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from shardwright.partition import Note
     from shardwright.partition.search.best import Searched
     from shardwright.partition.search.reasons import Reason
+    from shardwright.plans.fit import Fit
+    from shardwright.plans.saved import Outcome, Partitioning, SavedPlan
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import Call
@@ -69,6 +71,8 @@ class Partitioned(LocalValue):
     searched: Searched | None = None
     improvements: tuple[Improvement, ...] | None = None
     reasons: tuple[Reason, ...] | None = None
+    partitioning: Partitioning | None = None
+    fit: Fit | None = None
 
     def __repr__(self) -> str:
         """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
@@ -216,6 +220,45 @@ class Partitioned(LocalValue):
 
         with nullcontext() if self.hardware is None else Session(hardware=self.hardware):
             return assess(self.local, self.explicit)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What it comes to on each device, in short, on the hardware that it was decided for."""
+        from shardwright.memo import Session
+        from shardwright.optimize.explicit import ExplicitProgram
+        from shardwright.optimize.works import block_seconds
+        from shardwright.plans.saved import Outcome
+
+        with nullcontext() if self.hardware is None else Session(hardware=self.hardware):
+            seconds = block_seconds(ExplicitProgram(self.explicit), self.explicit.main.block.ops)
+        sent, held = self.traffic.total, self.memory
+        return Outcome(seconds, round(sent.executed_bytes), sent.executed, held.arguments, held.peak)
+
+    @property
+    def saved(self) -> SavedPlan:
+        """Its plan by itself, without the program, as it is written down; how it was partitioned, what it came to.
+
+        Raises:
+            ShardingError: an argument or a result lies on another mesh than the first.
+        """
+        from shardwright.cost.hardware.presets import name_of
+        from shardwright.program.planned import Planned
+
+        made_from = self.source, self.call, self.annotated, self.propagated, self.clock
+        plan = Planned(*made_from, self.strategy, self.conservative, self.fit).saved
+        name = "" if self.hardware is None else name_of(self.hardware)
+        how = None if self.partitioning is None else replace(self.partitioning, hardware=name)
+        return replace(plan, partitioning=how, outcome=self.outcome)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write its plan to a file, as TOML, for `Program.apply`; on failure nothing is written.
+
+        Raises:
+            ShardingError: a place that cannot be written, or a sharding that cannot be.
+        """
+        from shardwright.plans.text import plan_text
+
+        return write_file(path, plan_text(self.saved))
 
     def check_can_run(self) -> None:
         """Check that `verify` can run this here: no calls back into Python, and no more than the memory holds.

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from jax.sharding import NamedSharding
 
     from shardwright.partition import Note
+    from shardwright.plans.fit import Fit
+    from shardwright.plans.saved import SavedPlan
     from shardwright.propagation import Dropped, Explanations, History, Recording
     from shardwright.report.summary import Summary
     from shardwright.runtime.call import Call
@@ -47,6 +49,7 @@ class Planned(FrozenValue):
     clock: Clock
     strategy: str = DEFAULT_STRATEGY
     conservative: bool = False
+    fit: Fit | None = None
 
     def __repr__(self) -> str:
         """`Plan(step.mlir, Mesh(data=2, model=4))`."""
@@ -114,11 +117,39 @@ class Planned(FrozenValue):
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What is to be told of how the program was propagated: the hints that were dropped."""
+        """What is to be told of how the program was propagated: what of a saved plan does not fit, and the hints that
+        were dropped.
+        """
         from shardwright.partition import Note
 
         remedy = "leave it out, or change the hints that it loses to"
-        return tuple(Note(one.op, one.hint.line, one.message, 0, remedy=remedy) for one in self.dropped)
+        fitting = () if self.fit is None else self.fit.notes
+        dropped = [Note(one.op, one.hint.line, one.message, 0, remedy=remedy) for one in self.dropped]
+        return (*fitting, *dropped)
+
+    @property
+    def saved(self) -> SavedPlan:
+        """The plan by itself, without its program, as it is written down.
+
+        Raises:
+            ShardingError: an argument or a result lies on another mesh than the first.
+        """
+        from shardwright.plans.record import record
+
+        how = self.strategy, self.conservative, self.source.name
+        return record(self.annotated, self.arguments, self.results, *how)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the plan to a file, as TOML, for `Program.apply`; on failure nothing is written.
+
+        `Spmd.save` says also how it was partitioned, and what it came to.
+
+        Raises:
+            ShardingError: a place that cannot be written, or a sharding that cannot be.
+        """
+        from shardwright.plans.text import plan_text
+
+        return write_file(path, plan_text(self.saved))
 
     def summary(self) -> Summary:
         """What `shardwright propagate` tells, as JSON values by name: program, mesh, how many tensors were annotated

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
-from shardwright.frontends.load import Source, load_source
+from shardwright.frontends.load import load_source
 from shardwright.ir.graph import Graph
-from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.program.asked import check_asked, check_whole
+from shardwright.program.asked import as_asked, check_arguments
+from shardwright.program.loaded import Loaded
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
-from shardwright.stage import DEFAULT_EFFORT, Stage
-from shardwright.words import counted
+from shardwright.stage import Stage
 
 if TYPE_CHECKING:
+    from shardwright.plans.fit import Fit
+    from shardwright.program.fitting import PlanLike
     from shardwright.program.per_device import PerDevice
-    from shardwright.runtime.call import Call
 
 __all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Shardings", "Spmd", "from_jax", "load"]
 
@@ -40,7 +40,7 @@ Shardings: TypeAlias = Mapping[Any, Any] | Sequence[Any] | Callable[[str, Any], 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Program:
+class Program(Loaded):
     """A tensor program written as for one device.
 
     Made by `load` and `from_jax`.
@@ -50,34 +50,6 @@ class Program:
         call: How the function is called that it came from.
         clock: What its stages took.
     """
-
-    source: Source
-    call: Call | None = None
-    clock: Clock = field(default_factory=Clock)
-
-    def __repr__(self) -> str:
-        """`Program(step.mlir, 12 arguments, 340 ops)`."""
-        return f"Program({self.name}, {counted(len(self.arguments), 'argument')}, {counted(self.graph.op_count, 'op')})"
-
-    @property
-    def name(self) -> str:
-        """The file it came from, or the function's name."""
-        return self.source.name
-
-    @property
-    def graph(self) -> Graph:
-        """The program, as it was given."""
-        return self.source.graph
-
-    @property
-    def arguments(self) -> dict[str, TensorType]:
-        """The type of each argument by name, in order."""
-        return self.graph.arguments
-
-    @property
-    def results(self) -> dict[str, TensorType]:
-        """The type of each result by name, in order."""
-        return self.graph.results
 
     def shard(
         self,
@@ -130,6 +102,48 @@ class Program:
         annotated = annotate(self.graph, devices, of_arguments, self.name, of_results)
         return self._completed(annotated, strategy, conservative)
 
+    def apply(
+        self,
+        plan: PlanLike,
+        mesh: MeshLike | None = None,
+        args: Shardings = None,
+        *,
+        strict: bool = False,
+        strategy: str | None = None,
+        conservative: bool | None = None,
+    ) -> Plan:
+        """Complete the sharding of every tensor so that arguments and results lie as a saved plan says, where it fits.
+
+        A program that is as it was gets the plan that was saved. What no longer fits of the plan is in `Plan.fit`, with
+        why, and in `Plan.notes`.
+
+        Arguments:
+            plan: The plan, or the path of its file.
+            mesh: As of `shard`; the program's own where none is given, and that of the plan where it has none either.
+            args: As of `shard`; they win over the plan.
+            strict: Refuse a plan of which an entry does not fit.
+            strategy: As of `shard`; as the plan says where none is given.
+            conservative: As of `shard`; likewise.
+
+        Raises:
+            ShardingError: what `shard` does; no plan; where it is to be strict, all that does not fit of it.
+
+        Example:
+            >>> program = load(EXAMPLE)
+            >>> plan = program.shard(Mesh(data=2, model=4), args={0: "data,-", 1: ".,model"})
+            >>> program.apply(plan.saved).shardings["result0"]
+            [{data}, {model}]
+        """
+        from shardwright.frontends.meshes import mesh_of
+        from shardwright.program.fitting import fit_of, fitting, how_of
+
+        self.check_shardable()
+        devices = None if mesh is None else mesh_of(mesh)
+        fit = fit_of(plan, self.graph, devices, self.name, strict)
+        way, is_conservative = how_of(fit, strategy, conservative)
+        complete = partial(self._completed, strategy=way, conservative=is_conservative, fit=fit)
+        return fitting(fit, self.graph, self._spread(args)[0], self.name, complete)
+
     def _spread(self, args: Shardings, results: Shardings = None) -> tuple[Any, Any]:
         """Shardings of arguments and of results, by name or number."""
         from shardwright.frontends.pytrees import Boundary, spread
@@ -138,7 +152,7 @@ class Program:
         arguments = Boundary(self.arguments, numbers[0], self.name)
         return spread(args, arguments), spread(results, Boundary(self.results, numbers[1], self.name, "result"))
 
-    def _completed(self, annotated: Graph, strategy: str, conservative: bool) -> Plan:
+    def _completed(self, annotated: Graph, strategy: str, conservative: bool, fit: Fit | None = None) -> Plan:
         """The plan of a graph that is annotated."""
         from shardwright.propagation import propagate
 
@@ -148,26 +162,7 @@ class Program:
                 graph = annotated
             else:
                 graph = propagate(annotated, strategy=strategy, conservative=conservative, in_order_of_use=True)
-        return Plan(self.source, self.call, annotated, graph, clock, strategy, conservative)
-
-    @property
-    def is_per_device(self) -> bool:
-        """Whether this is a program of one device of a grid, with its collectives."""
-        return self.graph.stage is Stage.LOCAL
-
-    def check_shardable(self) -> None:
-        """Whether this is written as for one device, which alone can be sharded.
-
-        Raises:
-            ShardingError: it is a program of one device of a grid.
-        """
-        if self.is_per_device:
-            raise ShardingError(
-                "the program is written for one device of a grid already",
-                location=self.name,
-                cause="it communicates by collectives of its grid, and its tensors have local shapes",
-                remedy="run it as it is with `shardwright run`, or write its StableHLO with `shardwright partition`",
-            )
+        return Plan(self.source, self.call, annotated, graph, clock, strategy, conservative, fit)
 
     def per_device(self) -> PerDevice:
         """A program that is written for one device already, lowered to StableHLO.
@@ -185,12 +180,6 @@ class Program:
         from shardwright.program.per_device import PerDevice
 
         return PerDevice(self.source, lower(self.source.graph, self.source.grids))
-
-    def unsharded(self) -> str:
-        """The program for one device as MLIR text: what results are held against."""
-        from shardwright.runtime.unsharded import unsharded_text
-
-        return unsharded_text(self.source.graph, self.source.content, self.source.name)
 
     def plan(self, strategy: str = DEFAULT_STRATEGY, conservative: bool = False) -> Plan:
         """Complete the shardings of a program that brings its mesh and annotations with it. See `shard`."""
@@ -211,6 +200,7 @@ class Plan(Planned):
         clock: What its stages took.
         strategy: How it was propagated.
         conservative: Whether only whole axes flowed.
+        fit: What of a saved plan fitted, where it was made by one.
     """
 
     @cached_property
@@ -231,19 +221,21 @@ class Plan(Planned):
 
         program = self.program
         annotated = annotate(self.annotated, None, program._spread(args)[0], self.source.name)
-        return program._completed(annotated, self.strategy, self.conservative)
+        return program._completed(annotated, self.strategy, self.conservative, self.fit)
 
     def partition(
         self,
         *,
         strict: bool = False,
-        arguments: str = "split",
-        effort: str = DEFAULT_EFFORT,
-        optimize: str = "off",
+        arguments: str | None = None,
+        effort: str | None = None,
+        optimize: str | None = None,
         reasons: bool = False,
         to: str = "sdy",
     ) -> Spmd:
         """Make every communication explicit and write the program of one device, cheap on the session's hardware.
+
+        What is not asked for is as of the saved plan that this was made by, else `split`, `fast` and `off`.
 
         Arguments:
             strict: Refuse a program that needs a fallback: an op that is computed whole or a tensor that is gathered
@@ -268,21 +260,20 @@ class Plan(Planned):
         from shardwright.partition import boundary_notes, check_strict, localize, with_whole_arguments
         from shardwright.program.explicit import made_explicit
 
-        check_asked(arguments, effort, optimize)
-        if arguments != "split":
-            check_whole(self.annotated)
+        asked = as_asked(self.fit, arguments, effort, optimize)
+        check_arguments(asked.arguments, self.annotated)
         clock = self.clock.branch()
-        explicit = made_explicit(self.graph, self.annotated, effort, optimize, to, clock, reasons)
+        explicit = made_explicit(self.graph, self.annotated, asked.effort, asked.optimize, to, clock, reasons)
         notes = (*self.notes, *boundary_notes(self.annotated, explicit.graph), *explicit.notes)
-        graph = explicit.graph if arguments == "split" else with_whole_arguments(explicit.graph)
+        graph = explicit.graph if asked.arguments == "split" else with_whole_arguments(explicit.graph)
         if strict:
             check_strict(notes)
         with clock.stage("localize"):
             local = localize(graph)
         made_from = self.source, self.call, self.annotated, self.graph
-        how = self.strategy, self.conservative, chosen_hardware()
+        decided = self.strategy, self.conservative, chosen_hardware()
         told = explicit.searched, explicit.improvements, explicit.reasons
-        return Spmd(*made_from, graph, local, notes, clock, *how, *told)
+        return Spmd(*made_from, graph, local, notes, clock, *decided, *told, asked, self.fit)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -306,13 +297,16 @@ class Spmd(Partitioned):
         searched: What looking for the best way to split its ops came to, where that was asked for.
         improvements: What was made better of its collectives, where that was asked for, change by change.
         reasons: Why its ops are split as they are, where that was asked for, what matters most first.
+        partitioning: How it was partitioned.
+        fit: What of a saved plan fitted, where it was made by one.
     """
 
     @cached_property
     def plan(self) -> Plan:
         """What it was made from."""
         clock = self.clock.before("materialize")
-        return Plan(self.source, self.call, self.annotated, self.propagated, clock, self.strategy, self.conservative)
+        made_from = self.source, self.call, self.annotated, self.propagated
+        return Plan(*made_from, clock, self.strategy, self.conservative, self.fit)
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Program:

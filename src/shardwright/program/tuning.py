@@ -91,13 +91,8 @@ def outlook(plan: Plan) -> Outlook:
     Raises:
         ShardingError: what `Plan.partition` does.
     """
-    from shardwright.optimize.explicit import ExplicitProgram
-    from shardwright.optimize.works import block_seconds
-
-    spmd = plan.partition()
-    program = ExplicitProgram(spmd.explicit)
-    seconds = block_seconds(program, spmd.explicit.main.block.ops)
-    return Outlook(seconds, spmd.traffic.total.executed_bytes, spmd.memory.peak)
+    outcome = plan.partition().outcome
+    return Outlook(outcome.seconds, outcome.bytes_sent, outcome.peak_bytes)
 
 
 def trials_of(plan: Plan, arguments: Iterable[str] | None = None) -> list[tuple[tuple[str, ...], TensorSharding]]:

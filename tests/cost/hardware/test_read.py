@@ -82,7 +82,7 @@ BAD = {
     "an empty name": ("a box", " ", "box.toml:1: error: name is ' '"),
     "a name of two lines": ("a box", "a\\nbox", "box.toml:1: error: name is 'a\\nbox'"),
     "a name that is a number": ('"a box"', "5", "box.toml:1: error: name is 5"),
-    "no table": ("[start]", "[ start.more ]", "box.toml: error: unknown key 'start.more'"),
+    "no table": ("[start]", "[ start.more ]", "box.toml:7: error: unknown key 'start.more'"),
     "a table is missing": ('[start]\nseconds = 5e-6\nsource = "measured"\n', "", "box.toml: error: there is no table [start]"),
     "a table that is none": (GOOD[GOOD.index("\n[link]") :], "link = 5", "box.toml:2: error: link is 5, and not a table"),
     "an unknown table": ("[memory]", "[memroy]", "box.toml:15: error: unknown key 'memroy'"),

@@ -24,7 +24,7 @@ from shardwright.errors import ShardingError
 from shardwright.files import printable, read_file
 from shardwright.words import kind_of
 
-__all__ = ["BYTES", "TPU_V5P", "hardware", "preset_names", "sheet_of"]
+__all__ = ["BYTES", "TPU_V5P", "hardware", "name_of", "preset_names", "sheet_of"]
 
 _REMEDY = "give a name that `shardwright hardware` lists, or the path of a TOML file like those that it prints"
 
@@ -67,6 +67,15 @@ def sheet_of(choice: str | os.PathLike[str]) -> Sheet:
             remedy=_REMEDY,
         )
     return _preset(name)
+
+
+def name_of(known: Hardware) -> str:
+    """The name that `hardware` takes for a hardware that comes along; of any other what messages call it.
+
+    >>> name_of(hardware("h100")), name_of(Hardware("a box", 1.0, 1.0, 1.0))
+    ('h100', 'a box')
+    """
+    return next((name for name in preset_names() if shipped(name) == known), known.name)
 
 
 def preset_names() -> tuple[str, ...]:

@@ -7,8 +7,6 @@ comes from elsewhere than the first of its table a key of its own says so.
 from __future__ import annotations
 
 import math
-import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,12 +17,12 @@ from typing import Any
 from shardwright.cost.hardware.figures import FIGURES, Figure
 from shardwright.cost.hardware.sheet import Sheet, Sourced, number_text
 from shardwright.errors import ShardingError
+from shardwright.toml import line_of_key, parse_toml
 from shardwright.words import kind_of
 
 __all__ = ["parse_sheet"]
 
 _TABLES = {table: tuple(group) for table, group in groupby(FIGURES, attrgetter("table"))}
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
 def parse_sheet(text: str, location: str) -> Sheet:
@@ -38,10 +36,8 @@ def parse_sheet(text: str, location: str) -> Sheet:
         ShardingError: text that is not TOML, a key that is missing or unknown, a figure that is not a positive finite
             number; with the line, and what to write.
     """
-    try:
-        content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also of an integer of thousands of digits
-        raise _not_toml(error, text, location) from None
+    remedy = "write it as `shardwright hardware h100` prints one"
+    content = parse_toml(text, location, "the data sheet of a hardware", remedy)
     reader = _Reader(text, location)
     for key in content:
         if key not in ("name", *_TABLES):
@@ -52,19 +48,6 @@ def parse_sheet(text: str, location: str) -> Sheet:
         if some[0].is_needed or table in content:
             figures |= reader.table(content, some)
     return Sheet(name, figures)
-
-
-def _not_toml(error: Exception, text: str, location: str) -> ShardingError:
-    place, where = _PLACE.search(str(error)), ""
-    if place is not None:
-        where = f":{place[1]}:{place[2]}" if place[1] else f":{text.rstrip().count(chr(10)) + 1}"
-    cause = "it is nested too deeply" if isinstance(error, RecursionError) else _PLACE.sub("", str(error))
-    return ShardingError(
-        "the data sheet of a hardware is not TOML",
-        location=f"{location}{where}",
-        cause=cause,
-        remedy="write it as `shardwright hardware h100` prints one",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,28 +127,13 @@ class _Reader:
         )
 
     def _error(self, message: str, table: str, key: str = "", *, cause: str, remedy: str) -> ShardingError:
-        line = _line_of(self.text, table, key)
+        line = line_of_key(self.text, table, key)
         where = f"{self.location}:{line}" if line else self.location
         return ShardingError(message, location=where, cause=cause, remedy=remedy)
 
 
 def _example(figure: Figure) -> str:
     return f"{figure.key} = {number_text(figure.example)}"
-
-
-def _line_of(text: str, table: str, key: str) -> int:
-    """The line of a key, else of its table, else 0; `table` may be a key outside of all tables, or empty."""
-    inside, header = "", 0
-    for number, line in enumerate(text.split("\n"), 1):
-        if found := re.match(r"\s*\[+\s*[\"']?([\w-]+)[\"']?\s*\]", line):
-            inside = found[1]
-            header = header or number * (inside == table)
-        elif found := re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line):
-            name = f"{inside}.{found[1]}" if inside else found[1]
-            if name == (f"{table}.{key}" if table and key else table or key):
-                return number
-            header = header or number * (name == table)
-    return header
 
 
 def _as_float(value: float) -> float:

@@ -25,7 +25,6 @@ source = "its maker"
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from typing import Any
 
 from shardwright.cost.hardware.figures import FIGURES, Figure, hardware_of
 from shardwright.cost.hardware.model import Hardware
+from shardwright.toml import quoted
 
 __all__ = ["Sheet", "Sourced", "number_text"]
 
@@ -65,12 +65,12 @@ class Sheet:
 
     def text(self) -> str:
         """As TOML, which the reader takes back."""
-        parts = [f"name = {_quoted(self.name)}\n"]
+        parts = [f"name = {quoted(self.name)}\n"]
         for table, figures in self._tables().items():
             lines = [f"[{table}]\n"]
             for figure, known in figures:
                 lines.append(f"{figure.key} = {number_text(known.value)}\n")
-                lines.append(f"{figure.source_key} = {_quoted(known.source)}\n")
+                lines.append(f"{figure.source_key} = {quoted(known.source)}\n")
             parts.append("".join(lines))
         return "\n".join(parts)
 
@@ -104,8 +104,3 @@ def number_text(value: float) -> str:
     _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     first, *rest = map(str, digits)
     return f"{first}{'.' if rest else ''}{''.join(rest)}e{int(exponent) + len(rest)}"
-
-
-def _quoted(text: str) -> str:
-    """A string of TOML; its escapes are those of JSON, and it wants one more."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

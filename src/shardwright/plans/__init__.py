@@ -1,0 +1,1 @@
+"""Plans written down: how arguments and results lie, without the program; read, applied again, compared, converted."""

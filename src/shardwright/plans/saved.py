@@ -1,0 +1,119 @@
+"""A plan by itself, without its program: the mesh, how each argument and result lies, how it was made, what it came to.
+
+>>> from shardwright.mesh import Mesh
+>>> from shardwright.sharding import TensorSharding
+>>> lies = TensorSharding.of(Mesh(x=2), [["x"], []])
+>>> SavedPlan(lies.mesh, {"w": PlannedTensor(lies, lies)}).arguments["w"].sharding
+[{x}, {}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Constraint", "Outcome", "Partitioning", "PlannedTensor", "SavedPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTensor:
+    """How an argument or a result lies in a plan.
+
+    Attributes:
+        sharding: How it lies.
+        given: How it was annotated; `None` where nothing was said, and it followed from what was said of others.
+        type: Its type, where that is known.
+        line: The line of the file that says so, 0 where none does.
+    """
+
+    sharding: TensorSharding
+    given: TensorSharding | None
+    type: TensorType | None = None
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the program itself says of a value inside of it.
+
+    Attributes:
+        at: Its place in the source, `FILE:LINE`.
+        sharding: How the value is to lie.
+        type: Its type.
+    """
+
+    at: str
+    sharding: TensorSharding
+    type: TensorType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How a plan was partitioned: the arguments of `Plan.partition`, and the hardware that was decided for.
+
+    Attributes:
+        arguments: How devices take arguments.
+        effort: How hard it was looked for how ops are best split.
+        optimize: What became of the collectives.
+        hardware: The name that `sw.hardware` takes, or what messages call hardware that has none; empty where the
+            session said none.
+    """
+
+    arguments: str
+    effort: str
+    optimize: str
+    hardware: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a partitioned plan came to on each device.
+
+    Attributes:
+        seconds: What its program takes by the price, collectives beside what computes.
+        bytes_sent: What it sends in one run.
+        collectives: How many collectives it executes in one run.
+        argument_bytes: What its arguments take.
+        peak_bytes: The most that it holds.
+    """
+
+    seconds: float
+    bytes_sent: int
+    collectives: int
+    argument_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPlan:
+    """A plan as it is written down.
+
+    Attributes:
+        mesh: The devices.
+        arguments: How each argument lies, by name, in order.
+        results: How each result lies, by name, in order.
+        constraints: What the program said of values inside, in order.
+        program: What the program was called.
+        strategy: How it was propagated; `None` where that is not said.
+        conservative: Whether only whole axes flowed; `None` where that is not said.
+        partitioning: How it was partitioned, if it was.
+        outcome: What it came to, if it was partitioned.
+        notes: What another format that it was read from says and a plan cannot, in words.
+        location: What diagnostics call it.
+    """
+
+    mesh: Mesh
+    arguments: Mapping[str, PlannedTensor]
+    results: Mapping[str, PlannedTensor] = field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
+    program: str = ""
+    strategy: str | None = None
+    conservative: bool | None = None
+    partitioning: Partitioning | None = None
+    outcome: Outcome | None = None
+    notes: tuple[str, ...] = ()
+    location: str = field(default="the plan", compare=False)
