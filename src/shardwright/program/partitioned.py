@@ -6,14 +6,12 @@ What analyses and what runs it is loaded when asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
@@ -25,11 +23,11 @@ from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.notation.module_notations import module_notation
 from shardwright.process import DEFAULT_TIMEOUT
+from shardwright.program.inputs import Inputs, given_arrays
 from shardwright.program.local import LocalValue, local_text
 from shardwright.propagation import DEFAULT_STRATEGY
 from shardwright.sharding import TensorSharding
 from shardwright.stage import STAGES
-from shardwright.words import counted, kind_of
 
 if TYPE_CHECKING:
     from shardwright.assess import Assessment
@@ -48,9 +46,6 @@ if TYPE_CHECKING:
     from shardwright.runtime.verify import Verification
 
 __all__ = ["Partitioned"]
-
-Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
-"""Arrays by argument name, or the positional arguments of the function."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,30 +138,10 @@ class Partitioned(LocalValue):
         Raises:
             ShardingError: an array that fits no argument.
         """
-        return self._inputs(self._given(given), seed, 0)
+        return self._inputs(self._given_arrays(given), seed, 0)
 
-    def _given(self, given: Inputs) -> dict[str, Any]:
-        """Arrays by name or number: those given, then those that the function was lowered with."""
-        types, call = self.source.graph.arguments, self.call
-        if given is not None and not isinstance(given, Mapping):
-            if not isinstance(given, Sequence):
-                raise ShardingError(
-                    f"not inputs: {given!r}"[:200],
-                    cause=f"it is {kind_of(given)}",
-                    remedy="give arrays by argument name, or the list of all arguments",
-                )
-            leaves = list(given) if call is None else call.flatten(tuple(given), {})
-            if len(leaves) != len(types):
-                raise ShardingError(
-                    f"the program takes {counted(len(types), 'array')}, {len(leaves)} were given",
-                    cause=f"its arguments are {', '.join(types)}",
-                    remedy="give all of them, or a mapping by name; what is missing from that is drawn",
-                )
-            return {str(number): np.asarray(leaf) for number, leaf in enumerate(leaves)}
-        own = dict(given or {})
-        known = {} if call is None else call.given()
-        numbers = {name: str(number) for number, name in enumerate(types)}
-        return {**{name: value for name, value in known.items() if numbers[name] not in own}, **own}
+    def _given_arrays(self, given: Inputs) -> dict[str, Any]:
+        return given_arrays(given, self.source.graph.arguments, self.call)
 
     def _inputs(self, given: Mapping[str, Any], seed: int, rung: int) -> list[Array]:
         from shardwright.runtime.domains import domains
@@ -310,7 +285,7 @@ class Partitioned(LocalValue):
             from shardwright.runtime.several import check_share
 
             check_share(self.mesh.size, processes)
-        given = self._given(inputs)
+        given = self._given_arrays(inputs)
         tolerance = Tolerance.given(rtol, atol)
         best = self._verify(given, seed, 0, tolerance, timeout, processes)
         for rung in range(1, len(RUNGS)):
@@ -362,8 +337,9 @@ class Partitioned(LocalValue):
     def compile(self, *, trial: bool = True) -> Compiled:
         """A callable that runs this on the devices of this process, called as the original function is.
 
-        Arguments are placed as the plan says; results are `jax.Array`s with `NamedSharding`s; donation is kept.
-        Where `jax.distributed` has joined processes, all of them compile and call it (docs/distributed.md).
+        Arguments are placed as the plan says; results are `jax.Array`s with `NamedSharding`s; donation is kept. It can
+        be called inside of `jax.jit`, and has a derivative under `jax.grad` (see `Compiled`). Where `jax.distributed`
+        has joined processes, all of them compile and call it (docs/distributed.md).
 
         Arguments:
             trial: Compile and run it on zeros in another process first, unless this session has verified it, so that
@@ -374,22 +350,25 @@ class Partitioned(LocalValue):
             ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls back into
                 Python, one that ends the process on trial, or one that another process has otherwise.
         """
-        from shardwright.runtime.compiled import compile_program  # imports jax, which most commands do without
+        from shardwright.runtime.compiled import LocalProgram, compile_program  # imports jax, which commands do without
         from shardwright.runtime.runnable import check_runnable
 
         check_runnable(self.local)
-        graph = self.source.graph
+        graph, local = self.source.graph, self.local
+        donors = ["jax.buffer_donor" in row for row in local.main.argument_attributes]
         with self.clock.stage("compile"):
-            compiled = compile_program(
+            program = LocalProgram(
                 self.module("local"),
                 self.mesh,
+                local.meshes,
                 self.in_shardings,
                 self.out_shardings,
                 graph.arguments,
                 list(graph.results.values()),
-                self.call,
-                trial,
+                list(local.results.values()),
+                donors,
             )
+            compiled = compile_program(program, self.call, trial)
             return compiled if self.call is None else self.call.bound(compiled)
 
 

@@ -6,7 +6,7 @@ just as the function was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ import numpy as np
 
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
+from shardwright.runtime.placement import laid_out
 
 __all__ = ["Call", "JaxCall"]
 
@@ -105,8 +106,8 @@ class JaxCall:
         call = replace(self, values=values, devices=numbers, traced=None)
         return JaxCall, tuple(getattr(call, field.name) for field in fields(call))
 
-    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The arguments of the module from those of the function.
+    def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of what the function is called with, each of the type that it was lowered for.
 
         Raises:
             ShardingError: another structure, shape or element type than the function was lowered for.
@@ -118,7 +119,64 @@ class JaxCall:
                 cause=f"lowered for {self.in_tree}, called with {tree}",
                 remedy="give the same containers, static arguments left out",
             )
-        return [self._leaf(leaves[number], number, name) for number, name in zip(self.kept, self.names, strict=True)]
+        for number, name in zip(self.kept, self.names, strict=True):
+            leaves[number] = self._leaf(leaves[number], number, name)
+        return leaves
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of the module from those of the function.
+
+        Raises:
+            ShardingError: another structure, shape or element type than the function was lowered for.
+        """
+        return self.arguments(self.leaves(args, kwargs))
+
+    def arguments(self, leaves: Sequence[Any]) -> list[Any]:
+        """The arguments of the module from the leaves of the function's: those that it uses, keys as integers."""
+        return [_data(leaves[number], self.in_leaves[number]) for number in self.kept]
+
+    def results(self, values: Sequence[Any]) -> list[Any]:
+        """The leaves of the function's results from the results of the module."""
+        return [_wrapped(value, leaf) for value, leaf in zip(values, self.out_leaves, strict=True)]
+
+    def structs(self, shardings: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the function is called with, as structs that lie as the module's arguments do."""
+        leaves = list(self.in_leaves)
+        for number, sharding in zip(self.kept, shardings, strict=True):
+            leaf = leaves[number]
+            leaves[number] = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=_logical(sharding, leaf))
+        args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
+        return args, kwargs
+
+    def placed(self, leaves: Sequence[Any], place: Callable[[Any, Any], Any], shardings: Sequence[Any]) -> Any:
+        """`(args, kwargs)` of the function, its leaves placed as the module's arguments lie; unused ones are zeros."""
+        given = [
+            np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape) if not _is_key(leaf.dtype) else own
+            for own, leaf in zip(leaves, self.in_leaves, strict=True)
+        ]
+        for number, sharding in zip(self.kept, shardings, strict=True):
+            given[number] = place(leaves[number], _logical(sharding, self.in_leaves[number]))
+        return jax.tree.unflatten(self.in_tree, given)
+
+    def constrained_leaves(self, leaves: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+        """The leaves of the function's arguments, constrained to the shardings of the module's."""
+        constrained = list(leaves)
+        for number, sharding in zip(self.kept, shardings, strict=True):
+            constrained[number] = _constrained(leaves[number], sharding, self.in_leaves[number])
+        return constrained
+
+    def constrained_results(self, leaves: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+        """The same of results."""
+        return [_constrained(*one) for one in zip(leaves, shardings, self.out_leaves, strict=True)]
+
+    @property
+    def donation(self) -> dict[str, Any]:
+        """The options of `jax.jit` that say which arguments are donated."""
+        args, kwargs = jax.tree.unflatten(self.in_tree, self.donated or (False,) * len(self.in_leaves))
+        return {
+            "donate_argnums": tuple(number for number, arg in enumerate(args) if _all(arg)),
+            "donate_argnames": tuple(name for name, arg in kwargs.items() if _all(arg)),
+        }
 
     def given(self) -> dict[str, Any]:
         """What the function was lowered with as arrays of the module, by name; without what was donated since."""
@@ -127,7 +185,7 @@ class JaxCall:
             value = self.values.get(name)
             if value is None or _is_donated(value):
                 continue
-            arrays[name] = np.asarray(self._leaf(value, number, name))
+            arrays[name] = np.asarray(_data(self._leaf(value, number, name), self.in_leaves[number]))
         return arrays
 
     @property
@@ -146,8 +204,7 @@ class JaxCall:
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """The results of the function from those of the module."""
-        leaves = [_wrapped(value, leaf) for value, leaf in zip(results, self.out_leaves, strict=True)]
-        return jax.tree.unflatten(self.out_tree, leaves)
+        return jax.tree.unflatten(self.out_tree, self.results(results))
 
     def in_shardings(self, shardings: Sequence[Any]) -> tuple[Any, ...]:
         """Shardings of the module's arguments in the structure of the function's; `None` for unused leaves.
@@ -177,11 +234,12 @@ class JaxCall:
         return compiled
 
     def _leaf(self, value: Any, number: int, name: str) -> Any:
+        """A leaf of the type that it was lowered for; numbers take it, and numpy's arrays as `jax.jit` has them do."""
         leaf = self.in_leaves[number]
-        if _is_key(leaf.dtype):
-            return jax.random.key_data(value)
         array = value if isinstance(value, jax.Array) else np.asarray(value)
         same_type = array.dtype == leaf.dtype or np.isscalar(value)
+        if not isinstance(value, jax.Array) and not same_type:
+            same_type = jax.dtypes.canonicalize_dtype(array.dtype) == leaf.dtype
         if array.shape != leaf.shape or not same_type:
             raise ShardingError(
                 f"{self.name} is called with {array.dtype}{list(array.shape)} "
@@ -190,6 +248,20 @@ class JaxCall:
                 remedy="give the shape and element type of lowering, or lower anew",
             )
         return array if array.dtype == leaf.dtype else np.asarray(value, leaf.dtype)
+
+
+def _all(donated: Any) -> bool:
+    leaves = jax.tree.leaves(donated)
+    return bool(leaves) and all(leaves)
+
+
+def _constrained(value: Any, sharding: Any, leaf: jax.ShapeDtypeStruct) -> Any:
+    return laid_out(value, _logical(sharding, leaf))
+
+
+def _data(value: Any, leaf: jax.ShapeDtypeStruct) -> Any:
+    """A leaf as the module takes it: random keys travel through it as plain integers."""
+    return jax.random.key_data(value) if _is_key(leaf.dtype) else value
 
 
 def _device(reference: Any) -> Any:

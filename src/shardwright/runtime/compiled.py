@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,17 +15,20 @@ from shardwright.extents import bounded_dims, unbounded
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
-from shardwright.runtime.call import Call
-from shardwright.runtime.contributions import Stack, stack_of
+from shardwright.runtime.call import Call, JaxCall
+from shardwright.runtime.contributions import stack_of
+from shardwright.runtime.direct import Direct
 from shardwright.runtime.execute import try_first
 from shardwright.runtime.filled import Filled
+from shardwright.runtime.inlined import inlined
 from shardwright.runtime.placement import mesh_devices, named_shardings
 from shardwright.runtime.shared import check_processes
+from shardwright.runtime.stepped import Stepped, placed, stepped
 from shardwright.runtime.xla import compile_local
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["Compiled", "compile_program"]
+__all__ = ["Compiled", "LocalProgram", "compile_program"]
 
 
 class Compiled:
@@ -38,6 +42,9 @@ class Compiled:
     JAX's shardings divide: an uneven argument or result is laid out by what divides of its sharding outside of the
     program, and filled up, or cut, on the devices on its way (see `runtime.filled`).
 
+    Inside of `jax.jit` it is a part of what is compiled there; under `jax.grad` and `jax.vmap` it is the function that
+    it was made from, with its shardings as constraints (see `runtime.function`).
+
     Attributes:
         in_shardings: The `NamedSharding` of each argument of the module.
         out_shardings: The `NamedSharding` of each result of the module.
@@ -45,26 +52,19 @@ class Compiled:
 
     def __init__(
         self,
-        executable: Any,
         in_shardings: Sequence[jax.sharding.NamedSharding],
         out_shardings: Sequence[jax.sharding.NamedSharding],
         in_types: dict[str, TensorType],
-        out_types: Sequence[TensorType],
-        call: Call | None,
-        stacks: Sequence[Stack | None],
-        fillings: Sequence[Filled | None],
+        call: JaxCall | None,
+        executable: Stepped | Direct,
     ) -> None:
-        """Hold what `compile_program` made; `fillings` are of the arguments and results, in order."""
+        """Hold what `compile_program` made."""
         self.in_shardings = tuple(in_shardings)
         self.out_shardings = tuple(out_shardings)
-        self._executable = executable
         self._in_types = in_types
-        self._out_types = tuple(out_types)
         self._call = call
-        self._stacks = tuple(stacks)
-        self._filled_in = tuple(fillings[: len(in_shardings)])
-        self._filled_out = tuple(fillings[len(in_shardings) :])
-        self._makers: list[Callable[[Any], Any]] | None = None
+        self._executable = executable
+        self._run = executable.step if isinstance(executable, Stepped) else self._run_directly
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run once.
@@ -80,42 +80,63 @@ class Compiled:
         Raises:
             ShardingError: arguments that are not those the program was made for.
         """
-        if self._call is not None:
-            return self._call.unflatten(self._run(self._call.flatten(args, kwargs)))
-        return tuple(self._run(self._checked(args, kwargs)))
+        if _any_deleted(args, kwargs):
+            self._refuse_deleted(args, kwargs)
+        try:
+            return self._run(*args, **kwargs)
+        except jax.errors.JaxRuntimeError as error:
+            raise _refused("run", error) from None
+        except (TypeError, ValueError):  # so JAX says that arguments are of another type, or lie elsewhere
+            pass
+        return self._placed_and_run(args, kwargs)
 
-    def _run(self, leaves: Sequence[Any]) -> list[jax.Array]:
+    def _refuse_deleted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise for the first argument that is gone: XLA on CPUs ends the process that gives it one."""
+        leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
+        path = next(path for path, leaf in leaves if _is_gone(leaf))
+        raise RuntimeError(
+            f"argument {jax.tree_util.keystr(path[1:])} has been deleted: it was donated to an earlier call, "
+            "which made its results in the same memory; give what that returned, or do not donate it"
+        )
+
+    def _placed_and_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run once with arguments that are to be brought to where they belong, or are no arrays yet."""
+        executable, call = self._executable, self._call
+        if not isinstance(executable, Stepped):
+            return self._run_directly(*args, **kwargs)
+        if _is_traced(args, kwargs):
+            return executable.function(*args, **kwargs)
+        leaves = self._checked(args, kwargs) if call is None else call.leaves(args, kwargs)
         with jax.enable_x64(True):  # leaves have the program's types already; without it 64 bits would become 32
-            placed = [self._placed(number, leaf) for number, leaf in enumerate(leaves)]
-            shards = _called(self._executable, placed)
-            if self._makers is not None:
-                return [make(list(parts)) for make, parts in zip(self._makers, shards, strict=True)]
-            results = [self._result(number, parts) for number, parts in enumerate(shards)]
-            self._makers = [self._maker(number, array) for number, array in enumerate(results)]
-            return results
+            if call is None:
+                return executable.step(*map(placed, leaves, self.in_shardings))
+            args, kwargs = call.placed(leaves, placed, self.in_shardings)
+            return executable.step(*args, **kwargs)
 
-    def _placed(self, number: int, leaf: Any) -> Any:
-        filled, sharding = self._filled_in[number], self.in_shardings[number]
-        if filled is not None:
-            leaf, sharding = filled.fill(leaf), filled.inside
-        elif self._executable.is_placed(number, leaf, sharding):
-            return leaf
-        return self._executable.placed(number, leaf, sharding)
+    def _run_directly(self, *args: Any, **kwargs: Any) -> Any:
+        if _is_traced(args, kwargs):
+            raise ShardingError(
+                "the program cannot be part of what JAX traces",
+                cause="JAX has no words for how its values lie: they await reductions, or are in memories, orders of "
+                "elements or of devices of their own",
+                remedy="call it by itself, or jit the function with plan.in_shardings and plan.out_shardings",
+            )
+        direct: Any = self._executable
+        if self._call is not None:
+            return self._call.unflatten(direct.run(self._call.flatten(args, kwargs)))
+        return tuple(direct.run(self._checked(args, kwargs)))
 
-    def _result(self, number: int, parts: Sequence[jax.Array]) -> jax.Array:
-        """The array of one result; contributions that JAX has no sharding for are combined."""
-        dims, sharding = self._out_types[number].dims, self.out_shardings[number]
-        stack, filled = self._stacks[number], self._filled_out[number]
-        if filled is not None:
-            return filled.cut(parts)
-        if stack is not None:
-            return stack.complete(dims, parts, sharding)
-        return jax.make_array_from_single_device_arrays(dims, sharding, parts)
+    def as_text(self) -> str:
+        """The HLO of one device, as XLA runs it."""
+        return self._executable.as_text()
 
-    def _maker(self, number: int, array: jax.Array) -> Callable[[Any], Any]:
-        """What makes a result of its shards from the second run on, by the array of the first one."""
-        own = self._stacks[number] is None and self._filled_out[number] is None
-        return (self._executable.maker(array) if own else None) or partial(self._result, number)
+    def cost_analysis(self) -> Any:
+        """What XLA estimates of its costs on one device, by name, as of `jax.stages.Compiled`."""
+        return self._executable.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, results and temporaries on a device, as XLA has assigned them."""
+        return self._executable.memory_analysis()
 
     def _checked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         if len(args) != len(self._in_types) or kwargs:
@@ -131,11 +152,24 @@ class Compiled:
         ]
 
 
-def _called(executable: Any, arguments: Sequence[jax.Array]) -> Any:
+_is_deleted = operator.methodcaller("is_deleted")
+
+
+def _is_gone(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer) and leaf.is_deleted()
+
+
+def _any_deleted(*trees: Any) -> bool:
+    """Whether an array is gone; where all are of JAX, as in a loop of steps, this takes a tenth of a call at most."""
+    leaves = jax.tree.leaves(trees)
     try:
-        return executable.call(arguments)
-    except jax.errors.JaxRuntimeError as error:
-        raise _refused("run", error) from None
+        return any(map(_is_deleted, leaves))
+    except (AttributeError, TypeError):  # numbers, arrays of numpy, and what JAX traces
+        return any(map(_is_gone, leaves))
+
+
+def _is_traced(*trees: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def _refused(what: str, error: Exception) -> ShardingError:
@@ -147,56 +181,78 @@ def _refused(what: str, error: Exception) -> ShardingError:
     )
 
 
-def compile_program(
-    module: str,
-    mesh: Mesh,
-    in_shardings: Sequence[TensorSharding],
-    out_shardings: Sequence[TensorSharding],
-    in_types: dict[str, TensorType],
-    out_types: Sequence[TensorType],
-    call: Call | None,
-    trial: bool,
-) -> Compiled:
-    """Compile a per-device module for the devices of this process.
+@dataclass(frozen=True)
+class LocalProgram:
+    """What a per-device program is compiled from.
 
-    Arguments:
+    Attributes:
         module: MLIR text.
         mesh: Which device runs which position.
+        meshes: The meshes of the module by symbol.
         in_shardings: How each argument lies.
         out_shardings: How each result lies.
         in_types: Global type of each argument by name.
         out_types: Global type of each result.
-        call: How the function was called that it comes from.
+        local_results: Type of each result on one device.
+        donors: Whether results may take the buffer of each argument.
+    """
+
+    module: str
+    mesh: Mesh
+    meshes: Mapping[str, Mesh]
+    in_shardings: Sequence[TensorSharding]
+    out_shardings: Sequence[TensorSharding]
+    in_types: dict[str, TensorType]
+    out_types: Sequence[TensorType]
+    local_results: Sequence[TensorType]
+    donors: Sequence[bool]
+
+
+def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Compiled:
+    """Compile a per-device program for the devices of this process.
+
+    Arguments:
+        program: What to compile.
+        call: How the function was called that it comes from; other than functions of JAX are called with arrays.
         trial: Whether to compile and run it on zeros in another process first, where devices are CPUs of this process.
 
     Raises:
         ShardingError: fewer devices here than the mesh has, a module that XLA refuses, or one that ends processes.
     """
+    mesh, count = program.mesh, len(program.in_types)
     among = call.on(mesh) if call else None
     devices = mesh_devices(mesh, among)
-    stacks = [stack_of(sharding, among) for sharding in out_shardings]
+    call = call if isinstance(call, JaxCall) else None
+    stacks = [stack_of(sharding, among) for sharding in program.out_shardings]
     complete = [
         sharding if stack is None else sharding.with_axes(sharding.axes)
-        for sharding, stack in zip(out_shardings, stacks, strict=True)
+        for sharding, stack in zip(program.out_shardings, stacks, strict=True)
     ]
-    every, types = [*in_shardings, *complete], [*in_types.values(), *out_types]
+    every, types = [*program.in_shardings, *complete], [*program.in_types.values(), *program.out_types]
     whole = list(map(unbounded, every))
     even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(whole, types, strict=True)]
     named = named_shardings([*even, *whole], among)  # before XLA, which takes longer to refuse
-    check_processes(module, list(devices.flat))
+    check_processes(program.module, list(devices.flat))
     if trial and devices.flat[0].platform == "cpu" and jax.process_count() == 1:
-        try_first(module, mesh, in_shardings, list(in_types.values()))
+        try_first(program.module, mesh, program.in_shardings, list(program.in_types.values()))
     try:
-        executable = compile_local(module, mesh, among=among)
+        function = None
+        if not any(stacks):
+            fillings = _fillings(types, every, named)
+            own = program.module, program.meshes, program.local_results
+            function = inlined(*own, named[: len(every)], fillings, list(devices.flat))
+        if function is not None:
+            ins, outs = named[:count], named[count : len(every)]
+            made = stepped(function, ins, outs, program.donors, call, program.in_types)
+            return Compiled(ins, outs, program.in_types, call, made)
+        executable = compile_local(program.module, mesh, among=among)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         raise _refused("compile", error) from None
-    memory_kinds = (*executable.memory_kinds, *executable.result_memory_kinds)
-    placed = [
-        sharding.with_memory_kind(kind) for sharding, kind in zip(named, (*memory_kinds, *memory_kinds), strict=True)
-    ]
-    fillings = _fillings(types, every, placed)
-    count = len(in_shardings)
-    return Compiled(executable, placed[:count], placed[count : len(every)], in_types, out_types, call, stacks, fillings)
+    kinds = (*executable.memory_kinds, *executable.result_memory_kinds)
+    kept = [sharding.with_memory_kind(kind) for sharding, kind in zip(named, (*kinds, *kinds), strict=True)]
+    ins, outs = kept[:count], kept[count : len(every)]
+    direct = Direct(executable, ins, outs, program.out_types, stacks, _fillings(types, every, kept))
+    return Compiled(ins, outs, program.in_types, call, direct)
 
 
 def _fillings(

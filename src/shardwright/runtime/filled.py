@@ -64,12 +64,16 @@ class Filled:
 
     def fill(self, value: Any) -> jax.Array:
         """An array filled up, laid out as the program takes it."""
-        filled: jax.Array = self._fill(put(value, self.outside))
+        is_traced = isinstance(value, jax.core.Tracer)
+        filled: jax.Array = self._fill(value if is_traced else put(value, self.outside))
         return filled
 
     def cut(self, parts: Sequence[jax.Array]) -> jax.Array:
         """The array whose shards a program gave, without what they are filled up with."""
-        whole = jax.make_array_from_single_device_arrays(self.filled, self.inside, list(parts))
+        return self.cut_array(jax.make_array_from_single_device_arrays(self.filled, self.inside, list(parts)))
+
+    def cut_array(self, whole: Any) -> jax.Array:
+        """A filled array without what it is filled up with."""
         array: jax.Array = self._cut(whole)
         return array
 

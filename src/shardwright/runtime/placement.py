@@ -20,7 +20,7 @@ from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["MEMORY_KIND", "in_memory", "mesh_devices", "named_shardings"]
+__all__ = ["MEMORY_KIND", "in_memory", "laid_out", "mesh_devices", "mesh_here", "named_shardings"]
 
 MEMORY_KIND = "mhlo.memory_kind"
 """The attribute of an argument or result that says in which memory of a device it is."""
@@ -62,6 +62,21 @@ def named_shardings(
         group_of[sharding] = group
     meshes = {group: _Named(group, devices) for group in groups}
     return [meshes[group_of[sharding]].name(sharding) for sharding in shardings]
+
+
+def mesh_here(mesh: Any) -> Any:
+    """The mesh as it is called where JAX traces: one of the same axes that is set there goes before ours."""
+    here = jax.sharding.get_abstract_mesh()
+    return here if not here.empty and here.shape_tuple == mesh.abstract_mesh.shape_tuple else mesh
+
+
+def laid_out(value: Any, sharding: jax.sharding.NamedSharding) -> Any:
+    """A value that JAX traces, to lie so: a constraint, or where shardings are a part of types another type."""
+    mesh = mesh_here(sharding.mesh)
+    named = jax.sharding.NamedSharding(mesh, sharding.spec)
+    if jax.sharding.AxisType.Explicit in mesh.axis_types:
+        return jax.sharding.reshard(value, named)
+    return jax.lax.with_sharding_constraint(value, named)
 
 
 def in_memory(

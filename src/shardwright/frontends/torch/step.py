@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import torch
 
 from shardwright.errors import ShardingError
@@ -14,6 +15,7 @@ from shardwright.frontends.torch.signature import Signature
 from shardwright.frontends.torch.slots import Kind, Slot
 from shardwright.frontends.torch.training import STEPS, kept_slot
 from shardwright.runtime.compiled import Compiled
+from shardwright.runtime.stepped import placed
 
 __all__ = ["TorchStep"]
 
@@ -32,8 +34,9 @@ class TorchStep(Compiled):
     """
 
     def __init__(self, compiled: Compiled, call: Signature) -> None:
-        """Take over what was compiled, and place the state of the module on its devices."""
+        """Take over what was compiled, which takes arrays, and place the state of the module on its devices."""
         vars(self).update(vars(compiled))
+        self._arrays = compiled
         self._signature = call
         self._state: dict[Slot, Any] = {}
         self._take({slot: to_jax(tensor) for slot, tensor in call.state.items()})
@@ -53,7 +56,7 @@ class TorchStep(Compiled):
             ShardingError: arguments that are not those the program was made for.
         """
         call = self._signature
-        results = self._run(call.leaves(self._state, args, kwargs))
+        results = self._arrays(*call.leaves(self._state, args, kwargs))
         for slot, array in zip(call.outputs, results, strict=True):
             if slot.kind.is_state:
                 self._state[slot] = array
@@ -107,8 +110,9 @@ class TorchStep(Compiled):
 
     def _take(self, arrays: Mapping[Slot, Any]) -> None:
         numbers = {slot: number for number, slot in enumerate(self._signature.inputs)}
-        for slot, array in arrays.items():
-            self._state[slot] = self._placed(numbers[slot], array)
+        with jax.enable_x64(True):  # else 64 bits would become 32
+            for slot, array in arrays.items():
+                self._state[slot] = placed(array, self.in_shardings[numbers[slot]])
 
 
 def _check_like(tensor: Any, own: Any, name: str) -> None:
