@@ -142,6 +142,7 @@ ORDERS = {
         "explicit",
         "fitting",
         "program",
+        "jitted",
         "from_torch",
         "tuning",
     ),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from shardwright.plans.load import load_plan
     from shardwright.plans.saved import SavedPlan
     from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, load, tune
+    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, interface, jit, load, tune
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
     from shardwright.runtime.shared import gather
@@ -59,6 +60,7 @@ __all__ = [
     "gather",
     "hardware",
     "interface",
+    "jit",
     "load",
     "load_arrays",
     "load_plan",
@@ -88,6 +90,7 @@ _HOMES = {
     "gather": "shardwright.runtime.shared:gather",
     "hardware": "shardwright.cost.hardware.presets:hardware",
     "interface": "shardwright.program:interface",
+    "jit": "shardwright.program:jit",
     "load": "shardwright.program:load",
     "load_arrays": "shardwright.checkpoint:load_arrays",
     "load_plan": "shardwright.plans.load:load_plan",

@@ -81,6 +81,13 @@ def test_one_thing_said_in_many_ways(args: Any) -> None:
     assert {name: text for name, text in given(args).items() if text != "[]"} == expected
 
 
+def test_a_tuple_for_as_many_arguments_is_no_sharding_of_each() -> None:
+    program = sw.from_jax(lambda x, y: x + y.sum(), F32, F32)
+    assert [repr(one) for one in program.shard(MESH, ("data", None)).arguments.values()] == [DATA, "[{}, {}]"]
+    both = program.shard(MESH, (("data", None), (None, "model"))).arguments
+    assert [repr(one) for one in both.values()] == [DATA, MODEL]
+
+
 def test_named_shardings_of_a_tree() -> None:
     mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     plan = PROGRAM.shard(mesh, (None, {"x": NamedSharding(mesh, P("data")), "y": None}))

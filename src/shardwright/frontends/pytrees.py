@@ -129,7 +129,7 @@ def _prefixes(given: Any, tree: Any, path: str, boundary: Boundary) -> Iterator[
         if not is_spec(given) and not (isinstance(given, (list, tuple)) and all(map(is_entry, given))):
             raise _no_prefix(given, tree, path, boundary)
         yield from [(tree, given)] if tree >= 0 else []
-    elif is_spec(given):
+    elif is_spec(given) and not _is_like(given, tree):
         yield from ((number, given) for number in jax.tree.leaves(tree) if number >= 0)
     else:
         theirs, own = _children(given), _children(tree)
@@ -140,6 +140,11 @@ def _prefixes(given: Any, tree: Any, path: str, boundary: Boundary) -> Iterator[
             if key not in own:
                 raise _no_such(key, own, path, boundary)
             yield from _prefixes(child, own[key], "/".join(filter(None, (path, key))), boundary)
+
+
+def _is_like(given: Any, tree: Any) -> bool:
+    """Whether both are sequences of one length: `("data", None)` for two arguments is no sharding of each."""
+    return isinstance(given, (list, tuple)) and isinstance(tree, (list, tuple)) and len(given) == len(tree)
 
 
 def _children(tree: Any) -> dict[str, Any]:

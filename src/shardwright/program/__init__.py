@@ -17,30 +17,35 @@ from shardwright.lazy import names_at
 
 if TYPE_CHECKING:
     from shardwright.program.from_torch import from_torch
+    from shardwright.program.jitted import Jitted, jit
     from shardwright.program.one_op import interface
     from shardwright.program.per_device import PerDevice
     from shardwright.program.program import Plan, Program, Spmd, from_jax, load
     from shardwright.program.tuning import tune
 
 __all__ = [
+    "Jitted",
     "PerDevice",
     "Plan",
     "Program",
     "from_jax",
     "from_torch",
     "interface",
+    "jit",
     "load",
     "Spmd",
     "tune",
 ]
 
 _HOMES = {
+    "Jitted": "shardwright.program.jitted:Jitted",
     "PerDevice": "shardwright.program.per_device:PerDevice",
     "Plan": "shardwright.program.program:Plan",
     "Program": "shardwright.program.program:Program",
     "from_jax": "shardwright.program.program:from_jax",
     "from_torch": "shardwright.program.from_torch:from_torch",
     "interface": "shardwright.program.one_op:interface",
+    "jit": "shardwright.program.jitted:jit",
     "load": "shardwright.program.program:load",
     "Spmd": "shardwright.program.program:Spmd",
     "tune": "shardwright.program.tuning:tune",

@@ -90,6 +90,25 @@ class Compiled:
             pass
         return self._placed_and_run(args, kwargs)
 
+    def tried(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+        """Whether these arguments are what it takes, and lie as they should; and if so, what it returns.
+
+        Raises:
+            ShardingError: XLA cannot run it.
+        """
+        if not isinstance(self._executable, Stepped) or _any_deleted(args, kwargs):
+            return False, None
+        try:
+            return True, self._run(*args, **kwargs)
+        except jax.errors.JaxRuntimeError as error:
+            raise _refused("run", error) from None
+        except (TypeError, ValueError):  # as of `__call__`
+            return False, None
+
+    def is_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether JAX traces what these arguments are given to."""
+        return _is_traced(args, kwargs)
+
     def _refuse_deleted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise for the first argument that is gone: XLA on CPUs ends the process that gives it one."""
         leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
