@@ -13,7 +13,7 @@ from tests.frontends.torch.installed import torch
 from tests.frontends.torch.models import Perceptron
 
 MESH = sw.Mesh(data=2, model=4)
-SHARDINGS = {"x": "data,-", "y": "data,-", "up.weight": "model,data"}
+SHARDINGS: dict[str | int, Any] = {"x": "data,-", "y": "data,-", "up.weight": "model,data"}
 
 Make = Callable[[Any], Any]
 

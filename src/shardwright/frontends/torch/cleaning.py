@@ -14,6 +14,7 @@ __all__ = ["clean"]
 _aten, _prims = torch.ops.aten, torch.ops.prims
 
 _VIEWS = (_aten.squeeze.dims, _aten.squeeze.dim, _aten.squeeze.default, _prims.squeeze.default)
+_POOLS = (_aten.max_pool2d_with_indices.default, _aten.max_pool3d_with_indices.default)
 _CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range")
 _SAME = (_aten.detach.default, _aten.alias.default, _aten.lift_fresh_copy.default, _aten.lift_fresh.default)
 
@@ -35,6 +36,8 @@ def clean(graph: Any) -> None:
             graph.erase_node(node)
         elif node.target in _VIEWS:
             _as_view(graph, node)
+        elif node.target in _POOLS and node.args[2:3] in ((), ([],)):
+            _with_stride(node)
     graph.eliminate_dead_code()
     graph.lint()
 
@@ -45,6 +48,12 @@ def _as_view(graph: Any, node: Any) -> None:
     view.meta = dict(node.meta)
     node.replace_all_uses_with(view)
     graph.erase_node(node)
+
+
+def _with_stride(node: Any) -> None:
+    """A pool without strides steps by its kernel, which torch-mlir reads as by one."""
+    source, kernel, *_ = node.args
+    node.args = (source, kernel, list(kernel), *node.args[3:])
 
 
 def _check_random(node: Any) -> None:

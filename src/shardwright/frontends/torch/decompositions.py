@@ -61,4 +61,11 @@ def table() -> dict[Any, Callable[..., Any]]:
     """
     own = get_decomposition_table()
     core = {op: rule for op, rule in core_aten_decompositions().items() if op in own}
-    return {**core, **own, **get_decompositions(_BACKWARD)}
+    return {**core, **own, **get_decompositions(_BACKWARD), _aten.max_pool2d_with_indices_backward.default: _unpooled}
+
+
+def _unpooled(gradient: Any, source: Any, *options: Any) -> Any:
+    """The gradient of a maximum over windows: what comes in is added where the maximum stood."""
+    indices = options[-1]
+    flat = torch.zeros_like(source).flatten(-2)
+    return flat.scatter_add(-1, indices.flatten(-2), gradient.flatten(-2)).view(source.shape)

@@ -77,13 +77,14 @@ def export(module: Any, fn: Callable[..., Any], arguments: Structure, tensors: S
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """While torch traces: without the warnings of its own insides, and attention as the products and softmax it is.
+    """While torch traces: without the warnings of its own insides, and without the fused kernels of a CPU.
 
-    Fused kernels of attention have no words in StableHLO.
+    Attention is then the products and the softmax that it is, and a recurrent layer its cells.
     """
-    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
+        with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
+            yield
 
 
 def _untraceable(name: str, error: Exception) -> ShardingError:

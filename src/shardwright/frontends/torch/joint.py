@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._functorch.aot_autograd import aot_export_module
+from torch._functorch._aot_autograd.descriptors import (
+    BufferAOTInput,
+    GradAOTOutput,
+    InputMutationAOTOutput,
+    ParamAOTInput,
+    PlainAOTInput,
+    PlainAOTOutput,
+    TangentAOTInput,
+)
+from torch._functorch.aot_autograd import aot_export_joint_with_descriptors, aot_export_module
 from torch._subclasses import FakeTensorMode
 from torch.fx.traceback import preserve_node_meta
 
@@ -35,20 +45,35 @@ class Functional:
 
 
 class _Run(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the type checker
-    """A graph, run node by node, so that what is traced of it remembers where its nodes came from."""
+    """A graph, run node by node, so that what is traced of it remembers where its nodes came from.
 
-    def __init__(self, graph_module: Any) -> None:
+    Of a training step only the first result, the loss, has gradients.
+    """
+
+    def __init__(self, graph_module: Any, only_loss: bool = False) -> None:
         super().__init__()
         self.graph_module = graph_module
+        self._only_loss = only_loss
 
     def forward(self, *tensors: Any) -> Any:
-        return torch.fx.Interpreter(self.graph_module).run(*tensors)
+        results = torch.fx.Interpreter(self.graph_module).run(*tensors)
+        if not self._only_loss:
+            return results
+        loss, *others = results
+        return (loss, *(other.detach() for other in others))
 
 
 def forward(exported: Exported, tensors: Sequence[Any], names: Sequence[str], name: str) -> Functional:
     """The graph of a module's results."""
-    with torch.no_grad():
-        return _functional(exported, tensors, names, name)
+    try:
+        with torch.no_grad(), tracing(), preserve_node_meta():
+            graph_module, signature = aot_export_module(
+                _Run(exported.graph_module), tuple(tensors), decompositions=table(), trace_joint=False
+            )
+    except Exception as error:  # what AOTAutograd cannot trace it says in many ways
+        raise _untraceable(name, error) from error
+    placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
+    return Functional(graph_module, _inputs(signature, placeholders, names), _outputs(signature, graph_module))
 
 
 def joint(exported: Exported, tensors: Sequence[Any], names: Sequence[str], name: str) -> Functional:
@@ -58,28 +83,78 @@ def joint(exported: Exported, tensors: Sequence[Any], names: Sequence[str], name
         ShardingError: a loss that is no floating-point scalar, or that depends on no parameter.
     """
     _freeze_unreached(exported.graph_module, tensors, name)
-    return _functional(exported, tensors, names, name, trace_joint=True, output_loss_index=0)
-
-
-def _functional(
-    exported: Exported, tensors: Sequence[Any], names: Sequence[str], name: str, **options: Any
-) -> Functional:
     try:
-        with tracing(), preserve_node_meta():
-            graph_module, signature = aot_export_module(
-                _Run(exported.graph_module),
-                tuple(tensors),
-                decompositions=table(),
-                **{"trace_joint": False, **options},
-            )
-    except Exception as error:  # what AOTAutograd cannot trace it says in many ways
-        raise ShardingError(
-            f"AOTAutograd cannot trace {name}",
-            cause=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:400],
-            remedy="make it a function of its tensors that writes to none of its arguments",
-        ) from error
-    placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
-    return Functional(graph_module, _inputs(signature, placeholders, names), _outputs(signature, graph_module))
+        with ExitStack() as stack, tracing(), preserve_node_meta():
+            run = _Run(exported.graph_module, only_loss=True)
+            # of its other form, aot_export_module, joint graphs have forgotten where their nodes came from
+            found = aot_export_joint_with_descriptors(stack, run, tuple(tensors), decompositions=table())
+    except Exception as error:
+        raise _untraceable(name, error) from error
+    return _described(found.graph_module, names)
+
+
+def _described(graph_module: Any, names: Sequence[str]) -> Functional:
+    """A joint graph whose placeholders and results say what they are; the gradient of the loss in itself is 1."""
+    graph = graph_module.graph
+    inputs: list[Slot] = []
+    for node in [node for node in graph.nodes if node.op == "placeholder"]:
+        about = node.meta["desc"]
+        if isinstance(about, TangentAOTInput):
+            _as_one(graph, node)
+        else:
+            inputs.append(_slot_of(about, names))
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    pairs = zip(output.args[0], output.meta["desc"], strict=True)
+    results = [(node, _result_slot(about, names)) for node, about in pairs if node is not None]
+    output.args = (tuple(node for node, _ in results),)
+    graph_module.recompile()
+    return Functional(graph_module, tuple(inputs), tuple(slot for _, slot in results))
+
+
+def _as_one(graph: Any, tangent: Any) -> None:
+    value = tangent.meta["val"]
+    with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
+        one = graph.call_function(torch.ops.aten.full.default, ([], 1.0), {"dtype": value.dtype})
+    one.meta = {"val": value}
+    tangent.replace_all_uses_with(one)
+    graph.erase_node(tangent)
+
+
+def _slot_of(about: Any, names: Sequence[str]) -> Slot:
+    if isinstance(about, ParamAOTInput):
+        return Slot(Kind.PARAMETER, own_name(about.target))
+    if isinstance(about, BufferAOTInput):
+        return Slot(Kind.BUFFER, own_name(about.target))
+    if isinstance(about, PlainAOTInput):
+        return Slot(Kind.INPUT, names[about.idx])
+    raise _unknown(about)
+
+
+def _result_slot(about: Any, names: Sequence[str]) -> Slot:
+    if isinstance(about, PlainAOTOutput):
+        return Slot(Kind.OUTPUT, f"result{about.idx}")
+    if isinstance(about, GradAOTOutput):
+        return Slot(Kind.GRADIENT, _slot_of(about.grad_of, names).name)
+    if isinstance(about, InputMutationAOTOutput) and isinstance(about.mutated_input, BufferAOTInput):
+        return _slot_of(about.mutated_input, names)
+    raise _unknown(about)
+
+
+def _unknown(about: Any) -> ShardingError:
+    return ShardingError(
+        "the program takes or gives what is neither a tensor of the module nor an argument or a result",
+        cause=str(about)[:200],
+        remedy="write to no arguments, return no views of them, and draw no random numbers",
+    )
+
+
+def _untraceable(name: str, error: Exception) -> ShardingError:
+    lines = str(error).strip().splitlines()
+    return ShardingError(
+        f"AOTAutograd cannot trace {name}",
+        cause=f"{type(error).__name__}: {lines[0] if lines else 'it does not say why'}"[:400],
+        remedy="make it a function of its tensors that writes to none of its arguments",
+    )
 
 
 def _inputs(signature: Any, placeholders: Sequence[str], names: Sequence[str]) -> tuple[Slot, ...]:
@@ -100,13 +175,11 @@ def _outputs(signature: Any, graph_module: Any) -> tuple[Slot, ...]:
     (output,) = (node for node in graph_module.graph.nodes if node.op == "output")
     mutated = [Slot(Kind.BUFFER, own_name(name)) for name in signature.buffers_to_mutate.values()]
     returned = [Slot(Kind.OUTPUT, f"result{number}") for number in range(len(signature.user_outputs))]
-    backward = signature.backward_signature
-    gradients = list(backward.gradients_to_parameters.values()) if backward else []
-    slots = [*mutated, *returned, *(Slot(Kind.GRADIENT, own_name(name)) for name in gradients)]
+    slots = [*mutated, *returned]
     if len(slots) != len(output.args[0]):
         raise ShardingError(
             "the program writes to its arguments",
-            cause=f"it has {len(output.args[0])} results, and {len(slots)} of them are returned, buffers or gradients",
+            cause=f"it has {len(output.args[0])} results, and {len(slots)} of them are returned or buffers",
             remedy="return what is new, and leave arguments as they are",
         )
     return tuple(slots)

@@ -17,6 +17,7 @@ from shardwright.frontends.torch.cleaning import clean
 from shardwright.frontends.torch.export import aliases, export
 from shardwright.frontends.torch.joint import Functional, forward, joint
 from shardwright.frontends.torch.optimizers import optimizer_of
+from shardwright.frontends.torch.settled import settle
 from shardwright.frontends.torch.signature import argument_names
 from shardwright.frontends.torch.slots import Kind, Slot
 from shardwright.frontends.torch.stablehlo import stablehlo_text
@@ -124,6 +125,7 @@ def _source(functional: Functional, name: str) -> Source:
     """The program of a graph, its arguments and results called by their slots."""
     clean(functional.graph_module.graph)
     source = parse_source(stablehlo_text(functional.graph_module, name), name)
+    settle(source.graph)
     graph = _with_slots(source.graph, functional)
     return Source(name, located_text(graph), graph)
 

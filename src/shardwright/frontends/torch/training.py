@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.traceback import preserve_node_meta
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.torch.decompositions import table
@@ -54,47 +53,73 @@ def training_step(joint: Functional, optimizer: Optimizer, state: dict[Slot, Any
     """The graph that gives new parameters and new state in place of gradients.
 
     Its arguments are those of the joint graph, the state in the order given, and a learning rate for each group.
+    What an optimizer does is traced once for all parameters of a shape, and put in for each.
     """
-    names = trained(joint, optimizer)
+    graph = joint.graph_module.graph
     rates = [Slot(Kind.RATE, name) for name in optimizer.rate_names]
-    inputs = (*joint.inputs, *state, *rates)
-    kept_outputs = [slot for slot in joint.outputs if slot.kind is not Kind.GRADIENT]
-    outputs = (*kept_outputs, *(Slot(Kind.PARAMETER, name) for name in names), *state)
-
-    def step(*tensors: Any) -> tuple[Any, ...]:
-        given = dict(zip(inputs, tensors, strict=True))
-        results = torch.fx.Interpreter(joint.graph_module).run(*tensors[: len(joint.inputs)])
-        found = list(zip(joint.outputs, results, strict=True))
-        gradients = {slot.name: value for slot, value in found if slot.kind is Kind.GRADIENT}
-        new = _updated(optimizer, names, given, gradients, [given[rate] for rate in rates])
-        return (*(value for slot, value in found if slot.kind is not Kind.GRADIENT), *_in_order(new, names, state))
-
-    like = [node.meta["val"] for node in joint.graph_module.graph.nodes if node.op == "placeholder"]
-    like += [*state.values(), *(torch.zeros(()) for _ in rates)]
-    with FakeTensorMode(), tracing(), preserve_node_meta(), torch.no_grad():
-        fakes = [torch.empty_strided(one.shape, one.stride(), dtype=one.dtype) for one in like]
-        graph_module = make_fx(step, decomposition_table=table())(*fakes)
-    return Functional(graph_module, inputs, outputs)
+    scalars = [torch.zeros(()) for _ in rates]
+    given = dict(zip(joint.inputs, (node for node in graph.nodes if node.op == "placeholder"), strict=True))
+    last = list(given.values())[-1]
+    for slot, like in [*state.items(), *zip(rates, scalars, strict=True)]:
+        with graph.inserting_after(last):
+            last = given[slot] = graph.placeholder(f"state_{len(given)}")
+            with FakeTensorMode():
+                last.meta["val"] = torch.empty(like.shape, dtype=like.dtype)
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    found = list(zip(joint.outputs, output.args[0], strict=True))
+    gradients = {slot.name: node for slot, node in found if slot.kind is Kind.GRADIENT}
+    kept = [(slot, node) for slot, node in found if slot.kind is not Kind.GRADIENT]
+    with graph.inserting_before(output):
+        new = _updated(graph, optimizer, given, gradients, [given[rate] for rate in rates])
+    replaced = [(slot, new[slot]) for slot in [*(slot for slot in new if slot not in state), *state]]
+    output.args = (tuple(node for _, node in (*kept, *replaced)),)
+    joint.graph_module.recompile()
+    return Functional(joint.graph_module, tuple(given), tuple(slot for slot, _ in (*kept, *replaced)))
 
 
 def _updated(
-    optimizer: Optimizer,
-    names: Sequence[str],
-    given: dict[Slot, Any],
-    gradients: dict[str, Any],
-    rates: list[Any],
+    graph: Any, optimizer: Optimizer, given: dict[Slot, Any], gradients: dict[str, Any], rates: list[Any]
 ) -> dict[Slot, Any]:
     """Everything that a step replaces, by its slot."""
     steps = given.get(STEPS)
-    new: dict[Slot, Any] = {} if steps is None else {STEPS: steps + 1}
-    for name in names:
-        parameter = Slot(Kind.PARAMETER, name)
-        kept = {what: given[kept_slot(what, name)] for what in optimizer.kept_names(name)}
+    new: dict[Slot, Any] = {}
+    if steps is not None:
+        (new[STEPS],) = _spliced(graph, _traced(lambda count: (count + 1,), [steps]), [steps])
+    traces: dict[Any, Any] = {}
+    for name, gradient in gradients.items():
+        if name not in optimizer.group_of:
+            continue
+        slots = [Slot(Kind.PARAMETER, name), *(kept_slot(what, name) for what in optimizer.kept_names(name))]
         rate = rates[optimizer.group_of[name]]
-        new[parameter], after = optimizer.update(name, given[parameter], gradients[name], kept, rate, steps)
-        new |= {kept_slot(what, name): value for what, value in after.items()}
+        nodes = [gradient, rate, *([] if steps is None else [steps]), *(given[slot] for slot in slots)]
+        key = optimizer.group_of[name], *((tuple(n.meta["val"].shape), n.meta["val"].dtype) for n in nodes)
+        if key not in traces:
+            traces[key] = _traced(_update(optimizer, name, steps is not None), nodes)
+        new |= zip(slots, _spliced(graph, traces[key], nodes), strict=True)
     return new
 
 
-def _in_order(new: dict[Slot, Any], names: Sequence[str], state: dict[Slot, Any]) -> list[Any]:
-    return [*(new[Slot(Kind.PARAMETER, name)] for name in names), *(new[slot] for slot in state)]
+def _update(optimizer: Optimizer, name: str, counts: bool) -> Callable[..., tuple[Any, ...]]:
+    """The new parameter and what is kept, of gradient, rate, steps where these are counted, parameter and the kept."""
+    names = optimizer.kept_names(name)
+
+    def update(gradient: Any, rate: Any, *rest: Any) -> tuple[Any, ...]:
+        steps, (parameter, *kept) = (rest[0], rest[1:]) if counts else (None, rest)
+        of_name = dict(zip(names, kept, strict=True))
+        new, after = optimizer.update(name, parameter, gradient, of_name, rate, steps)
+        return (new, *(after[what] for what in names))
+
+    return update
+
+
+def _traced(fn: Callable[..., tuple[Any, ...]], nodes: Sequence[Any]) -> Any:
+    with FakeTensorMode(), tracing(), torch.no_grad():
+        like = [torch.empty(node.meta["val"].shape, dtype=node.meta["val"].dtype) for node in nodes]
+        return make_fx(fn, decomposition_table=table())(*like).graph
+
+
+def _spliced(graph: Any, traced: Any, nodes: Sequence[Any]) -> tuple[Any, ...]:
+    """A trace put into a graph where that inserts, on these operands: the nodes of its results."""
+    places = dict(zip((node for node in traced.nodes if node.op == "placeholder"), nodes, strict=True))
+    results: tuple[Any, ...] = graph.graph_copy(traced, places)
+    return results

@@ -1,0 +1,51 @@
+"""What torch-mlir leaves to be said plainly: constants of `arith`, sizes that are known, converts to the same type."""
+
+from __future__ import annotations
+
+from shardwright.ir.graph import Graph, Op
+from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
+from shardwright.ir.rewrite.rewriter import Rewriter
+from shardwright.ir.signature import Signature
+
+__all__ = ["settle"]
+
+
+def settle(graph: Graph) -> None:
+    """Rewrite a program that torch-mlir wrote, in place."""
+    patterns = [
+        Pattern({"arith.constant"}, _constant),
+        Pattern({"stablehlo.dynamic_iota"}, _static_iota),
+        Pattern({"stablehlo.convert", "stablehlo.reshape"}, _to_itself),
+    ]
+    with Rewriter(graph, graph.main.block) as rewriter:
+        apply_patterns(rewriter, patterns)
+    with Rewriter(graph, graph.main.block) as rewriter:
+        for op in reversed(list(graph.main.block.ops)):
+            if op.results and not op.regions and not any(rewriter.uses[result] for result in op.results):
+                rewriter.erase(op, "nobody reads it")
+
+
+def _constant(op: Op, rewriter: Rewriter) -> bool:
+    """A tensor of numbers is StableHLO's constant."""
+    if not op.signature.results[0].is_tensor:
+        return False
+    signature = Signature("stablehlo.constant", op.signature.attributes, (), op.signature.results)
+    made = rewriter.create(signature, (), rewriter.before(op), "it is a constant", location=op.location)
+    rewriter.replace(op, made.results, "it is a constant")
+    return True
+
+
+def _static_iota(op: Op, rewriter: Rewriter) -> bool:
+    """Its sizes stand in its type; those computed for it are not looked at."""
+    signature = Signature("stablehlo.iota", op.signature.attributes, (), op.signature.results)
+    made = rewriter.create(signature, (), rewriter.before(op), "its sizes are known", location=op.location)
+    rewriter.replace(op, made.results, "its sizes are known")
+    return True
+
+
+def _to_itself(op: Op, rewriter: Rewriter) -> bool:
+    """A value brought into the type that it has."""
+    if op.signature.operands != op.signature.results:
+        return False
+    rewriter.replace(op, op.operands, "it is of this type already")
+    return True
