@@ -92,6 +92,10 @@ def test_an_argument_that_has_another_name_is_told_with_it() -> None:
 def test_an_argument_that_is_gone_is_told() -> None:
     told, remedy, _ = misfit(PERCEPTRON.replace("%w2", "%v"), saved=only("w2"))
     assert told == "argument w2: the program has no such argument; it has 'w1' and 2 more"
+    assert remedy == "if it is called 'v' now, write that in the plan"
+    identity = "func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {\n  return %x : tensor<64xf32>\n}\n"
+    told, remedy, _ = misfit(identity, saved=only("w2"))
+    assert told == "argument w2: the program has no such argument; it has 'x'"
     assert remedy == "leave it out"
 
 

@@ -6,7 +6,6 @@ Here and in the files of the commands, what a command runs is imported where it 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
+from shardwright.cli.texts import epilog, examples, parse_shape
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.files import is_standard_output, write_file
 from shardwright.frontends.meshes import mesh_of
-from shardwright.frontends.specs import GRAMMAR, parse_argument_option
-from shardwright.notation.notation import Shape
+from shardwright.frontends.specs import parse_argument_option
 from shardwright.propagation import DEFAULT_STRATEGY, PRICED_STRATEGIES, STRATEGY_WORDS
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
@@ -29,6 +29,7 @@ from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
 from shardwright.words import counted
 
 if TYPE_CHECKING:
+    from shardwright.plans.saved import SavedPlan
     from shardwright.program import Plan, Program, Spmd
 
 __all__ = [
@@ -51,8 +52,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 VIRTUAL_DEVICES = 512
 """How many virtual devices `run` and `verify` start unasked: each is a thread, and collectives wait for all of them."""
-
-_STRATEGIES = "\n".join(["Strategies:", *(f"  {name:<19} {words}" for name, words in STRATEGY_WORDS.items())])
 
 _WORK = {
     "load": "reading the program",
@@ -87,19 +86,31 @@ class Given:
     effort: str = DEFAULT_EFFORT
     optimize: str = "off"
     reasons: bool = False
+    plan: str | None = None
+    strict_plan: bool = False
 
     def session(self) -> AbstractContextManager[object]:
-        """What everything is decided in: a session of the hardware asked for, or the one that there is.
+        """What everything is decided in: a session of the hardware asked for, of that of the plan, or the one that
+        there is.
 
         Raises:
-            ShardingError: no such hardware, or a file that is no data sheet of one.
+            ShardingError: no such hardware, a file that is no data sheet of one, or no plan.
         """
-        if self.hardware is None:
+        saved = self.saved()
+        how = None if saved is None else saved.partitioning
+        name = self.hardware or (how.hardware if how is not None else "")
+        if not name:
             return nullcontext()
         from shardwright.cost.hardware import hardware
         from shardwright.memo import Session
 
-        return Session(hardware=hardware(self.hardware))
+        try:
+            return Session(hardware=hardware(name))
+        except ShardingError as error:
+            if self.hardware is not None or saved is None:
+                raise
+            remedy = "say which it is: --hardware NAME, or the file of its data sheet"
+            raise error.replaced(location=saved.location, remedy=remedy) from None
 
     def propagation_session(self) -> AbstractContextManager[object]:
         """The same, for a command that propagates and no more.
@@ -108,12 +119,31 @@ class Given:
             UsageError: a hardware is given, and the strategy decides nothing by price.
             ShardingError: as of `session`.
         """
-        if self.hardware is not None and self.strategy not in PRICED_STRATEGIES:
+        saved = self.saved()
+        strategy = self.asked("strategy") or (saved and saved.strategy) or self.strategy
+        if self.hardware is not None and strategy not in PRICED_STRATEGIES:
             given = " or ".join(f"--strategy {name}" for name in PRICED_STRATEGIES)
             raise click.UsageError(
                 f"No such option without {given}: --hardware (nothing else is decided by price here)"
             )
         return self.session()
+
+    def saved(self) -> SavedPlan | None:
+        """The plan that is given, if one is.
+
+        Raises:
+            ShardingError: a file that cannot be read, or is no plan.
+        """
+        if self.plan is None:
+            return None
+        from shardwright.plans.load import load_plan
+
+        return load_plan(self.plan)
+
+    def asked(self, name: str) -> Any:
+        """The value of an option that was given on the command line; `None` where it is a default."""
+        source = click.get_current_context().get_parameter_source(name)
+        return getattr(self, name) if source is ParameterSource.COMMANDLINE else None
 
     def load(self, clock: Clock) -> Program:
         """The program, read."""
@@ -129,20 +159,22 @@ class Given:
 
         program.check_shardable()
         mesh = None if self.mesh is None else mesh_of(self.mesh)
-        args = self._arguments()
-        check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
-        return program.shard(mesh, args, self.strategy, self.conservative)
+        args, saved = self._arguments(), self.saved()
+        if saved is None:
+            if self.strict_plan:
+                raise click.UsageError("No such option without --plan: --strict-plan")
+            check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
+            return program.shard(mesh, args, self.strategy, self.conservative)
+        from shardwright.plans.fit import mesh_for
+
+        check_devices(mesh_for(saved, program.graph, mesh, program.name).size, self.devices, limit, program.name)
+        how = {name: self.asked(name) for name in ("strategy", "conservative")}
+        return program.apply(saved, mesh, args, strict=self.strict or self.strict_plan, **how)
 
     def partition(self, program: Program, limit: int | None = None, to: str = "sdy") -> Spmd:
         """The program of each device, after the same look; the explicit one such as a notation can express."""
-        return self.shard(program, limit).partition(
-            strict=self.strict,
-            arguments=self.arguments,
-            effort=self.effort,
-            optimize=self.optimize,
-            reasons=self.reasons,
-            to=to,
-        )
+        how = {name: self.asked(name) for name in ("arguments", "effort", "optimize")}
+        return self.shard(program, limit).partition(strict=self.strict, reasons=self.reasons, to=to, **how)
 
     def check_unsharded(self) -> None:
         """For a program that is not sharded.
@@ -170,6 +202,8 @@ class Given:
             "--effort": self.effort != DEFAULT_EFFORT,
             "--optimize": self.optimize != "off",
             "--reasons": self.reasons,
+            "--plan": self.plan is not None,
+            "--strict-plan": self.strict_plan,
         }
         return [option for option, is_given in given.items() if is_given]
 
@@ -221,6 +255,12 @@ def program_options(command: F) -> F:
             metavar="NAME_OR_INDEX=SPEC",
             help="Sharding of an argument (repeatable). A path such as params means all below it.",
         ),
+        click.option(
+            "--plan",
+            metavar="PLAN",
+            help="How arguments and results lie, and how all is done that is not said: a file of `shardwright plan`.",
+        ),
+        click.option("--strict-plan", is_flag=True, help="Fail where an entry of the plan does not fit the program."),
         click.option(
             "--strategy",
             type=click.Choice(list(STRATEGY_WORDS)),
@@ -313,34 +353,6 @@ def input_options(command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
-
-
-def epilog(*commands: str) -> str:
-    """The end of a help text: how shardings of arguments are written, the strategies, and examples."""
-    return f"\b\n{GRAMMAR}\n\n\b\n{_STRATEGIES}\n\n{examples(*commands)}"
-
-
-def examples(*commands: str) -> str:
-    """The end of a help text: examples."""
-    lines = "\n".join(f"  {command}" for command in commands)
-    return f"\b\nExamples:\n{lines}"
-
-
-def parse_shape(text: str) -> Shape:
-    """`8x16` as sizes.
-
-    Raises:
-        ShardingError: it is not a shape.
-    """
-    sizes = [size.strip() for size in text.split("x")] if text.strip() else []
-    for size in sizes:
-        if not re.fullmatch(r"\d{1,18}", size, re.ASCII):
-            raise ShardingError(
-                f"not a shape: {text!r}",
-                cause=f"{size!r} is not a size" if size else "a size is missing",
-                remedy='write it as 8x16, and "" for a scalar',
-            )
-    return tuple(map(int, sizes))
 
 
 def print_json(value: Summary) -> None:

@@ -26,7 +26,7 @@ from shardwright.words import counted
 if TYPE_CHECKING:
     from shardwright.partition import Note
 
-__all__ = ["Fit", "Unfit", "fit_plan"]
+__all__ = ["Fit", "Unfit", "fit_plan", "mesh_for"]
 
 _LISTED = 20
 """Entries that an error names."""
@@ -172,8 +172,7 @@ def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> F
     Raises:
         ShardingError: another mesh than the program's.
     """
-    own = any(known.axes for known in graph.meshes.values())
-    chosen = program_mesh(graph, plan.mesh if mesh is None and not own else mesh, source)
+    chosen = mesh_for(plan, graph, mesh, source)
     fitter = _Fitter(plan, chosen)
     arguments = fitter.all("argument", plan.arguments, graph.arguments)
     results = fitter.all("result", plan.results, graph.results)
@@ -181,6 +180,16 @@ def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> F
     met = {pytree_path(one.name) for one in fitter.unfit if one.what == "argument"}
     unknown = tuple(name for name in new if name not in met)
     return Fit(plan, chosen, arguments, results, tuple(fitter.unfit), unknown)
+
+
+def mesh_for(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> Mesh:
+    """The mesh that a program is to be on: the one that is given, else its own, else that of the plan.
+
+    Raises:
+        ShardingError: another one is given than the program's.
+    """
+    own = any(known.axes for known in graph.meshes.values())
+    return program_mesh(graph, plan.mesh if mesh is None and not own else mesh, source)
 
 
 class _Misfit(Exception):
@@ -308,7 +317,9 @@ def _gone(
 ) -> _Misfit:
     """What to say of an entry for which the program has nothing: it may have another name now."""
     free = [known for known, type in types.items() if known not in planned and entry.type in (None, type)]
-    close = get_close_matches(name, free, n=1, cutoff=0.5)
+    close = get_close_matches(name, free, n=1, cutoff=0.5) or (
+        free if entry.type is not None and len(free) == 1 else []
+    )
     near = close_names(name, list(types), limit=3)
     return _Misfit(
         f"the program has no such {what}" + (f"; it has {near}" if near else ""),

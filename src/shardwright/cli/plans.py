@@ -1,0 +1,74 @@
+"""The commands of plans: writing one, and what differs between two."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from shardwright.cli.given import (
+    Given,
+    answer,
+    epilog,
+    examples,
+    partition_options,
+    print_json,
+    program_options,
+    progress,
+)
+from shardwright.files import is_standard_output, write_file
+from shardwright.report.layout import console
+
+
+@click.command(
+    epilog=epilog(
+        "shardwright plan examples/gpt2.mlir -o plan.toml",
+        "shardwright plan examples/gpt2.mlir --hardware h100 --effort default -o h100.toml",
+        "shardwright plan mlp.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model",
+        "shardwright run changed.mlir --plan plan.toml",
+    ),
+)
+@program_options
+@partition_options
+@click.option("-o", "--output", metavar="OUT", help="File of the plan (default: standard output).")
+def plan(file: str, output: str | None, **options: Any) -> None:
+    """Write the plan of FILE by itself, in TOML: the mesh, how each argument and result lies, how it was propagated and
+    partitioned, and what it came to. Every command that takes a program takes it by --plan.
+    """
+    from shardwright.plans.text import plan_text
+
+    given = Given(file, **options)
+    with given.session(), progress() as clock:
+        spmd = given.partition(given.load(clock))
+        text = plan_text(spmd.saved)
+    if output is not None and not is_standard_output(output):
+        answer(given, {**spmd.summary(), "written": {"plan": str(write_file(output, text))}})
+    elif given.as_json:
+        answer(given, spmd.summary())
+    else:
+        sys.stdout.write(text)
+
+
+@click.command(
+    epilog=examples("shardwright diff before.toml after.toml", "shardwright diff before.toml after.toml --json")
+)
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def diff(before: str, after: str, as_json: bool) -> int:
+    """Say what differs between the plans A and B: the mesh, which arguments and results lie otherwise or are in one of
+    them alone, how they were propagated and partitioned, and what each came to.
+
+    Exit status: 0 where they say the same, 1 where they do not.
+    """
+    from shardwright.plans.compare import compare_plans
+    from shardwright.plans.load import load_plan
+    from shardwright.report.plans import print_difference
+
+    found = compare_plans(load_plan(before), load_plan(after))
+    if as_json:
+        print_json(found.summary())
+    else:
+        print_difference(console(), found.summary())
+    return 0 if found.is_empty else 1
