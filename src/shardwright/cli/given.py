@@ -98,8 +98,8 @@ class Given:
         """
         saved = self.saved()
         how = None if saved is None else saved.partitioning
-        name = self.hardware or (how.hardware if how is not None else "")
-        if not name:
+        name = self.hardware if self.hardware is not None or how is None else how.hardware or None
+        if name is None:
             return nullcontext()
         from shardwright.cost.hardware import hardware
         from shardwright.memo import Session
