@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from shardwright.notation.registry import parse_text as parse_sharding
     from shardwright.plans.load import load_plan
     from shardwright.plans.saved import SavedPlan
-    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, load, tune
-    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, interface, jit, load, tune
+    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, jit, load, tune
     from shardwright.report.notebook import show
     from shardwright.rules.registry import forget_rule, rule
     from shardwright.runtime.shared import gather

@@ -11,6 +11,7 @@ import jax
 from shardwright.errors import ShardingError
 from shardwright.program.program import MeshLike, Plan, Program, Shardings, Spmd, from_jax
 from shardwright.propagation import DEFAULT_STRATEGY
+from shardwright.runtime.call import JaxCall
 from shardwright.runtime.compiled import Compiled
 from shardwright.stage import DEFAULT_EFFORT
 from shardwright.words import kind_of
@@ -116,7 +117,7 @@ class Jitted:
 
     def _check_static(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tree = jax.tree.structure(self._dynamic(args, kwargs))
-        if program.call is not None and program.call.in_tree != tree:
+        if isinstance(program.call, JaxCall) and program.call.in_tree != tree:
             raise ShardingError(
                 f"{program.name} has static arguments of its own",
                 cause="it is jitted already, and JAX alone knows which they are",
