@@ -2,6 +2,7 @@
 
     run_pipeline(text, "builtin.module(sdy-propagation-pipeline)")
     run_batch([(text, pipeline), …])        # one start-up for all; what fails comes back as `ShardyFailure`
+    run_warned([(text, pipeline), …])       # with what the C++ warns of, each in a process of its own
 
 The file is also the program that runs in the subprocess.
 """
@@ -9,13 +10,16 @@ The file is also the program that runs in the subprocess.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
-__all__ = ["POPULATE_RULES", "PROPAGATE", "ShardyError", "ShardyFailure", "run_batch", "run_pipeline"]
+__all__ = ["POPULATE_RULES", "PROPAGATE", "ShardyError", "ShardyFailure", "run_batch", "run_pipeline", "run_warned"]
+
+_APART = "apart"
 
 POPULATE_RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
 """Writes the `sdy.sharding_rule` of every op."""
@@ -58,6 +62,28 @@ def run_batch(
     return answers
 
 
+def run_warned(
+    jobs: Sequence[tuple[str, str]], *, timeout: float = 300.0
+) -> list[list[tuple[str, str]] | ShardyFailure]:
+    """What is warned of while each `(module text, pipeline)` runs: locations and messages, in order.
+
+    The C++ warns of some things once in a process, so each job has its own.
+    """
+    done = subprocess.run(
+        [sys.executable, __file__, _APART],
+        input=json.dumps([[text, pipeline, False] for text, pipeline in jobs]),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return [
+        [(where, message) for where, message in answer["warnings"]] if answer["ok"] else ShardyFailure(answer["text"])
+        for answer in answers
+    ]
+
+
 def _run_until_death(jobs: list[list[object]], timeout: float) -> list[str | ShardyFailure]:
     try:
         done = subprocess.run(
@@ -79,8 +105,8 @@ def _run_until_death(jobs: list[list[object]], timeout: float) -> list[str | Sha
     return answers
 
 
-def _serve(source: TextIO) -> Iterator[dict[str, object]]:
-    from jaxlib.mlir import ir, passmanager
+def _context() -> Any:
+    from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mosaic_gpu_ext
     from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
@@ -96,19 +122,55 @@ def _serve(source: TextIO) -> Iterator[dict[str, object]]:
     _mosaic_gpu_ext.register_inliner_extensions(context)
     stablehlo.register_stablehlo_passes()
     context.allow_unregistered_dialects = True
+    return context
+
+
+def _answer(context: Any, text: str, pipeline: str, debug_info: bool) -> dict[str, object]:
+    from jaxlib.mlir import ir, passmanager
+
     with context:
-        for text, pipeline, debug_info in json.load(source):
-            try:
-                module = ir.Module.parse(text)
-                manager = passmanager.PassManager.parse(pipeline)
-                manager.enable_verifier(False)
-                manager.run(module.operation)
-                output = module.operation.get_asm(enable_debug_info=debug_info)
-                yield {"ok": True, "text": output}
-            except (ir.MLIRError, ValueError, RuntimeError) as error:
-                yield {"ok": False, "text": f"{type(error).__name__}: {error}"}
+        try:
+            module = ir.Module.parse(text)
+            manager = passmanager.PassManager.parse(pipeline)
+            manager.enable_verifier(False)
+            manager.run(module.operation)
+            return {"ok": True, "text": module.operation.get_asm(enable_debug_info=debug_info)}
+        except (ir.MLIRError, ValueError, RuntimeError) as error:
+            return {"ok": False, "text": f"{type(error).__name__}: {error}"}
+
+
+def _serve(source: TextIO) -> Iterator[dict[str, object]]:
+    context = _context()
+    for job in json.load(source):
+        yield _answer(context, *job)
+
+
+def _serve_apart(source: TextIO) -> Iterator[dict[str, object]]:
+    """Each job in a child, which prints the answer itself unless it dies."""
+    import jaxlib.mlir.dialects.stablehlo  # noqa: F401  (here, so that children need not)
+
+    for job in json.load(source):
+        child = os.fork()
+        if child == 0:
+            print(json.dumps(_warned(job)), flush=True)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            yield {"ok": False, "text": f"exit {status}"}
+
+
+def _warned(job: Sequence[Any]) -> dict[str, object]:
+    context, heard = _context(), []
+
+    def hear(diagnostic: Any) -> bool:
+        if diagnostic.severity.name == "WARNING":
+            heard.append((str(diagnostic.location), str(diagnostic.message)))
+        return True
+
+    context.attach_diagnostic_handler(hear)
+    return {**_answer(context, *job), "warnings": heard}
 
 
 if __name__ == "__main__":
-    for answer in _serve(sys.stdin):
+    for answer in (_serve_apart if _APART in sys.argv else _serve)(sys.stdin):
         print(json.dumps(answer), flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import shardwright.passes.all  # noqa: F401 (registers the passes)
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
 from shardwright.passes.pipeline import parse_pipeline, run_step

@@ -22,6 +22,7 @@ __all__ = [
     "mlir_diagnostics",
     "emitted_for_error",
     "emitted_by_mlir",
+    "emitted_warning",
     "without_ops",
 ]
 
@@ -145,18 +146,27 @@ def mlir_diagnostics(error: BaseException | None, text: Text) -> list[Emitted]:
 def emitted_for_error(error: ShardingError, text: Text) -> Emitted:
     """One of our diagnostics; cause and remedy become notes."""
     told = error.diagnostic
-    position = _POSITION.fullmatch(told.location)
+    place = _place(told.location, text)
+    is_named = "." in told.op and told.op not in told.message
+    message = f"'{told.op}' op {told.message}" if is_named else told.message
+    notes = tuple(Emitted("note", note, *place, optional=True) for note in (told.cause, told.remedy) if note)
+    return Emitted("error", message, *place, notes)
+
+
+def emitted_warning(message: str, location: str, text: Text) -> Emitted:
+    """A warning of our passes, of an op at a location."""
+    return Emitted("warning", message, *_place(location, text))
+
+
+def _place(location: str, text: Text) -> tuple[str, int, int]:
+    """File, line and column of one of our locations, 0 where unknown."""
+    position = _POSITION.fullmatch(location)
     file, line, column = text.name, 0, 0
     if position is not None:
         file, line, column = position["file"], int(position["line"]), int(position["column"] or 0)
         file = text.name if file in ("-", "") else file
-    elif told.location not in ("", "-", "unknown location"):
-        file = told.location
+    elif location not in ("", "-", "unknown location"):
+        file = location
     if file == text.name and line:
         column = text.column(line, column)
-    is_named = "." in told.op and told.op not in told.message
-    message = f"'{told.op}' op {told.message}" if is_named else told.message
-    notes = tuple(
-        Emitted("note", note, file, line, column, optional=True) for note in (told.cause, told.remedy) if note
-    )
-    return Emitted("error", message, file, line, column, notes)
+    return file, line, column

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir
-from shardwright.opt.diagnostics import Emitted, Text, emitted_by_mlir, emitted_for_error, mlir_diagnostics, without_ops
+from shardwright.opt.diagnostics import (
+    Emitted,
+    Text,
+    emitted_by_mlir,
+    emitted_for_error,
+    emitted_warning,
+    mlir_diagnostics,
+    without_ops,
+)
 from shardwright.opt.expectations import Expectations
 from shardwright.opt.flags import Settings
 from shardwright.opt.printing import bytecode, text_of
@@ -19,6 +27,7 @@ from shardwright.opt.roundtrip import verify_roundtrip
 from shardwright.opt.split import FilePart
 from shardwright.opt.timing import Timer
 from shardwright.passes.pipeline import PipelineStep, run_step
+from shardwright.passes.warnings import Warnings, heard
 
 __all__ = ["Driver", "class_name"]
 
@@ -66,12 +75,14 @@ class Driver:
         steps: The passes.
         name: What diagnostics call the file.
         timer: What its parts took.
+        warned: The kinds of warnings that are said once, of those that were.
     """
 
     settings: Settings
     steps: Sequence[PipelineStep]
     name: str
     timer: Timer
+    warned: set[str] = field(default_factory=set)
 
     def run(self, chunk: FilePart) -> tuple[bytes, bool]:
         """The module after the passes, printed, or nothing if it failed; and whether all went as it should.
@@ -148,7 +159,7 @@ class Driver:
             self._dump("Before", step, self._shown(module, generic))
         is_watched = told.mlir_print_ir_after_all or name in told.mlir_print_ir_after.split(",")
         try:
-            with self.timer.time(class_name(name)):
+            with self.timer.time(class_name(name)), heard(Warnings(listener.warn, self.warned)):
                 run_step(module, step)
             if told.verify_each:
                 module.operation.verify()
@@ -210,6 +221,10 @@ class _Listener:
             diagnostics = [emitted_for_error(error, self.text)]
         for emitted in diagnostics or [Emitted("error", str(error), self.text.name)]:
             self.say(emitted)
+
+    def warn(self, message: str, location: str) -> None:
+        """What a pass of ours says of a module that it takes."""
+        self.say(emitted_warning(message, location, self.text))
 
     def say(self, emitted: Emitted) -> None:
         """Print a diagnostic, or check it."""

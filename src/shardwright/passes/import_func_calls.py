@@ -17,6 +17,7 @@ from shardwright.passes.edits import end_with, replace_by
 from shardwright.passes.module_ops import ARGUMENTS, error_at, operations
 from shardwright.passes.module_shardings import SHARDING, Shardings, per_value
 from shardwright.passes.registry import Option, Options, register
+from shardwright.passes.warnings import warn
 from shardwright.propagation.working import NAMED
 
 __all__ = ["import_func_calls"]
@@ -24,6 +25,7 @@ __all__ = ["import_func_calls"]
 _OF_CALLS = frozenset({"callee", "no_inline", "arg_attrs", "res_attrs", SHARDING})
 _REFERRING = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
 _MOST_OPS = 5_000_000
+_CLONED = "function @{} has multiple call ops, we need to clone the function body for each call"
 
 _EDGES = Option(
     "add-data-flow-edges-on-named-computations", True, "Whether to add the data-flow edges of named computations."
@@ -81,6 +83,8 @@ class _CallImporter:
             loc=call.location,
             ip=ir.InsertionPoint(call),
         )
+        if name in self.bodies:
+            warn(call, _CLONED.format(name), "calls")
         self._body(name, function).append_to(computation.regions[0])
         self.bodies.setdefault(name, computation)
         replace_by(call, computation.results)

@@ -10,7 +10,9 @@ from shardwright.ir.context import ir, parse_attribute
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Body, Signature
 from shardwright.passes.module_graph import ModuleGraph, read_module_graph
+from shardwright.passes.module_ops import operations
 from shardwright.passes.registry import Option, Options, register
+from shardwright.passes.warnings import is_heard, warn_of_unknown
 from shardwright.propagation.engine.conservative import conservative_rule
 from shardwright.rules.registry import rule_for, rule_of
 from shardwright.rules.rule import ShardingRule
@@ -34,6 +36,7 @@ CONSERVATIVE = Option(
 def populate_op_sharding_rules(module: ir.Module, options: Options) -> None:
     """Write the rules of all ops, those in bodies of reductions included."""
     populate_rules(read_module_graph(module), conservative=options[CONSERVATIVE.name])
+    warn_of_unknown(operations(module, inner_first=True) if is_heard() else ())
 
 
 def populate_rules(read: ModuleGraph, *, conservative: bool) -> None:

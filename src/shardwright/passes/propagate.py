@@ -9,15 +9,17 @@ Source: the propagation passes of OpenXLA's Shardy.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.passes.drop_sharding_rules import drop_sharding_rules
 from shardwright.passes.module_graph import ModuleGraph, read_module_graph
-from shardwright.passes.module_ops import RESULTS, Row, first_results, rows_of, set_rows
+from shardwright.passes.module_ops import RESULTS, Row, first_results, operations, rows_of, set_rows
 from shardwright.passes.module_shardings import SHARDING, Shardings, single
 from shardwright.passes.populate_op_sharding_rules import CONSERVATIVE, populate_rules, populate_rules_of
 from shardwright.passes.registry import Option, Options, register
 from shardwright.passes.save_module import save_module
+from shardwright.passes.warnings import is_heard, warn, warn_of_unknown
 from shardwright.passes.write_back import write_back
 from shardwright.propagation import FACTORS, propagate_only
 from shardwright.propagation.method import method
@@ -35,6 +37,11 @@ _FACTORS = Option(
     "propagation-strategy", "aggressive", "How conflicts between the loops of an op are settled.", tuple(FACTORS)
 )
 _BY_OP = Option("run-op-priority-propagation", True, "Whether ops that cost nothing to split come before others.")
+_CONTRADICTED = (
+    "The initial operand shardings on the sharding groups of groupID: {} do not match. Inserting an open sharding "
+    "constraint to all constrained values. This can be caused when shardings from different values are grouped (e.g. "
+    "from jax.shard_alike) but have separate inconsistent sharding constraints on them."
+)
 _WITHOUT_ROUNDS = {"op-priority": "aggressive", "user-priority": "user-priority-only"}
 """What is left of a strategy without the rounds of op priority."""
 
@@ -67,16 +74,30 @@ def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
         conservative=options[CONSERVATIVE.name],
         debug_sharding_origins=origins,
         debug_propagation_edge_sharding=options["debug-propagation-edge-sharding"],
+        contradicted=lambda number, value: warn(_maker(read, value), _CONTRADICTED.format(number)),
         functions=read.called(),
         noted_results=_noted_results(read) if origins else None,
     )
     added = write_back(read, made)
     if method(strategy).user_priority:
         _settle_results(module, read)
+    warn_of_unknown(operations(module) if is_heard() else ())
     if options["keep-sharding-rules"]:
         populate_rules_of(added)
     else:
         drop_sharding_rules(module, {})
+
+
+def _maker(read: ModuleGraph, value: int) -> Any:
+    """The op that makes a value, or around the block that it is an argument of."""
+    arguments = read.graph.main.block.arguments
+    for part in read.parts:
+        if value in arguments[part.arguments.start : part.arguments.stop]:
+            return part.handle
+        for handle, op in part.ops:
+            if value in op.results or any(value in region.arguments for region in op.regions):
+                return handle
+    raise KeyError(value)
 
 
 def _settle_results(module: ir.Module, read: ModuleGraph) -> None:

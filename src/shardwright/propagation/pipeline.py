@@ -24,7 +24,7 @@ from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.constants import merge_constants, merge_scalars, split_constants
 from shardwright.propagation.steps.constraints import apply_constraints
 from shardwright.propagation.steps.dataflow import add_edges, find_edges, find_function_edges
-from shardwright.propagation.steps.groups import collect_groups
+from shardwright.propagation.steps.groups import Contradicted, collect_groups
 from shardwright.propagation.steps.normalize import normalize
 from shardwright.propagation.working import EDGE, CalledFunction, Working
 from shardwright.sharding import TensorSharding, replicated
@@ -124,6 +124,7 @@ def propagate_only(
     debug_propagation_edge_sharding: bool = False,
     functions: Sequence[CalledFunction] = (),
     noted_results: Sequence[int] | None = None,
+    contradicted: Contradicted | None = None,
 ) -> Graph:
     """Propagate through a program as it stands: the `sdy` pass of that name, without import and export.
 
@@ -131,7 +132,8 @@ def propagate_only(
     constants stay shared, and open dimensions stay open. Arguments and errors are those of `propagate`; there is no
     `rfc` here. `functions` are those that others call, in the order in which they stand in the program, where it has
     several: data flows to and from them where `sdy.func_data_flow_edge` ops are. Where it is known which use of a value
-    comes first, `noted_results` are the results that tell of the origins of what they return.
+    comes first, `noted_results` are the results that tell of the origins of what they return. `contradicted` hears of
+    groups whose members do not have one sharding: of each its number and its first value.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
     _check(graph)
@@ -148,7 +150,7 @@ def propagate_only(
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
-    collect_groups(working, graph.locations)
+    collect_groups(working, graph.locations, contradicted)
     if record is not None:
         record.note(working, "group")
     propagator = Propagator(working, results, how, graph.locations, record)

@@ -7,7 +7,7 @@ them; where they do not, each member keeps its own, and an open constraint behin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
@@ -20,11 +20,17 @@ from shardwright.ir.types import TensorType
 from shardwright.propagation.working import CONSTRAINT, GROUP, Working
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["collect_groups", "united"]
+__all__ = ["Contradicted", "collect_groups", "united"]
 
 
-def collect_groups(working: Working, locations: LocationTable) -> None:
+Contradicted = Callable[[int, int], None]
+"""Called with the number of a group whose members contradict one another, and the first of them."""
+
+
+def collect_groups(working: Working, locations: LocationTable, contradicted: Contradicted | None = None) -> None:
     """Find the groups, check them, and bring the shardings of their members together.
+
+    `contradicted` hears of groups whose members do not have one sharding.
 
     Raises:
         ShardingError: members of different shape, or on both sides of a manual computation; at the op that is the
@@ -47,8 +53,10 @@ def collect_groups(working: Working, locations: LocationTable) -> None:
         members.setdefault(numbers[its[0]], []).append(value)
     working.groups = [members[number] for number in sorted(members)]
     with working.rewriter() as rewriter:
-        for group in working.groups:
-            _agree(working, group, rewriter)
+        for index, group in enumerate(working.groups):
+            leader = group[0]
+            if not _agree(working, group, rewriter) and contradicted is not None:
+                contradicted(index, leader)
 
 
 def _check(
@@ -106,18 +114,20 @@ def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
     return {group: order[leader(group)] for group in leaders}
 
 
-def _agree(working: Working, group: list[int], rewriter: Rewriter) -> None:
+def _agree(working: Working, group: list[int], rewriter: Rewriter) -> bool:
+    """Give the members of a group one sharding, or constraints where they have several; whether they have one."""
     shardings = [working.shardings[working.holder_of(value)] for value in group]
     given = [sharding for sharding in shardings if sharding is not None and not _says_nothing(sharding)]
     if not given:
-        return
+        return True
     if all(sharding == given[0] for sharding in given):
         for value in group:
             working.shardings[working.holder_of(value)] = given[0]
-        return
+        return True
     nothing = replicated(given[0].mesh, given[0].rank, open=True)
     for index, value in enumerate(group):
         group[index] = _constrained(rewriter, value, working.types[value], nothing)
+    return False
 
 
 def _says_nothing(sharding: TensorSharding) -> bool:

@@ -1,0 +1,111 @@
+"""What the passes warn of beside what the C++ warns of, at the same places and in the same words.
+
+`SHARDWRIGHT_FUZZ=2000 pytest tests/passes/test_warnings.py` compares as many random modules a pipeline instead of 12.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+
+import shardwright.passes.all  # noqa: F401 (registers the passes)
+from shardwright.ir.context import load_module
+from shardwright.passes.pipeline import parse_pipeline, run_step
+from shardwright.passes.warnings import Warnings, heard
+from tests.oracles.shardy import ShardyFailure, run_warned
+from tests.passes.random_calls import random_calling
+from tests.passes.random_manual import random_manual
+
+_COUNT = int(os.environ.get("SHARDWRIGHT_FUZZ", "12"))
+_BATCH = 500
+_TANH = re.compile(r"stablehlo\.(?:tanh|transpose) (%\w+)(?:, dims = \[1, 0\])? : (?:\(.*?\) -> )?(\S+)")
+_UNKNOWN = (
+    "stablehlo.custom_call @foo({0}) : ({1}) -> {1}",
+    "stablehlo.custom_call @bar({0}) {{has_side_effect = true}} : ({1}) -> {1}",
+    "stablehlo.custom_call @mhlo.erf({0}) : ({1}) -> {1}",
+    '"my.op"({0}) : ({1}) -> {1}',
+    '"your.op"({0}) : ({1}) -> {1}',
+)
+
+
+def _with_unknown(text: str, seed: int) -> str:
+    """A module with ops that nobody knows in the place of some that everybody does."""
+    chance = random.Random(seed)
+
+    def other(match: re.Match[str]) -> str:
+        return chance.choice(_UNKNOWN).format(match[1], match[2]) if chance.random() < 0.7 else match[0]
+
+    return _TANH.sub(other, text)
+
+
+def _calling(seed: int) -> str:
+    return _with_unknown(random_calling(seed), seed)
+
+
+def _manual(seed: int) -> str:
+    return _with_unknown(random_manual(seed), seed)
+
+
+def _ours(text: str, pipeline: str) -> list[tuple[str, str]]:
+    said: list[tuple[str, str]] = []
+
+    def say(message: str, location: str) -> None:
+        file, line, column = location.rsplit(":", 2)
+        said.append((f'loc("{file}":{line}:{column})', message))
+
+    module = load_module(text)
+    with heard(Warnings(say)):
+        for step in parse_pipeline(pipeline):
+            run_step(module, step)
+    return said
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("make", "passes"),
+    [
+        (_calling, "sdy-import-func-calls"),
+        (_calling, "func.func(sdy-populate-op-sharding-rules)"),
+        (_calling, "sdy-propagation-pipeline"),
+        (_calling, "sdy-propagation-pipeline{dedup-functions-fully=true}"),
+        (_manual, "sdy-propagation-pipeline"),
+        (_manual, "sdy-sharding-group-import,sdy-basic-propagate"),
+    ],
+)
+def test_random_modules_are_warned_of_as_in_the_cpp(
+    make: Callable[[int], str], passes: str, record_property: Callable[[str, object], None]
+) -> None:
+    pipeline = f"builtin.module({passes})"
+    warned = compared = 0
+    for start in range(0, _COUNT, _BATCH):
+        texts = [make(seed) for seed in range(start, min(start + _BATCH, _COUNT))]
+        for text, theirs in zip(texts, run_warned([(text, pipeline) for text in texts]), strict=True):
+            if isinstance(theirs, ShardyFailure):
+                continue
+            ours = _ours(text, pipeline)
+            assert ours == theirs, f"ours: {ours}\nC++: {theirs}\n{passes} of\n{text}"
+            warned += bool(theirs)
+            compared += 1
+    record_property("summary", f"{passes}: {compared} random modules with the warnings of the C++, {warned} with some")
+    assert compared > _COUNT * 0.7
+    assert warned > _COUNT // 8
+
+
+def test_nothing_is_said_where_nobody_listens_and_once_where_somebody_does() -> None:
+    text = 'func.func @main(%a: tensor<8xf32>) {\n  "my.op"(%a) : (tensor<8xf32>) -> ()\n  return\n}'
+    said: list[str] = []
+    steps = parse_pipeline("builtin.module(sdy-basic-propagate,func.func(sdy-populate-op-sharding-rules))")
+    for listened in (True, False):
+        module = load_module(text)
+        for step in steps:
+            if listened:
+                with heard(warnings := Warnings(lambda message, _: said.append(message), set(said and {"op"}))):
+                    run_step(module, step)
+                assert warnings.said == {"op"}
+            else:
+                run_step(module, step)
+    assert said == ["op 'my.op' is unknown to SDY sharding rule registry"]
