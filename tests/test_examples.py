@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
 
 from shardwright.partition import check
 from shardwright.program import load
+from shardwright.rules.registry import forget_rule
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_an_op_of_ones_own_is_sharded_by_one_registration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The op is nobody's, so what is run has StableHLO's product in its place, in all that was made of it."""
+    runpy.run_path(str(EXAMPLES / "own_op.py"), run_name="__main__")
+    explicit = capsys.readouterr().out
+    forget_rule("vendor.matmul")
+    assert explicit.count('"vendor.matmul"') == 2
+    assert "sdy.all_reduce" in explicit
+    assert "all_gather" not in explicit
+    stage = tmp_path / "explicit.mlir"
+    stage.write_text(explicit.replace("vendor.matmul", "stablehlo.dot"))
+    spmd = load(stage).plan().partition()
+    assert spmd.mesh.size == 8
+    spmd.verify().require()
+    registered = (EXAMPLES / "own_op.py").read_text().partition("sw.sharding_interface(")[2].partition("\n)\n")[0]
+    assert len(registered.splitlines()) < 6
 
 
 @pytest.mark.parametrize("name", ["mlp", "gpt2", "gpt8", "gpt32_scan", "decode"])

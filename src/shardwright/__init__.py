@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from shardwright.plans.saved import SavedPlan
     from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, jit, load, tune
     from shardwright.report.notebook import show
+    from shardwright.rules.interface import sharding_interface
     from shardwright.rules.registry import forget_rule, rule
     from shardwright.runtime.shared import gather
     from shardwright.sharding import TensorSharding
@@ -66,6 +67,7 @@ __all__ = [
     "parse_sharding",
     "rule",
     "save_arrays",
+    "sharding_interface",
     "show",
     "tune",
 ]
@@ -96,6 +98,7 @@ _HOMES = {
     "parse_sharding": "shardwright.notation.registry:parse_text",
     "rule": "shardwright.rules.registry:rule",
     "save_arrays": "shardwright.checkpoint:save_arrays",
+    "sharding_interface": "shardwright.rules.interface:sharding_interface",
     "show": "shardwright.report.notebook:show",
     "tune": "shardwright.program:tune",
 }

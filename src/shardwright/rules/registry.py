@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
@@ -20,6 +20,7 @@ from shardwright.memo import forget_everywhere, memoize
 from shardwright.rules.einsum import parse_einsum
 from shardwright.rules.facts import OpFacts, declare
 from shardwright.rules.fit import check_fit, unfit
+from shardwright.rules.overrides import forget_overrides
 from shardwright.rules.rule import ShardingRule
 from shardwright.rules.self_described import interface_rule
 from shardwright.rules.text import ATTRIBUTE, parse_rule
@@ -30,11 +31,14 @@ if TYPE_CHECKING:  # graphs load MLIR
 __all__ = [
     "Definition",
     "FactorsOf",
+    "answer_of",
     "beyond_shardy",
     "factors_apart",
     "forget_rule",
+    "give_rule",
     "is_given",
     "known_rule",
+    "label_of",
     "local_factors",
     "local_factors_by",
     "own_iterations",
@@ -182,25 +186,26 @@ def rule(
     """
     if text is not None:
         parse = partial(parse_einsum, text, reduction=reduction, need_replication=need_replication)
-        _give(_label(name), parse(permutation=permutation, blocked=blocked, local=local).rule)
+        give_rule(label_of(name), parse(permutation=permutation, blocked=blocked, local=local).rule)
         return None
     if not reduction or need_replication or permutation or blocked or local:
         raise ShardingError(
             f"kinds of factors for {name!r} without a rule that has factors",
             remedy="give the rule in one line with them, or let the decorated function return a ShardingRule",
         )
-    return partial(_give_answers, _label(name))
+    return partial(_give_answers, label_of(name))
 
 
 def _give_answers(label: str, function: Given) -> Given:
     """The rules of an op are what a function answers."""
-    _give(label, lambda signature: _checked(_answer_of(function, signature), signature))
+    give_rule(label, lambda signature: _checked(answer_of(function, signature), signature))
     return function
 
 
 def forget_rule(name: str) -> None:
-    """Take back a rule that was given with `rule`, if there is one."""
-    if _given.pop(_label(name), None) is not None:
+    """Take back what was said of an op with `rule` or `sharding_interface`, if there is something."""
+    label = label_of(name)
+    if (_given.pop(label, None) is not None) | forget_overrides(label):
         forget_everywhere()
 
 
@@ -265,8 +270,12 @@ def is_given(signature: Signature) -> bool:
     return signature.text(ATTRIBUTE) is not None or signature.label in _given
 
 
-def _label(name: str) -> str:
-    """The label of signatures that a name means."""
+def label_of(name: str) -> str:
+    """The label of signatures that a name means, `@target` a custom call.
+
+    Raises:
+        ShardingError: no name of an op.
+    """
     if not isinstance(name, str) or not name or any(char.isspace() for char in name):
         raise ShardingError(
             f"{name!r} is not the name of an op",
@@ -275,14 +284,19 @@ def _label(name: str) -> str:
     return f"{_CUSTOM_CALL} {name}" if name.startswith("@") else name
 
 
-def _give(label: str, function: RuleFunction) -> None:
-    """Register a rule; what was decided without it is forgotten."""
+def give_rule(label: str, function: RuleFunction) -> None:
+    """Register what gives the rule of an op by its label; what was decided without it is forgotten."""
     _given[label] = function
+    forget_overrides(label)
     forget_everywhere()
 
 
-def _answer_of(function: UserFunction, signature: Signature) -> ShardingRule | str | None:
-    """What a user's function says; its failure is one of the op."""
+def answer_of(function: Callable[[Signature], Any], signature: Signature) -> Any:
+    """What a user's function says of an op.
+
+    Raises:
+        ShardingError: the function fails, at the op.
+    """
     try:
         return function(signature)
     except ShardingError:

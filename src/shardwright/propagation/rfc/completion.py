@@ -30,8 +30,9 @@ from shardwright.notation.rfc.options import FUNCTION_MESH
 from shardwright.propagation.recording import Recording
 from shardwright.propagation.rfc.annotations import RESHARD, Annotations
 from shardwright.propagation.rfc.derivation import Completion, Decision, Dropped, OpStatement, Origin, Statement, copied
-from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
+from shardwright.propagation.rfc.op_statements import option_of
 from shardwright.propagation.rfc.option import OPTION, Option, option_text, preset
+from shardwright.propagation.rfc.own_methods import layouts_by, own_option
 from shardwright.propagation.steps.boundary import outermost
 from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.normalize import normalize
@@ -154,8 +155,8 @@ class _Completer:
         """Find the option of an op, and give it to what it reads and to its results."""
         mesh, option = self.mesh, None
         owners: dict[int, OpStatement] = {}
-        if op.signature.text(OPTION) is not None and op.name not in _TIED:
-            option = preset(op, rule, mesh, str(self.graph.locations[op.location]))
+        if op.name not in _TIED:
+            option = self._given_option(op, rule)
         if option is None:
             statements = self._op_statements(op, reads, results)
             if not statements:
@@ -167,15 +168,24 @@ class _Completer:
         if op.name not in _TIED:
             self.options[op] = self._option_text(option, rule, mesh)
         decision = Decision("step", op, option, owners)
-        for read, mapping in zip(reads, rule.operands, strict=True):
+        made = layouts_by(op.signature, rule, option, mesh, str(self.graph.locations[op.location]))
+        for read, mapping, layout in zip(reads, rule.operands, made[: len(reads)], strict=True):
             if read not in self.uses:
-                origin = Origin(decision, _operand(op, read), mapping)
-                self.uses[read] = Statement(shaped(mapping, option, rule, mesh), origin)
-        for index, mapping in zip(results, rule.results, strict=True):
+                self.uses[read] = Statement(layout, Origin(decision, _operand(op, read), mapping))
+        for index, mapping, layout in zip(results, rule.results, made[len(reads) :], strict=True):
             value = self._of(op.results[index])
             if value not in self.values and self.working.types[value].is_tensor:
-                made = made_partial(shaped(mapping, option, rule, mesh), option, rule, op.signature)
-                self.values[value] = Statement(made, Origin(decision, f"result {index}", mapping))
+                self.values[value] = Statement(layout, Origin(decision, f"result {index}", mapping))
+
+    def _given_option(self, op: Op, rule: ShardingRule) -> Option | None:
+        """The option that the program gives an op, or a method that was registered for it."""
+        where = str(self.graph.locations[op.location])
+        if op.signature.text(OPTION) is not None:
+            return preset(op, rule, self.mesh, where)
+        reads = [self.uses.get((op, index)) or self._value(value) for index, value in enumerate(op.operands)]
+        makes = [self._value(value) or self._first_use(value) for value in op.results]
+        said = [None if one is None else one.sharding for one in (*reads, *makes)]
+        return own_option(op.signature, rule, said, where)
 
     def _option_text(self, option: Option, rule: ShardingRule, mesh: Mesh) -> str | None:
         """What a completed program says of an op's option; positions are those of axes of the function's mesh."""

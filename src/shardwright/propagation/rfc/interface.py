@@ -12,8 +12,9 @@ Source: the mesh RFC on LLVM's forum, ShardingInterface.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from shardwright.axes import Axes, AxisRef, overlaps_any
 from shardwright.errors import ShardingError
@@ -24,6 +25,7 @@ from shardwright.propagation.rfc.derivation import OpStatement, Spoken, Statemen
 from shardwright.propagation.rfc.materialized import Materialized, materialized
 from shardwright.propagation.rfc.op_statements import made_partial, option_of, shaped
 from shardwright.rules.loops import indexing_maps, iterator_types, loops
+from shardwright.rules.overrides import DEFAULTS, Overrides, overrides_of
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
@@ -48,6 +50,7 @@ class Interface:
         loop_sizes: How often each loop runs, in steps.
         signature: The op.
         rule: Its sharding rule.
+        overrides: Its methods that are not the default ones.
     """
 
     op: str
@@ -56,6 +59,7 @@ class Interface:
     loop_sizes: tuple[int, ...]
     signature: Signature
     rule: ShardingRule
+    overrides: Overrides = DEFAULTS
 
     def __str__(self) -> str:
         """As the RFC's authors write it."""
@@ -72,6 +76,9 @@ class Interface:
             ShardingError: as many as the op has tensors are not given, or they contradict each other: two axes for one
                 loop, one axis for two, two meshes, or a partial sum of an op that makes none.
         """
+        own = self.overrides.sharding_option
+        if own is not None:
+            return self._as_option(called(own, self, annotations))
         count = len(self.signature.operands)
         tensors = count + len(self.signature.results)
         if len(annotations) != tensors:
@@ -93,6 +100,9 @@ class Interface:
         Raises:
             ShardingError: more loops than there are, an axis that the mesh does not have, or one twice.
         """
+        own = self.overrides.sharding_annotations
+        if own is not None:
+            return self._as_annotations(called(own, self, option, mesh), mesh)
         order = loops(self.rule)
         split = [tuple([mesh.axis(axis) if isinstance(axis, str) else axis for axis in axes]) for axes in option]
         used = [axis for axes in split for axis in axes]
@@ -119,6 +129,9 @@ class Interface:
         Raises:
             ShardingError: as of `sharding_option` and `sharding_annotations`; or nothing is annotated: no mesh.
         """
+        own = self.overrides.materialize
+        if own is not None:
+            return self._as_materialized(called(own, self, annotations, option))
         mesh = next((one.mesh for one in annotations if one is not None), None)
         if mesh is None:
             raise ShardingError("no tensor of the op is annotated", op=self.op, remedy="say of one how it lies")
@@ -127,6 +140,34 @@ class Interface:
         if len(annotations) != len(layouts):
             raise ShardingError(f"{len(annotations)} annotations for {len(layouts)} tensors", op=self.op)
         return materialized(self.signature.operands, self.signature.results, annotations, layouts)
+
+    @property
+    def plain(self) -> Interface:
+        """The same with the default methods."""
+        return replace(self, overrides=DEFAULTS)
+
+    def _as_option(self, made: Any) -> Option:
+        try:
+            option = tuple([tuple(axes) for axes in made])
+        except TypeError:
+            raise _no_answer(self, "sharding_option", made, "the axes of each loop, as a list of lists") from None
+        flat = [axis for axes in option for axis in axes]
+        if len(option) > len(self.loop_iterator_types) or not all(isinstance(axis, AxisRef) for axis in flat):
+            raise _no_answer(self, "sharding_option", made, "for each loop axes of the mesh: mesh.axis('x')")
+        return option + ((),) * (len(self.loop_iterator_types) - len(option))
+
+    def _as_annotations(self, made: Any, mesh: Mesh) -> tuple[TensorSharding, ...]:
+        types = (*self.signature.operands, *self.signature.results)
+        layouts = tuple(made) if isinstance(made, Sequence) else ()
+        fits = len(layouts) == len(types) and all(isinstance(one, TensorSharding) for one in layouts)
+        if not fits or any(one.rank != type.rank or one.mesh != mesh for one, type in zip(layouts, types, strict=True)):
+            raise _no_answer(self, "sharding_annotations", made, "a sharding of each operand, then of each result")
+        return layouts
+
+    def _as_materialized(self, made: Any) -> Materialized:
+        if not isinstance(made, Materialized):
+            raise _no_answer(self, "materialize", made, "what interface.materialize gives")
+        return made
 
     def _said(self, number: int, sharding: TensorSharding) -> OpStatement:
         count = len(self.signature.operands)
@@ -137,6 +178,30 @@ class Interface:
             raise ShardingError(f"{sharding!r} does not fit {name}", op=self.op, cause=cause)
         statement = Statement(sharding, Spoken(number, sharding, is_constraint=False), required=True)
         return OpStatement(number, number, statement, name, self.op, required=True)
+
+
+def called(method: Callable[..., Any], interface: Interface, *arguments: Any) -> Any:
+    """What a method that somebody gave for an op says of it.
+
+    Raises:
+        ShardingError: it fails, at the op.
+    """
+    try:
+        return method(interface.plain, *arguments)
+    except ShardingError:
+        raise
+    except Exception as error:
+        raise ShardingError(
+            "a method that was given for the op failed",
+            op=interface.op,
+            cause=f"{type(error).__name__}: {error}",
+            remedy="correct it where the op is registered with sharding_interface",
+        ) from error
+
+
+def _no_answer(interface: Interface, method: str, made: object, wanted: str) -> ShardingError:
+    what = f"the {method} that was given for the op gives {repr(made)[:_LONGEST]}"
+    return ShardingError(what, op=interface.op, remedy=f"give {wanted}")
 
 
 def interface_of(signature: Signature) -> Interface:
@@ -153,7 +218,8 @@ def interface_of(signature: Signature) -> Interface:
             remedy="give it a rule: by sw.rule, the attribute sdy.sharding_rule, or indexing_maps and iterator_types",
         )
     sizes = tuple([rule.sizes[factor] for factor in loops(rule)])
-    return Interface(signature.label, iterator_types(signature, rule), indexing_maps(rule), sizes, signature, rule)
+    types, maps = iterator_types(signature, rule), indexing_maps(rule)
+    return Interface(signature.label, types, maps, sizes, signature, rule, overrides_of(signature.label))
 
 
 @dataclass(frozen=True, slots=True)

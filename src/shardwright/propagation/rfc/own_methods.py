@@ -1,0 +1,64 @@
+"""An op's option, and how its tensors lie by it, where whoever registered the op gave methods of its own for that.
+
+Source: the mesh RFC on LLVM's forum, ShardingInterface: `getShardingOption` and `setShardingAnnotations` have default
+implementations, which an op may override.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardwright.errors import ShardingError
+from shardwright.ir.signature import Signature
+from shardwright.mesh import Mesh
+from shardwright.propagation.rfc.interface import interface_of
+from shardwright.propagation.rfc.op_statements import made_partial, shaped
+from shardwright.propagation.rfc.option import Option
+from shardwright.rules.loops import loops
+from shardwright.rules.overrides import overrides_of
+from shardwright.rules.rule import ShardingRule
+from shardwright.sharding import TensorSharding
+
+__all__ = ["layouts_by", "own_option"]
+
+
+def own_option(
+    signature: Signature, rule: ShardingRule, annotations: Sequence[TensorSharding | None], location: str
+) -> Option | None:
+    """The option that an op's own method gives it; `None` where it has none.
+
+    Arguments:
+        signature: The op.
+        rule: Its rule.
+        annotations: For each operand, then for each result, what is said of it.
+        location: `FILE:LINE` of the op.
+
+    Raises:
+        ShardingError: the method fails, or gives what is no option of the op.
+    """
+    if overrides_of(signature.label).sharding_option is None:
+        return None
+    try:
+        split = interface_of(signature).sharding_option(annotations)
+    except ShardingError as error:
+        raise error.at(signature.label, location) from None
+    return dict(zip(loops(rule), split, strict=True))
+
+
+def layouts_by(
+    signature: Signature, rule: ShardingRule, option: Option, mesh: Mesh, location: str
+) -> tuple[TensorSharding, ...]:
+    """How the operands, then the results, of an op lie that is split by an option.
+
+    Raises:
+        ShardingError: a method of the op's own fails, or gives what does not fit.
+    """
+    if overrides_of(signature.label).sharding_annotations is not None:
+        split = [option.get(factor, ()) for factor in loops(rule)]
+        try:
+            return interface_of(signature).sharding_annotations(split, mesh)
+        except ShardingError as error:
+            raise error.at(signature.label, location) from None
+    operands = [shaped(mapping, option, rule, mesh) for mapping in rule.operands]
+    results = [made_partial(shaped(mapping, option, rule, mesh), option, rule, signature) for mapping in rule.results]
+    return (*operands, *results)
