@@ -147,6 +147,11 @@ def _is_number(token: str) -> bool:
     return token[-1:].isdecimal() and (token[0] == "-" or token[0].isdecimal()) and not token.startswith("0x")
 
 
+def i16_array(values: Iterable[int]) -> str:
+    """`array<i16: 1, 2>`."""
+    return i64_array(values).replace("i64", "i16", 1)
+
+
 def i64_array(values: Iterable[int]) -> str:
     """`array<i64: 1, 2>`."""
     items = ", ".join(map(str, values))

@@ -42,4 +42,4 @@ def shard_partition(module: ir.Module, options: Options) -> None:
 
 
 def _of_one_process(graph: Graph) -> Graph:
-    return raised(localize(materialize(graph).graph))
+    return raised(localize(materialize(graph).graph, grid=True))

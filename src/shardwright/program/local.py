@@ -20,8 +20,11 @@ LOCAL_NOTATIONS = ("sdy", "shard", "mesh")
 """What the program of one device may be written in: StableHLO's collectives, or those of the `shard` dialect."""
 
 
-def local_text(graph: Graph, to: str) -> str:
+def local_text(graph: Graph, to: str, explicit: Graph | None = None) -> str:
     """The program of one device as MLIR text, its collectives in the notation called `to`.
+
+    Of the explicit program that it was made from slices by a device's place can be told, which the `shard` dialect has
+    an op for.
 
     Raises:
         ShardingError: no such notation, or one that has no collectives of one device; names that it cannot spell.
@@ -38,8 +41,10 @@ def local_text(graph: Graph, to: str) -> str:
         )
     from shardwright.ir.context import load_module, module_text
     from shardwright.notation.module_notations import module_notation
+    from shardwright.partition import localize
     from shardwright.partition.processes import raised
 
+    graph = graph if explicit is None else localize(explicit, grid=True)
     notation = module_notation(to)
     module = load_module(modules.located_text(raised(graph)))
     notation.write(module)

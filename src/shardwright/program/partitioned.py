@@ -94,7 +94,7 @@ class Partitioned(LocalValue):
             raise ShardingError(f"unknown stage {stage!r}", remedy=f"one of {', '.join(STAGES)}")
         graph = graphs[stage]
         if stage == "local":
-            return local_text(graph, to)
+            return local_text(graph, to, self.explicit)
         if stage == "explicit":
             from shardwright.partition import enclose, with_named_steps
 

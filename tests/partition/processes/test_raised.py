@@ -64,10 +64,34 @@ def test_each_step_has_its_op(before: str, after: str, op: str) -> None:
     assert _ops(_redistributed(before, after).partition().module("local", to="shard")) == [op]
 
 
-def test_a_device_that_slices_asks_for_its_place() -> None:
-    text = _redistributed("{}, {}", '{"y"}, {}').partition().module("local", to="shard")
+def test_a_device_that_slices_along_a_part_of_an_axis_asks_for_its_place() -> None:
+    text = _redistributed("{}, {}", '{"y":(1)2}, {}').partition().module("local", to="shard")
     assert _ops(text) == ["shard.process_linear_index on @mesh"]
     assert "arith.index_castui %0 : index to i32" in text
+
+
+def test_slices_along_whole_axes_are_the_dialects() -> None:
+    text = _redistributed("{}, {}", '{"y", "x"}, {}').partition().module("local", to="shard")
+    assert _ops(text) == ["shard.all_slice %arg0 on @mesh grid_axes = [1, 0] slice_axis = 0"]
+    text = _redistributed("{}, {}", '{"x"}, {"y"}').partition().module("local", to="shard")
+    assert _ops(text) == [
+        "shard.all_slice %arg0 on @mesh grid_axes = [0] slice_axis = 0",
+        "shard.all_slice %0 on @mesh grid_axes = [1] slice_axis = 1",
+    ]
+    spmd = _redistributed("{}, {}", '{"y", "x"}, {}').partition()
+    assert "shard." not in spmd.module()  # XLA has it as index arithmetic
+
+
+@pytest.mark.parametrize("after", ['{"y", "x"}, {}', '{"x"}, {"y"}', '{}, {"y", "x"}'])
+def test_slices_of_the_dialect_are_the_parts_that_devices_hold(after: str) -> None:
+    whole = np.arange(256, dtype=np.float32).reshape(16, 16)
+    plan = _redistributed("{}, {}", after)
+    spmd = plan.partition()
+    again = sw.load(spmd.module("local", to="shard")).per_device()
+    (parts,) = again.run({"a": np.stack([whole] * 8)}).values()
+    (sharding,) = (s for s in spmd.explicit.main.result_shardings if s is not None)
+    for device, part in enumerate(parts):
+        np.testing.assert_array_equal(part, whole[sharding.device_slice((16, 16), device)])
 
 
 def _rolled(rows: int) -> str:

@@ -22,9 +22,10 @@ import numpy as np
 from shardwright.axes import Axes, axes_size, merge_axes
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.errors import ShardingError
-from shardwright.ir.attributes import i64_array, integer
+from shardwright.ir.attributes import i16_array, i64_array, integer
 from shardwright.ir.builder import reduction_body, splat
 from shardwright.ir.ops import REDUCTIONS
+from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
@@ -108,7 +109,32 @@ def local_all_slice(ctx: Local, value: int, axes: list[Axes] | tuple[Axes, ...],
     element = splat_value(ctx.constants.get(value, ""))
     if element is not None:
         return ctx.append(splat(element, ctx.type(value).with_shape(sizes)), ())[0]
+    if ctx.grid and _is_along_a_grid(ctx, axes, mesh):
+        return _grid_slice(ctx, value, axes)
     return ctx.dynamic_slice(value, _starts(ctx, sizes, axes, mesh), sizes)
+
+
+def _is_along_a_grid(ctx: Local, axes: Sequence[Axes], mesh: Mesh | None) -> bool:
+    """Whether an axis of the grid is what each axis is: devices that lie in another order are in none."""
+    in_order = mesh is None or mesh.device_ids == ctx.mesh.device_ids
+    return in_order and all(axis.name in ctx.mesh.sizes and ctx.mesh.is_full(axis) for cut in axes for axis in cut)
+
+
+def _grid_slice(ctx: Local, value: int, axes: Sequence[Axes]) -> int:
+    """The same as the `shard` dialect says it, a dimension after the other."""
+    for dim, cut in enumerate(axes):
+        if axes_size(cut) > 1:
+            type = ctx.type(value)
+            shape = tuple(size // axes_size(cut) if n == dim else size for n, size in enumerate(type.dims))
+            attributes = (
+                ("grid", symbol_text(ctx.mesh.name)),
+                ("grid_axes", i16_array([ctx.mesh.order[axis.name] for axis in cut])),
+                ("slice_axis", f"{dim} : index"),
+            )
+            (value,) = ctx.append(
+                Signature("shard.all_slice", attributes, (type,), (type.with_shape(shape),)), (value,)
+            )
+    return value
 
 
 def local_unslice(ctx: Local, value: int, axes: tuple[Axes, ...], mesh: Mesh | None = None) -> int:

@@ -88,6 +88,7 @@ class Local(Builder):
     Attributes:
         mesh: The mesh whose positions are the partition ids.
         constants: Text of every constant written here or in a block around, by value.
+        grid: Whether slices by the device's place are written as the `shard` dialect has them, where it has.
     """
 
     def __init__(self, graph: Graph, ops: list[Op], location: int = 0, *, parent: Local | None = None) -> None:
@@ -95,6 +96,7 @@ class Local(Builder):
         super().__init__(graph, ops, location)
         self.mesh: Mesh = parent.mesh if parent else graph.mesh
         self.constants: dict[int, str] = parent.constants if parent else {}
+        self.grid: bool = parent.grid if parent else False
         self._handles: Iterator[int] = parent._handles if parent else count(1)
         self._positions: dict[tuple[int, ...] | None, int] = {}
         self._indices: dict[tuple[Mesh, Axes], int] = {}

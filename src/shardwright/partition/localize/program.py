@@ -30,13 +30,15 @@ _BY_THEMSELVES = _UNRESOLVED | _DROPPED | RETURNS | DEVICE_OPS
 
 
 @uncollected
-def localize(graph: Graph) -> Graph:
+def localize(graph: Graph, *, grid: bool = False) -> Graph:
     """The program that each device of the mesh runs.
 
     Arguments:
         graph: An explicit program: every tensor has a closed sharding that divides evenly (but for arguments and
             results, see `uneven`), every op can be computed on shards alone, and communication stands between ops
             (sdy collectives) or in manual computations.
+        grid: Whether it is for `processes.raised`: slices by the device's place are `shard.all_slice` where these are
+            along whole axes of the mesh.
 
     Returns:
         A new graph without shardings, whose arguments and results are shards. Its collectives name devices by their
@@ -46,12 +48,13 @@ def localize(graph: Graph) -> Graph:
         ShardingError: a value without a sharding, or an op that cannot be computed in the parts asked for, at its
             location.
     """
-    return _Localizer(graph).run()
+    return _Localizer(graph, grid).run()
 
 
 class _Localizer:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, grid: bool = False) -> None:
         self.source = graph
+        self.grid = grid
         self.mesh = graph.mesh
         self.target = graph.skeleton(Stage.LOCAL)
         self.values: dict[int, int] = {}
@@ -75,7 +78,7 @@ class _Localizer:
         arguments = self.main_arguments()
         self.check_results()
         ctx = Local(target, ops)
-        ctx.mesh = self.mesh
+        ctx.mesh, ctx.grid = self.mesh, self.grid
         self.block(source.main.block, ctx)
         main.block = Block(arguments, ops)
         return target

@@ -5,6 +5,8 @@ It is what `lower` takes back:
     %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 0, replica_groups = …axes = ["y"]…}>
     %1 = shard.all_gather %0 on @mesh grid_axes = [1] gather_axis = 0
 
+Slices by a device's place have been written as `shard.all_slice` already: `localize(…, grid=True)`.
+
 Raised is what goes along whole axes of a grid. A permutation is a `shard.shift` where every device sends as far along
 one axis, and what arrives nowhere is not read. All else stays StableHLO: collectives along parts of axes or among
 devices in another order, and permutations of other kinds, for which the dialect has no words.
@@ -18,6 +20,7 @@ import re
 from collections.abc import Callable
 
 from shardwright.axes import Axes
+from shardwright.ir.attributes import i16_array
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.opaque import dense_array
@@ -102,11 +105,7 @@ def _grid_axes(signature: Signature, mesh: Mesh) -> str | None:
     axes: Axes = tuple(mesh.axis(name) for name in names if name in mesh.sizes)
     if not axes or replica_groups(axes, mesh, mesh) != text:
         return None
-    return _i16_array([mesh.order[axis.name] for axis in axes])
-
-
-def _i16_array(numbers: list[int]) -> str:
-    return f"array<i16: {', '.join(map(str, numbers))}>"
+    return i16_array([mesh.order[axis.name] for axis in axes])
 
 
 def _index(signature: Signature, name: str) -> str:
@@ -155,7 +154,7 @@ def _collective_permute(signature: Signature, mesh: Mesh) -> _Made:
             for rotate in (False, True):
                 if pairs == shift_pairs(mesh, (mesh.axis(name),), offset, rotate):
                     round_the_end = {"rotate": "unit"} if rotate else {}
-                    axis = {"grid_axes": _i16_array([number]), "shift_axis": f"{number} : index"}
+                    axis = {"grid_axes": i16_array([number]), "shift_axis": f"{number} : index"}
                     return "shard.shift", {**axis, "offset": f"{offset} : i64", **round_the_end}
     return None
 
