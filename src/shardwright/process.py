@@ -29,6 +29,7 @@ __all__ = [
     "prepare",
     "python_child",
     "remove_folder",
+    "script_child",
     "undisturbed",
     "run",
     "unfinished",
@@ -186,12 +187,29 @@ def python_child(
     Raises:
         OSError: it cannot be started.
     """
-    import subprocess  # only who starts processes needs it
-
     given = dict(os.environ if environment is None else environment)
     given["PYTHONPATH"] = _python_path(given.get("PYTHONPATH", ""))
+    with _child([sys.executable, "-P", "-m", module, *arguments], env=given, **streams) as child:
+        yield child
+
+
+@contextmanager
+def script_child(python: str, script: Path, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A file run by any Python, alone: it imports what is installed there. It ends as a `python_child` does.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    with _child([python, "-I", str(script)], **streams) as child:
+        yield child
+
+
+@contextmanager
+def _child(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    import subprocess  # only who starts processes needs it
+
     with undisturbed():
-        child = subprocess.Popen([sys.executable, "-P", "-m", module, *arguments], env=given, **streams)
+        child = subprocess.Popen(command, **options)
         children.add(child.pid)
     with child:
         try:

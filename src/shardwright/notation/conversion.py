@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from shardwright.ir.context import as_text, ir, load_module, valid_text
 from shardwright.ir.devices import check_counts
 from shardwright.memo import uncollected
+from shardwright.notation.foreign import spelled_generically
 from shardwright.notation.module_notations import module_notation, notation_of
 from shardwright.notation.notation import ModuleNotation
 from shardwright.notation.tuples import expand_tuples, may_have_tuples
@@ -18,12 +19,17 @@ __all__ = ["Opened", "as_generic", "convert_module", "open_module"]
 
 
 def as_generic(content: str | bytes, name: str = "-", notation: ModuleNotation | None = None) -> str | bytes:
-    """A module's text as jaxlib can parse it, each op still on its line; bytecode as it is.
+    """A module's text as jaxlib can parse it; bytecode as it is.
+
+    Each op is still on its line, but for modules that torch-mlir spells: in these locations tell the lines.
 
     Raises:
-        ShardingError: what the module's dialect forbids, at its line in `name`.
+        ShardingError: what the module's dialect forbids, or the syntax of a dialect that there is not, at its line in
+            `name`.
     """
-    return (notation or notation_of(content)).generic(content, name) if isinstance(content, str) else content
+    if isinstance(content, bytes):
+        return content
+    return spelled_generically((notation or notation_of(content)).generic(content, name), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +82,5 @@ def convert_module(content: str | bytes, to: str, name: str = "-") -> str:
     target = module_notation(to)
     opened = open_module(content, name)
     target.write(opened.module)
-    has_locations = isinstance(opened.generic, bytes) or "loc(" in opened.generic
+    has_locations = isinstance(opened.generic, bytes) or "loc(" in as_text(content, name)
     return target.spell(valid_text(opened.module, name, has_locations))
