@@ -15,6 +15,7 @@ _aten, _prims = torch.ops.aten, torch.ops.prims
 
 _VIEWS = (_aten.squeeze.dims, _aten.squeeze.dim, _aten.squeeze.default, _prims.squeeze.default)
 _POOLS = (_aten.max_pool2d_with_indices.default, _aten.max_pool3d_with_indices.default)
+_SLICES = {_aten.slice.Tensor: 1, _aten.slice_scatter.default: 2}  # and how many tensors each takes
 _CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range")
 _SAME = (_aten.detach.default, _aten.alias.default, _aten.lift_fresh_copy.default, _aten.lift_fresh.default)
 
@@ -36,6 +37,8 @@ def clean(graph: Any) -> None:
             graph.erase_node(node)
         elif node.target in _VIEWS:
             _as_view(graph, node)
+        elif node.target in _SLICES:
+            _within_sizes(node)
         elif node.target in _POOLS and node.args[2:3] in ((), ([],)):
             _with_stride(node)
     graph.eliminate_dead_code()
@@ -48,6 +51,15 @@ def _as_view(graph: Any, node: Any) -> None:
     view.meta = dict(node.meta)
     node.replace_all_uses_with(view)
     graph.erase_node(node)
+
+
+def _within_sizes(node: Any) -> None:
+    """Ends of slices as positions: torch-mlir counts up to the largest integer where that stands for the end."""
+    tensors = node.args[: _SLICES[node.target]]
+    options = dict(zip(("dim", "start", "end", "step"), node.args[len(tensors) :], strict=False)) | node.kwargs
+    dim, step = options.get("dim", 0), options.get("step", 1)
+    start, end, _ = slice(options.get("start"), options.get("end")).indices(tensors[0].meta["val"].shape[dim])
+    node.args, node.kwargs = (*tensors, dim, start, end, step), {}
 
 
 def _with_stride(node: Any) -> None:

@@ -9,6 +9,8 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
+from shardwright.frontends.torch.gradients import GRADIENTS
+
 __all__ = ["table"]
 
 _aten = torch.ops.aten
@@ -45,8 +47,6 @@ _BACKWARD = (
     _aten._native_batch_norm_legit_functional,
     _aten._fused_rms_norm,
     _aten._fused_rms_norm_backward,
-    _aten.select_backward,
-    _aten.slice_backward,
     _aten.unfold_backward,
     _aten.diagonal_backward,
     _aten.norm,
@@ -61,11 +61,4 @@ def table() -> dict[Any, Callable[..., Any]]:
     """
     own = get_decomposition_table()
     core = {op: rule for op, rule in core_aten_decompositions().items() if op in own}
-    return {**core, **own, **get_decompositions(_BACKWARD), _aten.max_pool2d_with_indices_backward.default: _unpooled}
-
-
-def _unpooled(gradient: Any, source: Any, *options: Any) -> Any:
-    """The gradient of a maximum over windows: what comes in is added where the maximum stood."""
-    indices = options[-1]
-    flat = torch.zeros_like(source).flatten(-2)
-    return flat.scatter_add(-1, indices.flatten(-2), gradient.flatten(-2)).view(source.shape)
+    return {**core, **own, **get_decompositions(_BACKWARD), **GRADIENTS}

@@ -72,6 +72,7 @@ def export(module: Any, fn: Callable[..., Any], arguments: Structure, tensors: S
     except Exception as error:  # torch raises whatever the module's own code does, and dozens of its own
         raise _untraceable(name, error) from error
     _tie(graph_module, module)
+    _hold(graph_module)
     return Exported(graph_module, returned[-1])
 
 
@@ -106,6 +107,17 @@ def _tie(graph_module: Any, module: Any) -> None:
         _delete(graph_module, name)
     graph_module.graph.lint()
     graph_module.recompile()
+
+
+def _hold(graph_module: Any) -> None:
+    """Make buffers of the tensors that the module makes of numbers written in its code: they become arguments."""
+    for name in {node.target for node in graph_module.graph.nodes if node.op == "get_attr"}:
+        owner, _, attribute = name.rpartition(".")
+        holder = graph_module.get_submodule(owner)
+        value = getattr(holder, attribute)
+        if isinstance(value, torch.Tensor) and attribute not in {**holder._parameters, **holder._buffers}:
+            delattr(holder, attribute)
+            holder.register_buffer(attribute, value, persistent=False)
 
 
 def _delete(graph_module: Any, name: str) -> None:

@@ -26,7 +26,7 @@ from shardwright.frontends.torch.decompositions import table
 from shardwright.frontends.torch.export import PREFIX, Exported, tracing
 from shardwright.frontends.torch.slots import Kind, Slot
 
-__all__ = ["Functional", "forward", "joint"]
+__all__ = ["Functional", "forward", "joint", "own_name"]
 
 
 @dataclass(frozen=True, slots=True)

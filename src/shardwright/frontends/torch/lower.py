@@ -15,7 +15,7 @@ from shardwright.frontends.torch.arguments import Structure, leaf_names, structu
 from shardwright.frontends.torch.call import TorchCall
 from shardwright.frontends.torch.cleaning import clean
 from shardwright.frontends.torch.export import aliases, export
-from shardwright.frontends.torch.joint import Functional, forward, joint
+from shardwright.frontends.torch.joint import Functional, forward, joint, own_name
 from shardwright.frontends.torch.optimizers import optimizer_of
 from shardwright.frontends.torch.settled import settle
 from shardwright.frontends.torch.signature import argument_names
@@ -104,9 +104,9 @@ def _check(module: Any, args: Any, train: Any, optimizer: Any) -> None:
 
 
 def _state(module: Any, graph_module: Any) -> dict[str, Any]:
-    """Parameters, buffers and constants by their names in the program."""
-    constants = {name: value for name, value in graph_module.named_buffers() if not name.startswith("module.")}
-    return {**constants, **dict(module.named_buffers()), **dict(module.named_parameters())}
+    """Parameters, buffers, and tensors made of numbers in the module's code, by their names in the program."""
+    made = {own_name(name): value for name, value in graph_module.named_buffers()}
+    return {**made, **dict(module.named_buffers()), **dict(module.named_parameters())}
 
 
 def _named(slots: Sequence[Slot], returned: Structure, is_loss: bool) -> tuple[Slot, ...]:

@@ -1,0 +1,89 @@
+"""Gradients of single ops, which AOTAutograd, torch-mlir and we take apart in turn, are torch's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import shardwright as sw
+from tests.frontends.torch.installed import torch
+
+F = torch.nn.functional
+
+OPS: dict[str, Callable[[Any], Any]] = {
+    "slice": lambda x: x[:, 1:5],
+    "slice to the end": lambda x: x[..., 3:],
+    "slice from behind": lambda x: x[:, -3:-1],
+    "slice with steps": lambda x: x[:, 1:6:2] * x[:, ::3][:, :1],
+    "select": lambda x: x[:, 2] * x[:, -1],
+    "maximum over windows": lambda x: F.max_pool2d(x, 2),
+    "overlapping windows": lambda x: F.max_pool2d(x, 3, stride=2, padding=1),
+    "mean over windows": lambda x: F.avg_pool2d(x, 2),
+    "squeeze": lambda x: x[:, :1].squeeze(1) * x.mean((2, 3), keepdim=True).squeeze((2, 3))[:, :1, None],
+    "layer norm": lambda x: F.layer_norm(x, (8, 8)),
+    "group norm": lambda x: F.group_norm(x, 3),
+    "batch norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "instance norm": lambda x: F.instance_norm(x),
+    "softmax": lambda x: F.softmax(x, -1) * F.log_softmax(x, 1),
+    "gelu": lambda x: F.gelu(x) + F.gelu(x, approximate="tanh"),
+    "activations": lambda x: F.silu(x) + F.elu(x) + F.softplus(x) + F.leaky_relu(x) + F.hardswish(x) + torch.tanh(x),
+    "clamp": lambda x: x.clamp(-0.5, 0.5) + F.relu6(x) + F.hardtanh(x),
+    "powers": lambda x: x**3 + (x * x + 1).sqrt() + (x * x + 1).rsqrt() + x.abs().log1p(),
+    "variance": lambda x: x.var(1) + x.std((1,)) + x.norm(dim=1),
+    "extremes": lambda x: x.amax(1) + x.max(2).values.sum(2)[:, :, None].amin(1, keepdim=True)[..., 0, None],
+    "cumsum": lambda x: x.cumsum(1) + x.cumsum(-1),
+    "embedding": lambda x: F.embedding(torch.tensor([[0, 3, 3], [1, 2, 0]]), x.flatten(1)),
+    "index": lambda x: x[:, torch.tensor([0, 2, 2])] * x.index_select(1, torch.tensor([1, 1, 3])),
+    "gather": lambda x: x.gather(1, torch.zeros(4, 2, 8, 8, dtype=torch.int64)),
+    "scatter": lambda x: torch.zeros(4, 6, 8, 8).scatter_add(1, torch.ones(4, 6, 8, 8, dtype=torch.int64), x),
+    "where": lambda x: torch.where(x > 0, x, x * x).masked_fill(x > 1, 0.0),
+    "triangle": lambda x: x.tril() + x.triu(1),
+    "pad": lambda x: F.pad(x, (1, 2, 0, 1)),
+    "flip and roll": lambda x: x.flip(1) * x.roll(2, 2),
+    "repeat": lambda x: x.repeat(1, 2, 1, 1) * x.repeat_interleave(2, 1),
+    "stack and split": lambda x: torch.stack(x.chunk(3, 1)).sum(0) * torch.cat(x.split(2, 1)[:1], 1),
+    "sort": lambda x: x.sort(1).values * x.topk(6, 1).values,
+    "einsum": lambda x: torch.einsum("bchw,bdhw->bcd", x, x) + torch.bmm(x[:, :, 0], x[:, :, 0].transpose(1, 2)),
+    "grouped convolution": lambda x: F.conv2d(x, x[:, :2, :3, :3].reshape(4, 2, 3, 3)[:3].repeat(2, 1, 1, 1), groups=3),
+    "transposed convolution": lambda x: F.conv_transpose2d(x, x[:, :3, :2, :2].repeat(2, 1, 1, 1)[:6], stride=2),
+    "losses": lambda x: F.smooth_l1_loss(x, -x.detach()) + F.mse_loss(x, x.detach() + 1) + F.l1_loss(x, x.detach() - 1),
+    "binary entropy": lambda x: F.binary_cross_entropy_with_logits(x, (x.detach() > 0).float()),
+    "entropy": lambda x: F.cross_entropy(x, torch.ones(4, 8, 8, dtype=torch.int64), label_smoothing=0.1),
+    "entropy with what is left out": lambda x: F.cross_entropy(
+        x.mean((2, 3)), torch.tensor([1, -100, 3, -100]), weight=torch.arange(1.0, 7.0)
+    ),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+}
+
+
+class Op(torch.nn.Module):  # type: ignore[misc]
+    """An op of a parameter."""
+
+    def __init__(self, op: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.x = torch.nn.Parameter(torch.randn(4, 6, 8, 8))
+        self.op = op
+
+    def forward(self) -> Any:
+        return self.op(self.x)
+
+
+def weighted(module: Any) -> Any:
+    result = module()
+    return (result * torch.linspace(-1, 1, result.numel()).view(result.shape)).sum() if result.dim() else result
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_gradients_are_those_of_torch(name: str) -> None:
+    torch.manual_seed(4)
+    module = Op(OPS[name])
+    program = sw.from_torch(module, (), train=weighted)
+    value, gradients = (
+        program.shard({"data": 2, "model": 2}, {"x": "data,model,-,-"}).partition().compile(trial=False)()
+    )
+    expected = weighted(module)
+    expected.backward()
+    torch.testing.assert_close(value, expected.detach(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(gradients["x"], module.x.grad, rtol=1e-4, atol=1e-5)
