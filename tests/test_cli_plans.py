@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import shardwright as sw
 from shardwright.cli import cli
+from shardwright.plans.load import load_saved
 
 STEP = """\
 func.func @main(%x: tensor<16x64xf32>, %w: tensor<64x256xf32>) -> tensor<16x256xf32> {
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_a_note(folder: Path) -> None:
 
 def test_options_win_over_the_plan(folder: Path) -> None:
     good("plan", "step.mlir", *GIVEN, "--effort", "default", "--hardware", "h100", "-o", "h100.toml")
-    saved = sw.load_plan("h100.toml").partitioning
+    saved = load_saved("h100.toml").partitioning
     assert saved is not None
     assert (saved.effort, saved.hardware) == ("default", "h100")
     taken = good("plan", "step.mlir", "--plan", "h100.toml")
@@ -160,3 +160,48 @@ def test_a_plan_of_another_program_is_told_argument_by_argument(folder: Path) ->
 def test_what_is_no_plan_is_diagnosed(folder: Path, args: tuple[str, str]) -> None:
     assert ": error: " in refused("diff", *args)
     assert "error: the plan is not TOML" in refused("run", "step.mlir", "--plan", "step.mlir")
+
+
+TORCH = """\
+func.func @main(%x: tensor<16x64xf32>, %up.weight: tensor<256x64xf32>) -> tensor<16x256xf32> {
+  %y = stablehlo.dot_general %x, %up.weight, contracting_dims = [1] x [1]
+      : (tensor<16x64xf32>, tensor<256x64xf32>) -> tensor<16x256xf32>
+  return %y : tensor<16x256xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("format", ["dtensor", "maxtext", "torchtitan", "tp_plan"])
+def test_it_is_written_in_other_formats_and_taken_in_them(folder: Path, format: str) -> None:
+    Path("torch.mlir").write_text(TORCH)
+    given = ("--mesh", "tp=4", "--arg", "up.weight=tp,.")
+    good("plan", "torch.mlir", *given, "--to", format, "-o", "other.json")
+    mesh = () if format in ("dtensor", "maxtext") else ("--mesh", "tp=4")
+    taken = good("plan", "torch.mlir", "--plan", "other.json", *mesh, "--to", "dtensor")
+    assert json.loads(taken)["arguments"]["up.weight"]["text"] == "[Shard(0)]"
+
+
+def test_what_a_format_leaves_out_is_told_or_refused(folder: Path) -> None:
+    done = shardwright("plan", "step.mlir", *GIVEN, "--to", "tp_plan")
+    assert (done.exit_code, done.stdout) == (0, "{}\n")
+    assert (
+        "note: left out: w: a tp_plan splits weights of linear layers and their biases; leave it whole" in done.stderr
+    )
+    output = refused("plan", "step.mlir", *GIVEN, "--to", "tp_plan", "--strict")
+    assert "error: tp_plan cannot say all of the plan: 2 entries would be left out" in output
+
+
+def test_plans_of_other_frameworks_are_known_by_their_values(folder: Path) -> None:
+    for text, message in (
+        ("{", "other.json:1:2: error: the plan begins as JSON and is none"),
+        ("{}", "other.json: error: not a plan in any format"),
+        ('{"a": 5}', "other.json: error: not a plan in any format"),
+        ('{"up": "columns"}', "other.json: error: unknown style 'columns' of 'up'"),
+    ):
+        Path("other.json").write_text(text)
+        assert refused("propagate", "step.mlir", "--mesh", "tp=4", "--plan", "other.json").startswith(message)
+    Path("other.json").write_text('{"up": "colwise"}')
+    assert refused("propagate", "step.mlir", "--plan", "other.json").startswith(
+        "other.json: error: the mesh is not known"
+    )
+    assert "the plan is a tp_plan, which says nothing without a program" in refused("diff", "other.json", "plan.toml")

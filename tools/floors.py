@@ -121,7 +121,8 @@ ORDERS = {
         "call",
         "lower",
     ),
-    "plans": ("saved", "layouts", "text", "read", "load"),
+    "plans": ("saved", "layouts", "text", "read", "formats", "other", "load"),
+    "plans/formats": ("format", "registry"),
     "passes": (
         "module_ops",
         "module_shardings",

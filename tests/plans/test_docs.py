@@ -29,22 +29,39 @@ def typed(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plans")
-    (folder / "matmul.mlir").write_text(blocks("mlir")[0])
+    for name, text in zip(("matmul.mlir", "linear.mlir"), blocks("mlir"), strict=True):
+        (folder / name).write_text(text)
+    (folder / "tp_plan.json").write_text(blocks("json")[0])
     return folder
 
 
 def test_every_line_of_the_page_runs_and_prints_what_is_shown(folder: Path) -> None:
     shown = blocks("")
     commands = [line for block in shown for line in block.splitlines() if line.startswith("shardwright ")]
-    assert len(commands) >= 6
+    assert len(commands) >= 8
+    printed: dict[str, str] = {}
     for line in commands:
         done = typed(line, folder)
         assert done.returncode == (1 if line.startswith("shardwright diff") else 0), f"{line}\n{done.stderr}"
-        assert not line.startswith("shardwright diff") or done.stdout in shown
+        printed[line] = done.stdout
+    assert printed["shardwright diff plan.toml other.toml"] in shown
+    assert [text for line, text in printed.items() if line.endswith("--to torchtitan")] == blocks("json")[1:]
     assert (folder / "plan.toml").read_text() == blocks("toml")[0]
-    (folder / "page.py").write_text(blocks("python")[0])
+
+
+def test_the_python_prints_what_is_shown(folder: Path) -> None:
+    typed("shardwright plan matmul.mlir --mesh data=2,model=4 --arg x=data,- --arg w=-,model -o plan.toml", folder)
+    first, second = (run_python(text, folder) for text in blocks("python"))
+    assert first in blocks("")
+    said = re.findall(r"#(?: |\n# )(.*)", blocks("python")[1])
+    assert second.splitlines() == [line for line in said if not line.startswith("DeviceMesh")]
+
+
+def run_python(text: str, folder: Path) -> str:
+    (folder / "page.py").write_text(text)
     done = typed(f"'{sys.executable}' page.py", folder)
-    assert done.stdout in shown, done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_links_lead_somewhere() -> None:

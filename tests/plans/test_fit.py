@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import shardwright as sw
+from shardwright.plans.load import load_saved
 from shardwright.plans.read import parse_plan
 from shardwright.plans.saved import PlannedTensor, SavedPlan
 from shardwright.plans.text import plan_text
@@ -217,7 +218,7 @@ def test_what_it_came_to_is_what_the_program_comes_to(tmp_path: Path) -> None:
     with sw.Session(hardware=sw.hardware("h100")):
         spmd = planned().partition()
     spmd.save(tmp_path / "plan.toml")
-    saved = sw.load_plan(tmp_path / "plan.toml")
+    saved = load_saved(tmp_path / "plan.toml")
     assert saved == spmd.saved
     assert saved.outcome is not None
     assert saved.partitioning is not None

@@ -87,7 +87,6 @@ def plans(draw: st.DrawFn) -> SavedPlan:
         draw(st.none() | st.booleans()),
         draw(st.none() | st.builds(Partitioning, *choices, NAMES)),
         draw(st.none() | st.builds(Outcome, st.floats(0, 1e9), count, count, count, count)),
-        tuple(draw(st.lists(NAMES, max_size=2))),
     )
 
 

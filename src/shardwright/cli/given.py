@@ -29,6 +29,7 @@ from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
 from shardwright.words import counted
 
 if TYPE_CHECKING:
+    from shardwright.plans.other import OtherPlan
     from shardwright.plans.saved import SavedPlan
     from shardwright.program import Plan, Program, Spmd
 
@@ -97,7 +98,7 @@ class Given:
             ShardingError: no such hardware, a file that is no data sheet of one, or no plan.
         """
         saved = self.saved()
-        how = None if saved is None else saved.partitioning
+        how = getattr(saved, "partitioning", None)
         name = self.hardware if self.hardware is not None or how is None else how.hardware or None
         if name is None:
             return nullcontext()
@@ -120,7 +121,7 @@ class Given:
             ShardingError: as of `session`.
         """
         saved = self.saved()
-        strategy = self.asked("strategy") or (saved and saved.strategy) or self.strategy
+        strategy = self.asked("strategy") or getattr(saved, "strategy", None) or self.strategy
         if self.hardware is not None and strategy not in PRICED_STRATEGIES:
             given = " or ".join(f"--strategy {name}" for name in PRICED_STRATEGIES)
             raise click.UsageError(
@@ -128,7 +129,7 @@ class Given:
             )
         return self.session()
 
-    def saved(self) -> SavedPlan | None:
+    def saved(self) -> SavedPlan | OtherPlan | None:
         """The plan that is given, if one is.
 
         Raises:
@@ -166,10 +167,12 @@ class Given:
             check_devices(program_mesh(program.graph, mesh, program.name).size, self.devices, limit, program.name)
             return program.shard(mesh, args, self.strategy, self.conservative)
         from shardwright.plans.fit import mesh_for
+        from shardwright.plans.other import plan_for
 
-        check_devices(mesh_for(saved, program.graph, mesh, program.name).size, self.devices, limit, program.name)
+        plan = plan_for(saved, program.graph, mesh)
+        check_devices(mesh_for(plan, program.graph, mesh, program.name).size, self.devices, limit, program.name)
         how = {name: self.asked(name) for name in ("strategy", "conservative")}
-        return program.apply(saved, mesh, args, strict=self.strict or self.strict_plan, **how)
+        return program.apply(plan, mesh, args, strict=self.strict or self.strict_plan, **how)
 
     def partition(self, program: Program, limit: int | None = None, to: str = "sdy") -> Spmd:
         """The program of each device, after the same look; the explicit one such as a notation can express."""

@@ -29,7 +29,7 @@ from shardwright.notation.shard.sharding import ceil_cuts
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.words import counted
 
-__all__ = ["parse", "print_sharding"]
+__all__ = ["Placement", "parse", "placements_of", "print_sharding"]
 
 _KINDS = {"avg": "average", "band": "and", "bor": "or", "bxor": "xor"} | {
     k: k for k in ("sum", "max", "min", "product")
@@ -41,12 +41,25 @@ _START = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Placement:
+class Placement:
     """What one mesh dimension does: shard tensor dimension `dim` below `factor` pieces, await `kind`, or nothing."""
 
     dim: int | None = None
     factor: int = 1
     kind: str = ""
+
+    @property
+    def reduce_op(self) -> str:
+        """What torch calls the kind of reduction; empty where none is awaited."""
+        return next((text for text, kind in _KINDS.items() if kind == self.kind), "")
+
+    def __str__(self) -> str:
+        """As torch writes it: `Shard(0)`, `Replicate()`, `Partial(sum)`, `_StridedShard(dim=0, sf=2)`."""
+        if self.kind:
+            return f"Partial({self.reduce_op})"
+        if self.dim is None:
+            return "Replicate()"
+        return f"_StridedShard(dim={self.dim}, sf={self.factor})" if self.factor > 1 else f"Shard({self.dim})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +94,7 @@ def parse(text: str, shape: Shape | None, mesh: Mesh | None) -> TensorSharding:
     return _sharding(placements, shape, mesh)
 
 
-def _read(scan: CallScanner) -> list[_Placement]:
+def _read(scan: CallScanner) -> list[Placement]:
     closing = {"[": "]", "(": ")"}.get(scan.peek())
     if closing is None:
         scan.refuse("expected [")
@@ -91,7 +104,7 @@ def _read(scan: CallScanner) -> list[_Placement]:
     return placements
 
 
-def _placement(scan: CallScanner) -> _Placement:
+def _placement(scan: CallScanner) -> Placement:
     if scan.peek() in ("_MaskPartial", "MaskP"):
         scan.refuse(
             "a masked partial tensor holds values that count for nothing, which a layout cannot tell apart",
@@ -102,17 +115,17 @@ def _placement(scan: CallScanner) -> _Placement:
         scan.refuse("expected Shard(dim), Replicate(), Partial(kind) or _StridedShard(dim=…, sf=…)")
     bare = scan.take() == "R" and scan.peek() != "("
     if bare:
-        return _Placement()
+        return Placement()
     scan.take("(")
-    placement = _Placement()
+    placement = Placement()
     if word == "Partial":
-        placement = _Placement(kind=_kind(scan))
+        placement = Placement(kind=_kind(scan))
     elif word == "Shard":
-        placement = _Placement(_argument(scan, "dim"))
+        placement = Placement(_argument(scan, "dim"))
     elif word == "_StridedShard":
         dim = _argument(scan, "dim")
         scan.take(",")
-        placement = _Placement(dim, _argument(scan, "sf", "split_factor"))
+        placement = Placement(dim, _argument(scan, "sf", "split_factor"))
         if placement.factor < 1:
             scan.refuse("the split factor is below 1", "give a factor of at least 1")
     scan.take(")")
@@ -138,7 +151,7 @@ def _kind(scan: CallScanner) -> str:
     return _KINDS[word]
 
 
-def _sharding(placements: list[_Placement], shape: Shape, mesh: Mesh) -> TensorSharding:
+def _sharding(placements: list[Placement], shape: Shape, mesh: Mesh) -> TensorSharding:
     digits: list[list[_Digit]] = [[] for _ in shape]
     strided: set[int] = set()
     partial: list[Partial] = []
@@ -229,6 +242,15 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None) -> str:
     """`[Shard(0), Replicate(), Partial(sum)]`, `_StridedShard` where axes are not in mesh order.
 
     Raises:
+        ShardingError: what `placements_of` refuses.
+    """
+    return f"[{', '.join(map(str, placements_of(sharding, shape)))}]"
+
+
+def placements_of(sharding: TensorSharding, shape: Shape | None) -> list[Placement]:
+    """What each dimension of the device mesh does to a tensor of `shape`.
+
+    Raises:
         ShardingError: open dimensions, priorities, halos, an axis that is used in part or in several places, a generic
             kind of partial, and uneven shards other than `torch.chunk` makes.
     """
@@ -253,37 +275,27 @@ def print_sharding(sharding: TensorSharding, shape: Shape | None) -> str:
             continue
         if (own_cuts or ceil_cuts(size, shards)) != (made_cuts or ceil_cuts(size, shards)):
             _refuse(sharding, f"these uneven shards of dimension {dim}", "pad the dimension, or print it as shard")
-    return f"[{', '.join(map(_text, placements))}]"
+    return placements
 
 
-def _placement_of(name: str, sharding: TensorSharding) -> _Placement:
+def _placement_of(name: str, sharding: TensorSharding) -> Placement:
     """The placement that gives `name` its place in `sharding`, if any placement does."""
     mesh = sharding.mesh
     for p in sharding.partial:
         if p.axis.name == name:
-            return _Placement(kind=p.kind)
+            return Placement(kind=p.kind)
     for dim, axes in enumerate(sharding.axes):
         above = list(itertools.takewhile(lambda axis: axis.name != name, axes))
         if len(above) < len(axes):
             later = [axis.size for axis in above if mesh.order[axis.name] > mesh.order[name]]
-            return _Placement(dim, math.prod(later) if mesh.sizes[name] > 1 else 1)
-    return _Placement()
+            return Placement(dim, math.prod(later) if mesh.sizes[name] > 1 else 1)
+    return Placement()
 
 
 def _tidy(sharding: TensorSharding) -> tuple[object, object]:
     """The layout without axes of size 1, the order of which means nothing."""
     axes = [[axis for axis in dim.axes if axis.size > 1] for dim in sharding.closed().dims]
     return axes, {p for p in sharding.partial if p.axis.size > 1}
-
-
-def _text(placement: _Placement) -> str:
-    if placement.kind:
-        return f"Partial({next(text for text, kind in _KINDS.items() if kind == placement.kind)})"
-    if placement.dim is None:
-        return "Replicate()"
-    if placement.factor > 1:
-        return f"_StridedShard(dim={placement.dim}, sf={placement.factor})"
-    return f"Shard({placement.dim})"
 
 
 def _refuse(sharding: TensorSharding, what: str, remedy: str) -> NoReturn:

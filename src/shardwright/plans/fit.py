@@ -37,9 +37,9 @@ class Unfit:
     """An entry of a plan that does not fit the program; it is left out.
 
     Attributes:
-        what: `argument` or `result`.
+        what: `argument` or `result`, or `entry` of what another format says.
         name: What the plan calls it.
-        sharding: How it was to lie.
+        sharding: How it was to lie, where that is known.
         cause: Why it does not fit.
         remedy: What to change.
         location: The line of the plan.
@@ -47,7 +47,7 @@ class Unfit:
 
     what: str
     name: str
-    sharding: TensorSharding
+    sharding: TensorSharding | None
     cause: str
     remedy: str
     location: str
@@ -91,12 +91,16 @@ class Fit:
         remedies = dict.fromkeys(one.remedy for one in self.unfit[:_LISTED])
         indent = "\n          "
         raise ShardingError(
-            f"the plan does not fit the program: {counted(len(self.unfit), 'entry')} of "
-            f"{len(self.plan.arguments) + len(self.plan.results)}",
+            f"the plan does not fit the program: {counted(len(self.unfit), 'entry')} of {self.entries}",
             location=self.unfit[0].location,
             cause=indent.join(lines),
             remedy=indent.join([*remedies, "or do without strict"]),
         )
+
+    @property
+    def entries(self) -> int:
+        """How many entries the plan has."""
+        return len(self.plan.arguments) + len(self.plan.results) + len(self.plan.unread)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -177,6 +181,7 @@ def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> F
     arguments = fitter.all("argument", plan.arguments, graph.arguments)
     results = fitter.all("result", plan.results, graph.results)
     new = tuple(name for name, type in graph.arguments.items() if name not in arguments and type.rank)
+    fitter.unfit += [Unfit("entry", one.name, None, one.cause, one.remedy, plan.location) for one in plan.unread]
     met = {pytree_path(one.name) for one in fitter.unfit if one.what == "argument"}
     unknown = tuple(name for name in new if name not in met)
     return Fit(plan, chosen, arguments, results, tuple(fitter.unfit), unknown)

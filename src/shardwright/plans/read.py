@@ -59,11 +59,10 @@ def parse_plan(text: str, location: str) -> SavedPlan:
     content = parse_toml(text, location, "the plan", REMEDY)
     reader = _Reader(text, location)
     reader.check_version(content)
-    reader.check_keys(content, "", (VERSION_KEY, "program", "notes", *_TABLES))
+    reader.check_keys(content, "", (VERSION_KEY, "program", *_TABLES))
     mesh = reader.mesh(reader.table(content, "mesh"))
     how = reader.table(content, "propagation")
     reader.check_keys(how, "propagation", ("strategy", "conservative"))
-    notes = reader.value(content, "", "notes", (list,), [])
     return SavedPlan(
         mesh,
         reader.tensors(content, "arguments", mesh),
@@ -74,8 +73,7 @@ def parse_plan(text: str, location: str) -> SavedPlan:
         reader.value(how, "propagation", "conservative", (bool,), None),
         reader.partitioning(content),
         reader.outcome(content),
-        tuple(map(str, notes)),
-        location,
+        location=location,
     )
 
 

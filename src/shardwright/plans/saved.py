@@ -16,7 +16,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Constraint", "Outcome", "Partitioning", "PlannedTensor", "SavedPlan"]
+__all__ = ["Constraint", "Outcome", "Partitioning", "PlannedTensor", "SavedPlan", "Unsaid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,25 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsaid:
+    """Something that one format says, and that cannot be said in another, or not of this program.
+
+    Attributes:
+        name: What it is said of.
+        cause: Why not.
+        remedy: What to change.
+    """
+
+    name: str
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """In one line."""
+        return f"{self.name}: {self.cause}"
+
+
+@dataclass(frozen=True, slots=True)
 class SavedPlan:
     """A plan as it is written down.
 
@@ -102,7 +121,8 @@ class SavedPlan:
         conservative: Whether only whole axes flowed; `None` where that is not said.
         partitioning: How it was partitioned, if it was.
         outcome: What it came to, if it was partitioned.
-        notes: What another format that it was read from says and a plan cannot, in words.
+        notes: What is to be told of how it was read from another format, in words.
+        unread: What that says, and a plan cannot, or not of this program.
         location: What diagnostics call it.
     """
 
@@ -116,4 +136,5 @@ class SavedPlan:
     partitioning: Partitioning | None = None
     outcome: Outcome | None = None
     notes: tuple[str, ...] = ()
+    unread: tuple[Unsaid, ...] = ()
     location: str = field(default="the plan", compare=False)

@@ -27,8 +27,6 @@ def plan_text(plan: SavedPlan) -> str:
     content: dict[str, Any] = {VERSION_KEY: VERSION}
     if plan.program:
         content["program"] = plan.program
-    if plan.notes:
-        content["notes"] = list(plan.notes)
     content["mesh"] = _mesh(plan)
     how = {"strategy": plan.strategy, "conservative": plan.conservative}
     if said := {name: value for name, value in how.items() if value is not None}:

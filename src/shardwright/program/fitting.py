@@ -12,6 +12,7 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.plans.fit import Fit, fit_plan
 from shardwright.plans.load import load_plan
+from shardwright.plans.other import OtherPlan, plan_for
 from shardwright.plans.saved import SavedPlan
 from shardwright.program.planned import Planned
 from shardwright.propagation import DEFAULT_STRATEGY, check_strategy
@@ -20,8 +21,8 @@ __all__ = ["PlanLike", "fit_of", "fitting", "how_of"]
 
 P = TypeVar("P", bound=Planned)
 
-PlanLike: TypeAlias = SavedPlan | str | os.PathLike[str]
-"""A plan that was saved: what `load_plan` reads, or the path of the file."""
+PlanLike: TypeAlias = SavedPlan | OtherPlan | Mapping[str, Any] | str | os.PathLike[str]
+"""A plan that was saved: what `load_plan` reads, the path of its file, or the values of another framework's."""
 
 
 def fit_of(plan: PlanLike, graph: Graph, mesh: Mesh | None, source: str, strict: bool) -> Fit:
@@ -30,7 +31,8 @@ def fit_of(plan: PlanLike, graph: Graph, mesh: Mesh | None, source: str, strict:
     Raises:
         ShardingError: no plan, another mesh than the program's, or where it is to be strict, all that does not fit.
     """
-    fit = fit_plan(plan if isinstance(plan, SavedPlan) else load_plan(plan), graph, mesh, source)
+    read = plan if isinstance(plan, (SavedPlan, OtherPlan)) else load_plan(plan)
+    fit = fit_plan(plan_for(read, graph, mesh), graph, mesh, source)
     if strict:
         fit.check()
     return fit

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from shardwright.partition import Note
     from shardwright.plans.fit import Fit
+    from shardwright.plans.formats.format import Converted
     from shardwright.plans.saved import SavedPlan
     from shardwright.propagation import Dropped, Explanations, History, Recording
     from shardwright.report.summary import Summary
@@ -138,6 +139,27 @@ class Planned(FrozenValue):
 
         how = self.strategy, self.conservative, self.source.name
         return record(self.annotated, self.arguments, self.results, *how)
+
+    def to(self, format: str, *, strict: bool = False, **options: Any) -> Converted:
+        """The plan as another framework writes it: `dtensor`, `maxtext`, `torchtitan` or `tp_plan`.
+
+        Arguments:
+            format: The name of the format.
+            strict: Refuse to leave out what it cannot say.
+            **options: What the format may be told: the `axis` of a tp_plan.
+
+        Raises:
+            ShardingError: no such format or option; where it is to be strict, all that it cannot say.
+
+        Example:
+            >>> from shardwright.program.program import EXAMPLE, load
+            >>> plan = load(EXAMPLE).shard(Mesh(data=2, model=4), args={0: "data,-", 1: ".,model"})
+            >>> plan.to("dtensor").content["arguments"]["w"]["text"]
+            '[Replicate(), Shard(1)]'
+        """
+        from shardwright.plans.formats.registry import convert_plan
+
+        return convert_plan(self.saved, format, options, strict=strict)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the plan to a file, as TOML, for `Program.apply`; on failure nothing is written.
