@@ -28,9 +28,8 @@ from pathlib import Path
 FLOORS = (  # ground first
     "words", "errors", "toml", "scanner", "lazy", "process", "files", "memo", "clock", "stage", "axes", "mesh",
     "strides", "sharding", "extents", "routes", "steps", "boundary", "ir", "notation", "rules", "cost", "analysis",
-    "reshard", "propagation", "partition", "optimize", "autoshard", "assess", "runtime", "checkpoint", "frontends",
-    "plans", "passes",
-    "report", "program", "cli", "opt", "__init__", "__main__",
+    "reshard", "propagation", "partition", "optimize", "autoshard", "assess", "runtime", "checkpoint", "export",
+    "frontends", "plans", "passes", "report", "program", "cli", "opt", "__init__", "__main__",
 )  # fmt: skip
 HEIGHT = {room: height for height, room in enumerate(FLOORS)}
 
@@ -104,6 +103,7 @@ ORDERS = {
     "partition/localize": ("local", "registry", "indices", "program"),
     "partition/processes": ("call", "registry", "program"),
     "analysis": ("groups", "scalars", "loops", "traffic"),
+    "export": ("container", "write", "exported"),
     "checkpoint": ("safetensors", "index", "trees", "save", "load"),
     "runtime": ("arrays", "jobs", "xla", "execute", "inlined", "stepped", "compiled", "verify"),
     "frontends": ("meshes", "specs", "load", "jax", "torch"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from shardwright.checkpoint import load_arrays, save_arrays
     from shardwright.cost.hardware.presets import hardware
     from shardwright.errors import Diagnostic, ShardingError
+    from shardwright.export import load_exported
     from shardwright.frontends.convert import convert
     from shardwright.memo import Session
     from shardwright.mesh import Mesh
@@ -64,6 +65,7 @@ __all__ = [
     "load",
     "load_arrays",
     "load_plan",
+    "load_exported",
     "parse_sharding",
     "rule",
     "save_arrays",
@@ -93,6 +95,7 @@ _HOMES = {
     "interface": "shardwright.program:interface",
     "jit": "shardwright.program:jit",
     "load": "shardwright.program:load",
+    "load_exported": "shardwright.export:load_exported",
     "load_arrays": "shardwright.checkpoint:load_arrays",
     "load_plan": "shardwright.plans.load:load_plan",
     "parse_sharding": "shardwright.notation.registry:parse_text",

@@ -371,6 +371,38 @@ class Partitioned(LocalValue):
             compiled = compile_program(program, self.call, trial)
             return compiled if self.call is None else self.call.bound(compiled)
 
+    def export(self, path: str | os.PathLike[str], *, platforms: Sequence[str] = ()) -> Path:
+        """Write this to one file, from which another process runs it without tracing, planning or partitioning.
+
+        The file has the program of one device as a portable artifact of StableHLO, the plan it was made from as
+        another, the mesh, and types, names and layouts of arguments and results. It holds no machine code: XLA compiles
+        it where it runs, on devices of any kind that has the libraries it calls. See `load_exported`.
+
+        Arguments:
+            path: The file; on failure it stays as it was.
+            platforms: On which it must be able to run: `cpu`, `cuda`, `rocm`, `tpu`.
+
+        Raises:
+            ShardingError: one that cannot be run apart from this process, a platform that does not have what it calls,
+                an op that StableHLO does not have, or a place that cannot be written.
+        """
+        from shardwright.export import export
+        from shardwright.runtime.runnable import check_runnable
+
+        check_runnable(self.local)
+        main = self.source.graph
+        return export(
+            path,
+            self.source.name,
+            self.mesh,
+            self.local,
+            {"propagated": self.module("propagated"), "local": self.module("local")},
+            dict(zip(main.arguments, zip(main.arguments.values(), self.in_shardings, strict=True), strict=True)),
+            dict(zip(main.results, zip(main.results.values(), self.out_shardings, strict=True), strict=True)),
+            self.call,
+            platforms,
+        )
+
 
 def _outside(asked: TensorSharding | None, made: TensorSharding | None) -> TensorSharding | None:
     """How callers have an argument or a result: with offsets and halos where these are asked."""

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from shardwright.axes import AxisRef
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, load_arrays, save_arrays
+from shardwright.runtime.records import mesh_from, mesh_record, sharding_from, sharding_record
 from shardwright.runtime.shards import ReplicaDifference
-from shardwright.sharding import DimSharding, Partial, TensorSharding
+from shardwright.sharding import TensorSharding
 
 __all__ = [
     "NO_ROOM",
@@ -92,9 +92,9 @@ def save_jobs(folder: Path, jobs: Sequence[Job]) -> None:
         save_arrays(folder / f"{number}.in.npz", job.inputs)
         heads.append(
             {
-                "mesh": _mesh_out(job.mesh) if job.mesh else None,
-                "in": [_sharding_out(sharding) for sharding in job.in_shardings],
-                "out": [_sharding_out(sharding) for sharding in job.out_shardings],
+                "mesh": mesh_record(job.mesh) if job.mesh else None,
+                "in": [sharding_record(sharding) for sharding in job.in_shardings],
+                "out": [sharding_record(sharding) for sharding in job.out_shardings],
                 "types": [str(type) for type in job.out_types],
                 "zeros": None if job.zeros is None else [str(type) for type in job.zeros],
                 "seeds": job.seeds,
@@ -109,14 +109,14 @@ def load_jobs(folder: Path) -> list[Job]:
     """Read what `save_jobs` wrote."""
     jobs = []
     for number, head in enumerate(json.loads((folder / "jobs.json").read_text())):
-        mesh = _mesh_in(head["mesh"]) if head["mesh"] else None
+        mesh = mesh_from(head["mesh"]) if head["mesh"] else None
         jobs.append(
             Job(
                 (folder / f"{number}.mlir").read_text(),
                 tuple(load_arrays(folder / f"{number}.in.npz")),
                 mesh,
-                tuple(_sharding_in(sharding) for sharding in head["in"]),
-                tuple(_sharding_in(sharding) for sharding in head["out"]),
+                tuple(sharding_from(sharding) for sharding in head["in"]),
+                tuple(sharding_from(sharding) for sharding in head["out"]),
                 tuple(TensorType.parse(text) for text in head["types"]),
                 zeros=None if head["zeros"] is None else tuple(TensorType.parse(text) for text in head["zeros"]),
                 seeds=tuple(head["seeds"]),
@@ -179,36 +179,3 @@ def load_parts(folder: Path, processes: int, job: Job) -> tuple[list[list[Array]
             shards.update((partition, next(arrays)) for partition in head["partitions"])
         longest = list(map(max, longest, head["seconds"]))
     return [[shards[partition] for partition in range(job.devices)] for shards in results], longest
-
-
-def _mesh_out(mesh: Mesh) -> dict[str, Any]:
-    return {"axes": mesh.axes, "ids": mesh.device_ids, "name": mesh.name}
-
-
-def _mesh_in(head: dict[str, Any]) -> Mesh:
-    return Mesh([(axis, size) for axis, size in head["axes"]], device_ids=head["ids"], name=head["name"])
-
-
-def _sharding_out(sharding: TensorSharding) -> dict[str, Any]:
-    return {
-        "mesh": _mesh_out(sharding.mesh),
-        "dims": [[_axis_out(axis) for axis in axes] for axes in sharding.axes],
-        "partial": [(_axis_out(p.axis), p.kind) for p in sharding.partial],
-        "offsets": sharding.offsets,
-        "halos": sharding.halos,
-    }
-
-
-def _sharding_in(head: dict[str, Any]) -> TensorSharding:
-    dims = tuple(DimSharding(tuple(AxisRef(*axis) for axis in axes)) for axes in head["dims"])
-    partial = tuple(Partial(AxisRef(*axis), kind) for axis, kind in head["partial"])
-    offsets, halos = _bounds_in(head["offsets"]), _bounds_in(head["halos"])
-    return TensorSharding(_mesh_in(head["mesh"]), dims, partial=partial, offsets=offsets, halos=halos)
-
-
-def _bounds_in(entries: Any) -> Any:
-    return entries and tuple(entry if entry is None else tuple(entry) for entry in entries)
-
-
-def _axis_out(axis: AxisRef) -> tuple[str, int, int]:
-    return (axis.name, axis.pre, axis.size)

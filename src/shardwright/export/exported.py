@@ -1,0 +1,119 @@
+"""A program that was exported, read again: what there is to know of it, and a callable of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import jax
+
+from shardwright.errors import ShardingError
+from shardwright.export.calls import call_from
+from shardwright.export.container import malformed, read_container
+from shardwright.export.platforms import check_platform
+from shardwright.files import printable
+from shardwright.ir.context import load_module, module_text
+from shardwright.ir.portable import current_version, is_readable
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.runtime.call import JaxCall
+from shardwright.runtime.compiled import Compiled, compile_program
+from shardwright.runtime.records import mesh_from, sharding_from
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Exported", "load_exported"]
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """A partitioned program from a file.
+
+    Attributes:
+        name: What it was called.
+        mesh: The devices it is for.
+        arguments: The global type of each argument by name, in order.
+        results: The global type of each result by name, in order.
+        in_shardings: How each argument lies.
+        out_shardings: How each result lies.
+        custom_calls: What it calls of libraries.
+        call: How the function is called that it comes from; without it, it takes arrays by position.
+    """
+
+    name: str
+    mesh: Mesh
+    arguments: dict[str, TensorType]
+    results: dict[str, TensorType]
+    in_shardings: tuple[TensorSharding, ...]
+    out_shardings: tuple[TensorSharding, ...]
+    custom_calls: tuple[str, ...]
+    call: JaxCall | None = field(repr=False)
+    _modules: dict[str, bytes] = field(repr=False)
+
+    def __repr__(self) -> str:
+        """`Exported(step.mlir, Mesh(data=2, model=4))`."""
+        return f"Exported({self.name}, {self.mesh!r})"
+
+    def module(self, stage: str = "local") -> str:
+        """The module of a stage as MLIR text: `local`, or `propagated`, which has the plan of every tensor.
+
+        Raises:
+            ShardingError: no such stage.
+        """
+        if stage not in self._modules:
+            raise ShardingError(f"unknown stage {stage!r}", remedy=f"one of {', '.join(self._modules)}")
+        return module_text(load_module(self._modules[stage], self.name), locations=True)
+
+    def compile(self, *, trial: bool = True) -> Compiled:
+        """A callable that runs it on the devices of this process, as `Spmd.compile` makes one.
+
+        Raises:
+            ShardingError: fewer devices here than the mesh has, devices that do not have what it calls, or what XLA
+                says.
+        """
+        check_platform(jax.devices()[0].platform, self.custom_calls, self.name)
+        return compile_program(
+            self.module("local"),
+            self.mesh,
+            self.in_shardings,
+            self.out_shardings,
+            self.arguments,
+            list(self.results.values()),
+            self.call,
+            trial,
+        )
+
+
+def load_exported(path: str | os.PathLike[str]) -> Exported:
+    """Read a program that `Spmd.export` wrote; nothing in the file is run by that.
+
+    Raises:
+        ShardingError: a file that cannot be read, is none of these, damaged, or of a later version.
+
+    Example:
+        step = load_exported("step.sw").compile()
+        params, value = step(params, batch)
+    """
+    container, name = read_container(path), printable(os.fsdecode(path))
+    manifest = container.manifest
+    try:
+        if not is_readable(manifest["stablehlo"]):
+            raise ShardingError(
+                f"the program is of StableHLO {manifest['stablehlo']}, this jaxlib reads up to {current_version()}",
+                location=name,
+                cause=f"it was made with jaxlib {manifest['made_with']['jaxlib']}",
+                remedy="install that jaxlib or a later one, or export it with this one",
+            )
+        arguments, results = manifest["arguments"], manifest["results"]
+        return Exported(
+            str(manifest["name"]),
+            mesh_from(manifest["mesh"]),
+            {str(one["name"]): TensorType.parse(one["type"]) for one in arguments},
+            {str(one["name"]): TensorType.parse(one["type"]) for one in results},
+            tuple(sharding_from(one["sharding"]) for one in arguments),
+            tuple(sharding_from(one["sharding"]) for one in results),
+            tuple(map(str, manifest["custom_calls"])),
+            None if manifest["call"] is None else call_from(manifest["call"]),
+            container.modules,
+        )
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise malformed(name, f"{type(error).__name__}: {error}") from None
