@@ -24,7 +24,16 @@ from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.notation.names import STRING, SYMBOL, symbol_name, unquoted
 
-__all__ = ["Devices", "Groups", "Table", "axes_between", "replica_groups", "source_target_pairs", "with_listed_groups"]
+__all__ = [
+    "Devices",
+    "Groups",
+    "Table",
+    "axes_between",
+    "groups_over",
+    "replica_groups",
+    "source_target_pairs",
+    "with_listed_groups",
+]
 
 Devices = npt.NDArray[np.int64]
 """One number per device (or per member of a group)."""
@@ -80,7 +89,7 @@ def replica_groups(signature: Signature, meshes: Mapping[str, Mesh], devices: in
     """
     text = signature.text("replica_groups") or ""
     if "replica_group_mesh_axes" in text:
-        return _from_axes(text, meshes, signature.name)
+        return groups_over(text, meshes, signature.name)
     table = tuple(tuple(device for device in row if device >= 0) for row in _dense(text))
     return Groups(None, None, table if any(table) else (tuple(range(devices)),))
 
@@ -131,7 +140,12 @@ def _dense(text: str) -> Table:
     return tuple(tuple(int(device) for device in row) for row in array)
 
 
-def _from_axes(text: str, meshes: Mapping[str, Mesh], op: str) -> Groups:
+def groups_over(text: str, meshes: Mapping[str, Mesh], op: str) -> Groups:
+    """The groups that an attribute gives by mesh axes, to the collective called `op`.
+
+    Raises:
+        ShardingError: a mesh or an axis that there is not.
+    """
     match = _MESH.search(text)
     mesh = meshes.get(symbol_name(match[1])) if match else None
     if mesh is None:

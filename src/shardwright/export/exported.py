@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -20,6 +21,9 @@ from shardwright.runtime.call import JaxCall
 from shardwright.runtime.compiled import Compiled, compile_program
 from shardwright.runtime.records import mesh_from, sharding_from
 from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:
+    from shardwright.runtime.ahead import Ahead
 
 __all__ = ["Exported", "load_exported"]
 
@@ -81,6 +85,24 @@ class Exported:
             self.call,
             trial,
         )
+
+    def compile_for(self, topology: str, platform: str = "tpu") -> Ahead:
+        """Compile it for devices that are not here, to see that XLA takes it there and what it comes to.
+
+        XLA for TPUs does so wherever `libtpu` is installed, on any machine. XLA for GPUs asks for a GPU.
+
+        Arguments:
+            topology: How JAX calls the devices and how they are joined: `v5e:2x4`.
+            platform: Of what kind they are.
+
+        Raises:
+            ShardingError: XLA for these devices is not installed, no such topology, another number of devices than the
+                mesh has, devices that do not have what it calls, or what XLA says.
+        """
+        from shardwright.runtime.ahead import compile_ahead  # imports what JAX has of topologies, which takes a while
+
+        check_platform(platform, self.custom_calls, self.name)
+        return compile_ahead(self.module("local"), self.mesh, platform, topology)
 
 
 def load_exported(path: str | os.PathLike[str]) -> Exported:

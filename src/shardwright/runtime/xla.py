@@ -1,8 +1,8 @@
 """XLA through jax: the one file of the runtime that touches private modules (the same in jax 0.10, 0.11 and 0.12).
 
-A per-device module is compiled as one SPMD program of N partitions with XLA's own partitioner switched off. Partition
-`p` runs on the device that the mesh has at position `p`. Modules are compiled directly: jax's persistent compilation
-cache is not consulted.
+A per-device module is compiled as one SPMD program of N partitions with XLA's own partitioner switched off, or told to
+leave everything alone (`runtime.marks`). Partition `p` runs on the device that the mesh has at position `p`. Modules
+are compiled directly: jax's persistent compilation cache is not consulted.
 
 XLA takes the buffers it is given as they are: in the wrong memory layout they hold other numbers, on the wrong device
 they end the process. So an executable says how each argument is to lie, and places it.
@@ -30,12 +30,15 @@ from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, numpy_dtype
 from shardwright.runtime.contributions import contributed
 from shardwright.runtime.jobs import Execution, Job
+from shardwright.runtime.marks import mark_manual
 from shardwright.runtime.pieces import Outcome, cut_inputs, put_together
+from shardwright.runtime.spelled import spell_groups
 from shardwright.words import counted
 
 __all__ = [
     "Executable",
     "available_devices",
+    "compile_absent",
     "compile_local",
     "compile_unsharded",
     "join_processes",
@@ -45,6 +48,9 @@ __all__ = [
 
 
 _MEMORY_KIND = "mhlo.memory_kind"
+
+_SKIPPING = ("cpu",)
+"""The platforms whose XLA leaves out the partitioner when it is told to."""
 
 _TRIAL_SECONDS = 5.0
 _JOIN_SECONDS = 120
@@ -238,9 +244,24 @@ def _is_public(function: ir.Operation) -> bool:
     return not has_visibility or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
 
 
+def compile_absent(module: str, devices: Sequence[Any]) -> Any:
+    """What XLA tells of a per-device module, compiled for devices of a topology that are not here, so not to be run."""
+    read, options, _ = _prepared(module, devices)
+    return devices[0].client.compile(read, _jax.DeviceList(tuple(devices)), options)
+
+
 def _compile(
     module: str, devices: Sequence[Any], draft: bool = False, repeatable: bool = False, partition: bool = False
 ) -> Executable:
+    read, options, memory_kinds = _prepared(module, devices, draft, repeatable, partition)
+    loaded = devices[0].client.compile_and_load(read, _jax.DeviceList(tuple(devices)), options)
+    return Executable(loaded, devices, memory_kinds)
+
+
+def _prepared(
+    module: str, devices: Sequence[Any], draft: bool = False, repeatable: bool = False, partition: bool = False
+) -> tuple[ir.Module, Any, list[str | None]]:
+    """The module as XLA takes it, with which options, and in which memory each argument is."""
     if "@lapack_" in module:
         lapack.prepare_lapack_call("potrf", np.dtype(np.float32))  # else XLA jumps through pointers nobody has set
     count = len(devices)
@@ -253,20 +274,22 @@ def _compile(
         options.env_option_overrides = [("xla_cpu_multi_thread_eigen", False)]
     if draft:
         build.debug_options.xla_backend_optimization_level = 0
+    read, main = _with_main(module)
     if partition:
         build.use_spmd_partitioning = build.use_shardy_partitioner = True
     elif count > 1:
         build.use_spmd_partitioning = True
         # The module is per-device already: nothing is left to propagate or to partition.
-        build.debug_options.xla_disable_hlo_passes = "spmd-partitioning,sharding-propagation"
+        if devices[0].platform in _SKIPPING:
+            build.debug_options.xla_disable_hlo_passes = "spmd-partitioning,sharding-propagation"
+        else:
+            spell_groups(read)
+            mark_manual(read)
     ids = np.array([[device.id for device in devices]], dtype=np.int32)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
-    client = devices[0].client
-    read, main = _with_main(module)
     memory_kinds = _memory_kinds(main, "arg_attrs", devices[0])
     _memory_kinds(main, "res_attrs", devices[0])
-    loaded = client.compile_and_load(read, _jax.DeviceList(tuple(devices)), options)
-    return Executable(loaded, devices, memory_kinds)
+    return read, options, memory_kinds
 
 
 def _memory_kinds(function: ir.Operation, rows: str, device: Any) -> list[str | None]:

@@ -1,0 +1,87 @@
+"""Compiling for devices that are not here, as far as XLA does that: whether it takes a program, what it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.experimental import topologies
+
+from shardwright.errors import ShardingError
+from shardwright.mesh import Mesh
+from shardwright.runtime.xla import compile_absent
+from shardwright.words import counted
+
+__all__ = ["Ahead", "compile_ahead"]
+
+_LIBRARIES = {"tpu": "libtpu", "gpu": "the plugin of JAX for GPUs (jax[cuda12])"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What XLA makes of a program for devices that are not here; bytes are of each device.
+
+    Attributes:
+        platform: What kind of devices.
+        kind: What they are called.
+        arguments: Bytes of arguments, as they lie in memory there.
+        results: Bytes of results.
+        shared: Of these, bytes that arguments and results share, by donation.
+        temporary: Bytes of what is neither.
+        code: Bytes of machine code.
+    """
+
+    platform: str
+    kind: str
+    arguments: int
+    results: int
+    shared: int
+    temporary: int
+    code: int
+
+
+def compile_ahead(module: str, mesh: Mesh, platform: str, topology: str) -> Ahead:
+    """Compile a per-device module for devices by the name of how they are joined.
+
+    Arguments:
+        module: MLIR text.
+        mesh: Which device runs which position.
+        platform: `tpu`, or another of which JAX knows topologies.
+        topology: As JAX calls it, such as `v5e:2x4`.
+
+    Raises:
+        ShardingError: XLA for these devices is not installed, no such topology, another number of devices than the mesh
+            has, or a program that XLA refuses.
+    """
+    try:
+        devices: list[Any] = list(topologies.get_topology_desc(topology, platform).devices)
+    except (RuntimeError, NotImplementedError, ValueError, AttributeError, AssertionError) as error:
+        raise ShardingError(
+            f"cannot compile for {platform} {topology!r} here",
+            cause=str(error).split("\n", 1)[0][:300] or type(error).__name__,
+            remedy=f"install {_LIBRARIES.get(platform, 'XLA for it')}, and name the devices as JAX does: v5e:2x4; or "
+            "compile it where the devices are",
+        ) from None
+    if len(devices) != mesh.size:
+        raise ShardingError(
+            f"{mesh!r} has {counted(mesh.size, 'device')}, {topology!r} has {len(devices)}",
+            remedy="name a topology of as many devices",
+        )
+    try:
+        compiled = compile_absent(module, [devices[mesh.device_id(position)] for position in range(mesh.size)])
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        raise ShardingError(
+            f"XLA cannot compile the per-device program for {platform} {topology!r}",
+            cause=str(error).split("\n", 1)[0],
+        ) from None
+    memory = compiled.get_compiled_memory_stats()
+    return Ahead(
+        platform,
+        str(devices[0].device_kind),
+        memory.argument_size_in_bytes,
+        memory.output_size_in_bytes,
+        memory.alias_size_in_bytes,
+        memory.temp_size_in_bytes,
+        memory.generated_code_size_in_bytes,
+    )

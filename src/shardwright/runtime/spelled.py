@@ -1,0 +1,43 @@
+"""Replica groups by mesh axes, spelled out as lists of partitions for compilers that came before them.
+
+What a plugin of JAX compiles, as those for TPUs and GPUs do, is handed over in the StableHLO that the plugin knows. On
+the way the bindings of jaxlib spell groups out themselves, but do not find the mesh of those within a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardwright.analysis.groups import groups_over
+from shardwright.ir.context import ir
+from shardwright.notation import modules
+from shardwright.partition.localize.collectives import dense_groups
+
+__all__ = ["spell_groups"]
+
+_GROUPS = "replica_groups"
+
+
+def spell_groups(module: ir.Module) -> None:
+    """Spell out the groups of all collectives of a per-device module, in place."""
+    named = [op for op in _walk(module.operation) if _GROUPS in op.attributes and _is_named(op)]
+    if not named:
+        return
+    meshes = modules.read(module).meshes
+    for op in named:
+        groups = groups_over(str(op.attributes[_GROUPS]), meshes, op.name)
+        assert groups.axes is not None
+        assert groups.mesh is not None
+        op.attributes[_GROUPS] = ir.Attribute.parse(dense_groups(groups.axes, groups.mesh, groups.mesh), module.context)
+
+
+def _is_named(op: ir.Operation) -> bool:
+    return "replica_group_mesh_axes" in str(op.attributes[_GROUPS])
+
+
+def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
+    for region in op.regions:
+        for block in region:
+            for view in block:
+                yield view.operation
+                yield from _walk(view.operation)

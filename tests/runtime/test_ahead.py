@@ -1,0 +1,114 @@
+"""Programs for devices that are not here, and for partitioners that cannot be skipped."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import shardwright as sw
+from shardwright.errors import ShardingError
+from shardwright.runtime import xla
+from tests.frontends.devices import eight_devices
+
+eight_devices()
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NEEDS_TPU = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed, which compiles for TPUs"
+)
+
+LOOPS = """
+sdy.mesh @m = <["x"=4, "y"=2]>
+func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {"y"}]>},
+                %n: tensor<i32>) -> (tensor<8x16xf32>, tensor<16x8xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %half = stablehlo.constant dense<0.5> : tensor<8x16xf32>
+  %0:3 = stablehlo.while(%i = %zero, %a = %x, %h = %half) : tensor<i32>, tensor<8x16xf32>, tensor<8x16xf32> cond {
+    %t = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1]
+        : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x8xf32>
+    %b = stablehlo.dot_general %g, %a, contracting_dims = [1] x [0]
+        : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+    %d = stablehlo.tanh %b : tensor<8x16xf32>
+    %c = stablehlo.add %d, %h : tensor<8x16xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %c, %h : tensor<i32>, tensor<8x16xf32>, tensor<8x16xf32>
+  }
+  %1 = stablehlo.transpose %0#1, dims = [1, 0] : (tensor<8x16xf32>) -> tensor<16x8xf32>
+  %2:2 = "stablehlo.sort"(%1, %1) <{dimension = 0 : i64}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>, %r: tensor<f32>, %s: tensor<f32>):
+    %t = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  }) : (tensor<16x8xf32>, tensor<16x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>)
+  return %0#1, %2#1 : tensor<8x16xf32>, tensor<16x8xf32>
+}"""
+SLICED = """
+sdy.mesh @m = <["x"=8]>
+func.func @main(%x: tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>}, %k: tensor<3x3x1x1xf32>)
+    -> (tensor<14x6xf32>, tensor<1x16x6x1xf32>) {
+  %0 = stablehlo.slice %x [1:15, 0:6] : (tensor<16x6xf32>) -> tensor<14x6xf32>
+  %1 = stablehlo.reshape %x : (tensor<16x6xf32>) -> tensor<1x16x6x1xf32>
+  %2 = stablehlo.convolution(%1, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+      window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+      : (tensor<1x16x6x1xf32>, tensor<3x3x1x1xf32>) -> tensor<1x16x6x1xf32>
+  return %0, %2 : tensor<14x6xf32>, tensor<1x16x6x1xf32>
+}"""
+ELSEWHERE = LOOPS.replace('<["x"=4, "y"=2]>', '<["x"=4, "y"=2], device_ids=[7, 1, 6, 0, 5, 3, 4, 2]>')
+PROGRAMS = {
+    "loops": LOOPS,
+    "other order": ELSEWHERE,
+    "slices": SLICED,
+    **{name: str(EXAMPLES / f"{name}.mlir") for name in ("mlp", "decode")},
+}
+
+
+def results(spmd: Any) -> list[bytes]:
+    inputs = spmd.inputs({"n": np.int32(3)}) if "n" in spmd.source.graph.arguments else spmd.inputs()
+    return [np.asarray(array).tobytes() for array in spmd.compile(trial=False)(*inputs)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_partitioner_leaves_what_is_marked_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on devices whose partitioner cannot be skipped: the same results, bit for bit."""
+    spmd = sw.load(PROGRAMS[name]).plan().partition()
+    skipped = results(spmd)
+    monkeypatch.setattr(xla, "_SKIPPING", ())
+    assert results(spmd) == skipped
+
+
+@NEEDS_TPU
+@pytest.mark.parametrize("name", [*PROGRAMS, "gpt2", "gpt32_scan"])
+def test_xla_for_tpus_takes_programs_without_a_tpu(name: str, tmp_path: Path) -> None:
+    spmd = sw.load(PROGRAMS.get(name, str(EXAMPLES / f"{name}.mlir"))).plan().partition()
+    ahead = sw.load_exported(spmd.export(tmp_path / "program.sw", platforms=["tpu"])).compile_for("v5e:2x4")
+    assert (ahead.platform, ahead.kind) == ("tpu", "TPU v5 lite")
+    assert ahead.arguments >= spmd.memory.arguments
+    assert ahead.code > 0
+
+
+@NEEDS_TPU
+def test_a_topology_must_be_known_and_of_as_many_devices(tmp_path: Path) -> None:
+    exported = sw.load_exported(sw.load(LOOPS).plan().partition().export(tmp_path / "program.sw"))
+    with pytest.raises(ShardingError, match="has 8 devices, 'v5e:2x2' has 4"):
+        exported.compile_for("v5e:2x2")
+    with pytest.raises(ShardingError, match="cannot compile for tpu 'v99:2x4' here"):
+        exported.compile_for("v99:2x4")
+
+
+def test_without_xla_for_the_devices_the_remedy_says_what_to_install(tmp_path: Path) -> None:
+    exported = sw.load_exported(sw.load(LOOPS).plan().partition().export(tmp_path / "program.sw"))
+    for platform, library in (("cuda", "XLA for it"), ("gpu", "the plugin of JAX for GPUs"), ("tpu", "libtpu")):
+        if platform == "tpu" and importlib.util.find_spec("libtpu") is not None:
+            continue
+        with pytest.raises(ShardingError, match=f"cannot compile for {platform} 'v5e:2x4' here") as raised:
+            exported.compile_for("v5e:2x4", platform)
+        assert library in raised.value.diagnostic.remedy
+    assert jax.devices()[0].platform == "cpu"
