@@ -1,7 +1,7 @@
 """Training steps of the small GPT of `gpt.py`, in one process or in as many as `jax.distributed` joins.
 
     shardwright launch examples/distributed.py --processes 4
-    python examples/distributed.py --steps 2
+    python examples/distributed.py --coordinator HOST:PORT --processes 2 --process 0
 
 Every process runs this same file. It plans and compiles the same step, and makes arrays of its own shards only: each is
 read, or here drawn, where it is needed. docs/distributed.md tells how to start it on several machines.
@@ -20,13 +20,17 @@ from jax.sharding import NamedSharding
 
 import shardwright as sw
 
-CLUSTER = ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_hnp_uri", "JAX_COORDINATOR_ADDRESS")
+CLUSTER = ("SLURM_STEP_NODELIST", "KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_hnp_uri")
 """Variables of the environment from which JAX finds the other processes; see docs/distributed.md."""
 
 
-def join() -> None:
+def join(options: argparse.Namespace) -> None:
     """Join the other processes, unless whoever started this one has done so, or there are none."""
-    if not jax.distributed.is_initialized() and any(name in os.environ for name in CLUSTER):
+    if jax.distributed.is_initialized():
+        return
+    if options.coordinator is not None:
+        jax.distributed.initialize(options.coordinator, options.processes, options.process)
+    elif any(name in os.environ for name in CLUSTER):
         jax.distributed.initialize()
 
 
@@ -59,8 +63,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3, help="how many steps (default: 3)")
     parser.add_argument("--checkpoint", type=Path, help="folder to go on from, if it is there, and to write at the end")
     parser.add_argument("--results", type=Path, help="file for the parameters, gathered (.npz)")
+    parser.add_argument("--coordinator", metavar="HOST:PORT", help="address of process 0, where nothing else tells it")
+    parser.add_argument("--processes", type=int, help="how many processes there are then")
+    parser.add_argument("--process", type=int, help="which of them this is")
     options = parser.parse_args()
-    join()
+    join(options)
     example = small()
     plan, step = compiled_step(example)
     params, optimizer, *batch = from_own_shards(draw_inputs(example), plan.in_shardings)
