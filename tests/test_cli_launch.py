@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -74,6 +79,10 @@ else:
 
 wide = sw.from_jax(lambda x: x + 1, jax.ShapeDtypeStruct((8,), np.int32)).shard(MESH, args={0: "x"}).partition().compile()
 assert sw.gather(wide(np.arange(8, dtype=np.int32))).tolist() == list(range(1, 9))
+spread = sw.from_jax(step, W, made).shard(MESH, args={"w": "y,-", "x": "x,y"}).partition()
+inputs = spread.inputs()  # what is spread is drawn
+np.testing.assert_array_equal(inputs[0], W)
+assert (inputs[1].shape, (inputs[1] == X).all()) == (X.shape, False)
 print("all is well")
 """
 )
@@ -184,6 +193,52 @@ time.sleep(100)
     assert lines[0] == "error: process 2 of 3 failed: ValueError: no data here"
     assert f'File "{tmp_path / "script.py"}", line 4, in <module>' in done.stderr
     assert "Gloo" not in done.stderr
+
+
+def test_no_process_outlives_the_command(tmp_path: Path) -> None:
+    script = """
+import os, sys, time
+from pathlib import Path
+import jax
+Path(sys.argv[1], str(os.getpid())).touch()
+time.sleep(600)
+"""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    command = [sys.executable, "-m", "shardwright", "launch", str(written(tmp_path, script)), "--", str(begun)]
+    with subprocess.Popen(command) as parent:
+        wait_until(lambda: len(list(begun.iterdir())) == 2, 60)
+        processes = [int(path.name) for path in begun.iterdir()]
+        parent.send_signal(signal.SIGKILL)
+    wait_until(lambda: not any(is_running(process) for process in processes), 20)
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+def wait_until(holds: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_run_says_whether_processes_are_equal_to_one(tmp_path: Path) -> None:
+    options = ("run", str(EXAMPLES / "mlp.mlir"), "--processes", "2", "-o", str(tmp_path))
+    told = CliRunner().invoke(cli, list(options))
+    assert told.exit_code == 0, told.output
+    assert "2 processes of 4 devices each: equal to one process, " in told.output
+    told = CliRunner().invoke(cli, [*options, "--json"])
+    about = json.loads(told.stdout)["verification"]["in_processes"]
+    assert (about["processes"], about["devices"], about["failures"]) == (2, 4, [])
+    assert about["difference"] < 1e-6
+    refused = CliRunner().invoke(cli, ["run", str(EXAMPLES / "mlp.mlir"), "--processes", "3"])
+    assert (refused.exit_code, "cannot be shared out among 3 processes" in refused.output) == (1, True)
 
 
 def test_an_exit_status_is_a_failure(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ COMMANDS = (
     "convert",
     "diff",
     "explain",
+    "export",
     "hardware",
     "launch",
     "partition",

@@ -15,8 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import shardwright as sw
+from shardwright.cli import cli
 from shardwright.errors import ShardingError
 from shardwright.export import exported as exported_module
 from shardwright.program import Spmd
@@ -222,6 +224,18 @@ def test_an_artifact_that_is_damaged_ends_no_process(tmp_path: Path) -> None:
     half = edited(path, lambda manifest: None, **{"local.mlirbc": local[: len(local) // 2]})
     with pytest.raises(ShardingError):
         sw.load_exported(half).compile()
+
+
+def test_the_command_writes_the_same_file(tmp_path: Path) -> None:
+    told = CliRunner().invoke(cli, ["export", str(EXAMPLES / "mlp.mlir"), "-o", str(tmp_path / "mlp.sw"), "--json"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["written"] == {"program": str(tmp_path / "mlp.sw")}
+    spmd = sw.load(EXAMPLES / "mlp.mlir").plan().partition()
+    assert (tmp_path / "mlp.sw").read_bytes() == spmd.export(tmp_path / "own.sw").read_bytes()
+    wrong = CliRunner().invoke(cli, ["export", str(EXAMPLES / "mlp.mlir"), "--platform", "abacus"])
+    assert (wrong.exit_code, "no such platform: 'abacus'" in wrong.output) == (1, True)
+    wrong = CliRunner().invoke(cli, ["export", str(EXAMPLES / "mlp.mlir"), "-o", "-"])
+    assert (wrong.exit_code, "-o needs a file" in wrong.output) == (2, True)
 
 
 def test_what_calls_python_is_not_exported(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ _COMMANDS = {
     "convert": _CommandEntry("shardwright.cli.notations:convert", "Write a module or a sharding in another notation."),
     "diff": _CommandEntry("shardwright.cli.plans:diff", "Say what differs between two plans."),
     "explain": _CommandEntry("shardwright.cli.explain:explain", "Say why a value is sharded as it is."),
+    "export": _CommandEntry("shardwright.cli.export:export", "Write a partitioned program as one file."),
     "hardware": _CommandEntry("shardwright.cli.hardware:hardware", "Say what hardware there is, and what it can do."),
     "launch": _CommandEntry("shardwright.cli.launch:launch", "Run a Python file in several processes, to try it out."),
     "partition": _CommandEntry("shardwright.cli.programs:partition", "Write the program of one device."),

@@ -179,11 +179,13 @@ class JaxCall:
         }
 
     def given(self) -> dict[str, Any]:
-        """What the function was lowered with as arrays of the module, by name; without what was donated since."""
+        """What the function was lowered with as arrays of the module, by name; without what was donated since, and what
+        lies in part on devices of other processes.
+        """
         arrays = {}
         for number, name in zip(self.kept, self.names, strict=True):
             value = self.values.get(name)
-            if value is None or _is_donated(value):
+            if value is None or _is_donated(value) or _is_spread(value):
                 continue
             arrays[name] = np.asarray(_data(self._leaf(value, number, name), self.in_leaves[number]))
         return arrays
@@ -277,6 +279,10 @@ def _device(reference: Any) -> Any:
 
 def _is_donated(value: Any) -> bool:
     return isinstance(value, jax.Array) and value.is_deleted()
+
+
+def _is_spread(value: Any) -> bool:
+    return isinstance(value, jax.Array) and not value.is_fully_addressable
 
 
 def _is_key(dtype: Any) -> bool:
