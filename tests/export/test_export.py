@@ -22,6 +22,7 @@ from shardwright.cli import cli
 from shardwright.errors import ShardingError
 from shardwright.export import exported as exported_module
 from shardwright.program import Spmd
+from shardwright.runtime.call import JaxCall
 from tests.frontends.devices import eight_devices
 
 eight_devices()
@@ -80,7 +81,7 @@ def test_what_the_file_says_is_what_the_program_is(tmp_path: Path) -> None:
     assert (exported.arguments, exported.results) == (graph.arguments, graph.results)
     assert (exported.in_shardings, exported.out_shardings) == (spmd.in_shardings, spmd.out_shardings)
     assert exported.call is not None
-    assert spmd.call is not None
+    assert isinstance(spmd.call, JaxCall)
     assert (exported.call.in_tree, exported.call.out_tree) == (spmd.call.in_tree, spmd.call.out_tree)
     assert (exported.call.in_leaves, exported.call.out_leaves) == (spmd.call.in_leaves, spmd.call.out_leaves)
     plan = sw.load(exported.module("propagated")).plan()

@@ -127,7 +127,7 @@ def with_listed_groups(text: str, meshes: Mapping[str, Mesh]) -> str:
     """
 
     def listed(match: re.Match[str]) -> str:
-        rows = [row.tolist() for row in _from_axes(match[0], meshes, "").rows]
+        rows = [row.tolist() for row in groups_over(match[0], meshes, "").rows]
         return f"dense<{rows}> : tensor<{len(rows)}x{len(rows[0])}xi64>"
 
     return _OVER_AXES.sub(listed, text)

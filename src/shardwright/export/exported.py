@@ -17,8 +17,9 @@ from shardwright.ir.context import load_module, module_text
 from shardwright.ir.portable import current_version, is_readable
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
+from shardwright.notation import modules
 from shardwright.runtime.call import JaxCall
-from shardwright.runtime.compiled import Compiled, compile_program
+from shardwright.runtime.compiled import Compiled, LocalProgram, compile_program
 from shardwright.runtime.records import mesh_from, sharding_from
 from shardwright.sharding import TensorSharding
 
@@ -75,16 +76,10 @@ class Exported:
                 says.
         """
         check_platform(jax.devices()[0].platform, self.custom_calls, self.name)
-        return compile_program(
-            self.module("local"),
-            self.mesh,
-            self.in_shardings,
-            self.out_shardings,
-            self.arguments,
-            list(self.results.values()),
-            self.call,
-            trial,
-        )
+        module = load_module(self._modules["local"], self.name)
+        arguments, results = (self.arguments, self.in_shardings), (self.results, self.out_shardings)
+        program = LocalProgram.of(self.module("local"), modules.read(module), self.mesh, arguments, results)
+        return compile_program(program, self.call, trial)
 
     def compile_for(self, topology: str, platform: str = "tpu") -> Ahead:
         """Compile it for devices that are not here, to see that XLA takes it there and what it comes to.

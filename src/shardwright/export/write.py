@@ -15,7 +15,7 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.portable import portable_artifact
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.runtime.call import JaxCall
+from shardwright.runtime.call import Call, JaxCall
 from shardwright.runtime.records import mesh_record, sharding_record
 from shardwright.sharding import TensorSharding
 
@@ -30,7 +30,7 @@ def export(
     modules: Mapping[str, str],
     arguments: Mapping[str, tuple[TensorType, TensorSharding]],
     results: Mapping[str, tuple[TensorType, TensorSharding]],
-    call: JaxCall | None,
+    call: Call | None,
     platforms: Sequence[str],
 ) -> Path:
     """Write a program of one device, and all there is to know to run it.
@@ -43,7 +43,7 @@ def export(
         modules: The text of the stages `propagated` and `local`.
         arguments: Global type and layout of each, by name.
         results: The same of each result.
-        call: How the function is called that it comes from.
+        call: How the function is called that it comes from; other than functions of JAX are called with arrays then.
         platforms: On which it must be able to run.
 
     Raises:
@@ -64,7 +64,7 @@ def export(
         "arguments": _values(arguments),
         "results": _values(results),
         "custom_calls": list(targets),
-        "call": None if call is None else call_record(call),
+        "call": call_record(call) if isinstance(call, JaxCall) else None,
     }
     return write_container(path, Container(manifest, {stage: data for stage, (data, _) in artifacts.items()}))
 

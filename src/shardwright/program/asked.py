@@ -1,21 +1,28 @@
-"""Whether what is asked of the partitioner can be."""
+"""What users ask of programs: in which forms, and whether it is there and can be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardwright.errors import ShardingError
 from shardwright.extents import bounded_dims
 from shardwright.ir.graph import Graph
+from shardwright.mesh import Mesh
 from shardwright.plans.saved import Partitioning
 from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
 
 if TYPE_CHECKING:
     from shardwright.plans.fit import Fit
 
-__all__ = ["as_asked", "check_arguments"]
+__all__ = ["MeshLike", "Shardings", "as_asked", "check_arguments"]
+
+MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
+"""A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
+
+Shardings: TypeAlias = Mapping[Any, Any] | Sequence[Any] | Callable[[str, Any], Any] | Any | None
+"""Shardings of arguments or results: by name, number or pattern, as a tree, one for all, or by a function."""
 
 
 def as_asked(fit: Fit | None, arguments: str | None, effort: str | None, optimize: str | None) -> Partitioning:

@@ -31,6 +31,11 @@ class Loaded:
         """`Program(step.mlir, 12 arguments, 340 ops)`."""
         return f"Program({self.name}, {counted(len(self.arguments), 'argument')}, {counted(self.graph.op_count, 'op')})"
 
+    def _repr_html_(self) -> str:
+        from shardwright.report.tables import program_html
+
+        return program_html(repr(self), self.arguments, self.results)
+
     @property
     def name(self) -> str:
         """The file it came from, or the function's name."""

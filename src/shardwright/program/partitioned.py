@@ -6,7 +6,7 @@ What analyses and what runs it is loaded when asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -72,6 +72,11 @@ class Partitioned(LocalValue):
     def __repr__(self) -> str:
         """`Spmd(step.mlir, Mesh(data=2, model=4))`."""
         return f"Spmd({self.source.name}, {self.mesh!r})"
+
+    def _repr_html_(self) -> str:
+        from shardwright.report.tables import spmd_html
+
+        return spmd_html(self.source.name, self.mesh, self.traffic, self.memory, map(str, self.notes))
 
     @property
     def mesh(self) -> Mesh:
@@ -354,20 +359,10 @@ class Partitioned(LocalValue):
         from shardwright.runtime.runnable import check_runnable
 
         check_runnable(self.local)
-        graph, local = self.source.graph, self.local
-        donors = ["jax.buffer_donor" in row for row in local.main.argument_attributes]
+        graph = self.source.graph
+        arguments, results = (graph.arguments, self.in_shardings), (graph.results, self.out_shardings)
         with self.clock.stage("compile"):
-            program = LocalProgram(
-                self.module("local"),
-                self.mesh,
-                local.meshes,
-                self.in_shardings,
-                self.out_shardings,
-                graph.arguments,
-                list(graph.results.values()),
-                list(local.results.values()),
-                donors,
-            )
+            program = LocalProgram.of(self.module("local"), self.local, self.mesh, arguments, results)
             compiled = compile_program(program, self.call, trial)
             return compiled if self.call is None else self.call.bound(compiled)
 

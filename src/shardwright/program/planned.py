@@ -6,7 +6,7 @@ What explains is loaded when asked for: to see where axes go does without.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,14 @@ class Planned(FrozenValue):
         """`Plan(step.mlir, Mesh(data=2, model=4))`."""
         return f"Plan({self.source.name}, {self.mesh!r})"
 
+    def _repr_html_(self) -> str:
+        from shardwright.report.tables import plan_html
+
+        annotated, types = self.annotated, (self.source.graph.arguments, self.source.graph.results)
+        given = [annotated.shardings[value] for value in annotated.main.block.arguments]
+        stated = [one is not None for one in (*given, *annotated.main.result_shardings)]
+        return plan_html(self.source.name, self.mesh, types, (self.arguments, self.results), stated)
+
     @property
     def mesh(self) -> Mesh:
         """The devices."""
@@ -94,9 +102,18 @@ class Planned(FrozenValue):
         Raises:
             ShardingError: fewer devices here than the mesh has, or a function lowered with keyword arguments.
         """
-        main = self.graph.main
-        leaves = self._named(self.arguments, main.block.arguments, main.argument_attributes)
+        leaves = self.in_leaves
         return tuple(leaves) if self.call is None else self.call.in_shardings(leaves)
+
+    @property
+    def in_leaves(self) -> list[NamedSharding]:
+        """The `NamedSharding` of each argument of the module.
+
+        Raises:
+            ShardingError: fewer devices here than the mesh has.
+        """
+        main = self.graph.main
+        return self._named(self.arguments, main.block.arguments, main.argument_attributes)
 
     @property
     def out_shardings(self) -> Any:
@@ -105,9 +122,41 @@ class Planned(FrozenValue):
         Raises:
             ShardingError: fewer devices here than the mesh has.
         """
-        main = self.graph.main
-        leaves = self._named(self.results, main.block.terminator.operands, main.result_attributes)
+        leaves = self.out_leaves
         return tuple(leaves) if self.call is None else self.call.out_shardings(leaves)
+
+    @property
+    def out_leaves(self) -> list[NamedSharding]:
+        """The `NamedSharding` of each result of the module.
+
+        Raises:
+            ShardingError: fewer devices here than the mesh has.
+        """
+        main = self.graph.main
+        return self._named(self.results, main.block.terminator.operands, main.result_attributes)
+
+    def constrained(self) -> Callable[..., Any]:
+        """The function with these shardings as constraints, for those who keep XLA's partitioner.
+
+        It is called as the function is, static arguments left out, with arguments of the same shapes, and has the same
+        derivatives. Arguments, results, and what each equation that JAX traced gives are constrained; what stands in
+        loops, and in functions with derivatives of their own, is left to XLA.
+
+        Raises:
+            ShardingError: the program came from no function, or it is not at hand; fewer devices than the mesh has.
+        """
+        from shardwright.program.constraining import constrained  # and JAX
+        from shardwright.runtime.call import JaxCall
+
+        if not isinstance(self.call, JaxCall) or self.call.traced is None:
+            raise ShardingError(
+                "there is no function to constrain",
+                location=self.source.name,
+                cause="the program came from text or a file, was lowered elsewhere, or came in a pickle",
+                remedy="make the program from the function itself",
+            )
+        boundary = self.in_leaves, self.out_leaves
+        return constrained(self.call, self.annotated, boundary, self.strategy, self.conservative)
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:

@@ -8,17 +8,16 @@ for: to read a program takes neither.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import load_source
 from shardwright.ir.graph import Graph
-from shardwright.mesh import Mesh
-from shardwright.program.asked import as_asked, check_arguments
+from shardwright.program.asked import MeshLike, Shardings, as_asked, check_arguments
 from shardwright.program.loaded import Loaded
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
@@ -31,12 +30,6 @@ if TYPE_CHECKING:
     from shardwright.program.per_device import PerDevice
 
 __all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Shardings", "Spmd", "from_jax", "load"]
-
-MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
-"""A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
-
-Shardings: TypeAlias = Mapping[Any, Any] | Sequence[Any] | Callable[[str, Any], Any] | Any | None
-"""Shardings of arguments or results: by name, number or pattern, as a tree, one for all, or by a function."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,6 +12,7 @@ import numpy as np
 
 from shardwright.errors import ShardingError
 from shardwright.extents import bounded_dims, unbounded
+from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import check_array
@@ -225,6 +226,21 @@ class LocalProgram:
     out_types: Sequence[TensorType]
     local_results: Sequence[TensorType]
     donors: Sequence[bool]
+
+    @classmethod
+    def of(
+        cls,
+        module: str,
+        local: Graph,
+        mesh: Mesh,
+        arguments: tuple[dict[str, TensorType], Sequence[TensorSharding]],
+        results: tuple[dict[str, TensorType], Sequence[TensorSharding]],
+    ) -> LocalProgram:
+        """That of a module whose graph is at hand, of arguments and results with their global types and layouts."""
+        (in_types, ins), (out_types, outs) = arguments, results
+        donors = ["jax.buffer_donor" in row for row in local.main.argument_attributes]
+        types = list(out_types.values()), list(local.results.values())
+        return cls(module, mesh, local.meshes, ins, outs, in_types, *types, donors)
 
 
 def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Compiled:
