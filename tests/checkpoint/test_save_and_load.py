@@ -152,6 +152,19 @@ def test_a_write_that_fails_leaves_the_old_one(where: str, tmp_path: Path, monke
     assert sw.load_arrays(tmp_path)["a"].tolist() == [0, 1, 2, 3]
 
 
+def test_that_old_files_stay_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sw.save_arrays(tmp_path, {"a": np.arange(4)})
+
+    def kept(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", kept)
+    sw.save_arrays(tmp_path, {"a": np.zeros(4)})
+    monkeypatch.undo()
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    assert sw.load_arrays(tmp_path)["a"].tolist() == [0, 0, 0, 0]
+
+
 WRITER = """
 import sys
 import numpy as np

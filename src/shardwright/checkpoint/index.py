@@ -16,7 +16,7 @@ from typing import Any
 from shardwright.checkpoint.safetensors import Entry, read_header
 from shardwright.errors import ShardingError
 
-__all__ = ["INDEX", "Piece", "Stored", "index_text", "key_of", "read_index"]
+__all__ = ["INDEX", "Piece", "Stored", "index_text", "is_covered", "key_of", "read_index"]
 
 INDEX = "shardwright.json"
 _FORMAT = "shardwright.arrays"
@@ -155,12 +155,12 @@ def _stored(folder: Path, name: str, value: Mapping[str, Any], headers: dict[Pat
             raise _malformed(folder / INDEX, f"{file.name} has no {given['tensor']!r}")
         pieces.append(Piece(file, given["tensor"], tuple(map(int, given["start"])), headers[file][given["tensor"]]))
     stored = Stored(value["dtype"], shape, tuple(pieces))
-    if not _is_covered(stored):
+    if not is_covered(stored):
         raise _malformed(folder / INDEX, f"the parts of {name!r} are not those of an array of shape {list(shape)}")
     return stored
 
 
-def _is_covered(array: Stored) -> bool:
+def is_covered(array: Stored) -> bool:
     """Whether the pieces are the cells of a grid over the array, as shards are, each of them once."""
     starts, rank = {piece.start for piece in array.pieces}, len(array.shape)
     if any(len(piece.start) != rank or len(piece.entry.shape) != rank for piece in array.pieces):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from shardwright.checkpoint.index import INDEX, Piece, Stored, index_text, key_of
+from shardwright.checkpoint.index import INDEX, Piece, Stored, index_text, is_covered, key_of
 from shardwright.checkpoint.safetensors import dtype_code, read_header, write_tensors
 from shardwright.checkpoint.together import check_all_did, common_token
 from shardwright.checkpoint.trees import named_leaves
@@ -80,24 +81,42 @@ def save_arrays(path: str | os.PathLike[str], arrays: Any, *, format: str = "saf
 
 def _save(folder: Path, arrays: dict[str, Any]) -> None:
     codes = {name: dtype_code(_dtype(name, array), name) for name, array in arrays.items()}
-    token, failed = common_token(), None
-    try:
+    token = common_token()
+    own, files = jax.process_index(), [_file_name(token, number) for number in range(jax.process_count())]
+
+    def write() -> None:
         make_folder(folder)
-        _write_shards(folder / _file_name(token, jax.process_index()), arrays, codes)
-    except (ShardingError, OSError) as error:
-        failed = _cannot_write(folder, error)
+        _write_shards(folder / files[own], arrays, codes)
+        _folder_to_disk(folder)
+
+    def replace() -> None:
+        if own == 0:
+            write_file(folder / INDEX, index_text(_stored(folder, files, arrays, codes)))
+
     try:
-        check_all_did("write its shards", failed)
-        failed = None
-        if jax.process_index() == 0:
-            try:
-                _replace_index(folder, token, arrays, codes)
-            except (ShardingError, OSError) as error:
-                failed = _cannot_write(folder, error)
-        check_all_did("write the index", failed)
+        check_all_did("write its shards", _failure(folder, write))
+        check_all_did("write the index", _failure(folder, replace))
     except ShardingError:
-        (folder / _file_name(token, jax.process_index())).unlink(missing_ok=True)
+        (folder / files[own]).unlink(missing_ok=True)
         raise
+    if own == 0:
+        _tidy(folder, files)
+
+
+def _failure(folder: Path, act: Callable[[], None]) -> ShardingError | None:
+    """Why something could not be done, if so."""
+    try:
+        act()
+    except ShardingError as error:
+        return error
+    except OSError as error:
+        return ShardingError(
+            f"cannot write the checkpoint {str(folder)!r}",
+            location=str(folder),
+            cause=error.strerror or str(error),
+            remedy="give a folder that can be written and has room; what was there before is as it was",
+        )
+    return None
 
 
 def _write_shards(path: Path, arrays: dict[str, Any], codes: dict[str, str]) -> None:
@@ -134,20 +153,36 @@ def _own_shards(array: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
             yield tuple(part.start or 0 for part in shard.index), shard.data
 
 
-def _replace_index(folder: Path, token: str, arrays: dict[str, Any], codes: dict[str, str]) -> None:
-    """Make the files of a save the checkpoint of the folder, and remove those of others."""
+def _stored(folder: Path, files: Sequence[str], arrays: dict[str, Any], codes: dict[str, str]) -> dict[str, Stored]:
+    """What all processes have written.
+
+    Raises:
+        ShardingError: not all of the same arrays.
+    """
     pieces: dict[str, list[Piece]] = {name: [] for name in arrays}
-    files = [folder / _file_name(token, number) for number in range(jax.process_count())]
     for file in files:
-        for key, entry in read_header(file).items():
+        for key, entry in read_header(folder / file).items():
             name, start = _named(key, arrays)
-            pieces[name].append(Piece(file, key, start or (0,) * len(entry.shape), entry))
+            pieces.setdefault(name, []).append(Piece(folder / file, key, start or (0,) * len(entry.shape), entry))
     stored = {name: Stored(codes[name], tuple(array.shape), tuple(pieces[name])) for name, array in arrays.items()}
-    write_file(folder / INDEX, index_text(stored))
-    _folder_to_disk(folder)
-    for file in folder.iterdir():
-        if _OWN_FILE.fullmatch(file.name) and file not in files:
-            file.unlink(missing_ok=True)
+    apart = [name for name in pieces if name not in stored or not is_covered(stored[name])]
+    if apart:
+        raise ShardingError(
+            f"processes have not written the same array {apart[0]!r}",
+            location=str(folder),
+            cause="some have it in another shape or type, or not at all",
+            remedy="give every process the same arrays by the same names",
+        )
+    return stored
+
+
+def _tidy(folder: Path, files: Sequence[str]) -> None:
+    """Remove the files of other saves. The checkpoint is in its place, and none the worse where that cannot be done."""
+    with suppress(OSError):
+        _folder_to_disk(folder)
+        for file in folder.iterdir():
+            if _OWN_FILE.fullmatch(file.name) and file.name not in files:
+                file.unlink(missing_ok=True)
 
 
 def _named(key: str, arrays: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
@@ -199,14 +234,3 @@ def _dtype(name: str, array: Any) -> np.dtype[Any]:
         )
     dtype: np.dtype[Any] = np.dtype(array.dtype)
     return dtype
-
-
-def _cannot_write(folder: Path, error: ShardingError | OSError) -> ShardingError:
-    if isinstance(error, ShardingError):
-        return error
-    return ShardingError(
-        f"cannot write the checkpoint {str(folder)!r}",
-        location=str(folder),
-        cause=error.strerror or str(error),
-        remedy="give a folder that can be written and has room; what was there before is as it was",
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from shardwright.errors import ShardingError
@@ -13,16 +12,12 @@ __all__ = ["PLATFORMS", "calls_of_libraries", "check_platform"]
 PLATFORMS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}
 """What JAX calls platforms, and the kind of device that is."""
 
-_BOUND = (
-    (re.compile(r"lapack_|cpu_|__onednn"), "cpu"),
-    (
-        re.compile(
-            r"cu(solver|blas|dnn|sparse|fft|da)?_|hip(solver|blas|sparse|fft)?_|__cu|__gpu|__triton|mosaic_gpu|triton"
-        ),
-        "gpu",
-    ),
-    (re.compile(r"tpu_|mosaic_tpu|Mosaic"), "tpu"),
-)
+_GPU_LIBRARIES = ("cu", "cusolver", "cublas", "cudnn", "cusparse", "cufft", "hip", "hipsolver", "hipblas", "hipsparse")
+_BOUND = {
+    "cpu": ("lapack_", "cpu_csr_", "__onednn"),
+    "gpu": (*(f"{library}_" for library in _GPU_LIBRARIES), "__cu", "__gpu", "__triton", "triton", "mosaic_gpu"),
+    "tpu": ("tpu_custom_call",),
+}
 """How the targets of custom calls begin that only one kind of device has."""
 
 
@@ -43,7 +38,7 @@ def check_platform(platform: str, targets: Iterable[str], name: str) -> None:
     if platform not in PLATFORMS:
         raise ShardingError(f"no such platform: {platform!r}", remedy=f"one of {', '.join(PLATFORMS)}")
     for target in targets:
-        bound = next((kind for pattern, kind in _BOUND if pattern.match(target)), None)
+        bound = next((kind for kind, beginnings in _BOUND.items() if target.startswith(beginnings)), None)
         if bound is not None and bound != PLATFORMS[platform]:
             raise ShardingError(
                 f"the program cannot run on {platform}: it calls @{target}",

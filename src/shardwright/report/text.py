@@ -159,7 +159,7 @@ def _verification(page: Page, summary: Summary) -> None:
 
 
 def _in_processes(page: Page, facts: Summary) -> None:
-    """The run in several processes; failures begin with what one process had right."""
+    """The run in several processes, and what of it is not right."""
     who = f"{counted(facts['processes'], 'process')} of {counted(facts['devices'], 'device')} each"
     difference = f"{difference_text(facts['difference'])} in norm"
     equal = "bit for bit" if facts["identical"] else f"but for the order of sums, {difference}"
