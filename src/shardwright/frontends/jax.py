@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.frontends.exported import EXPORTED, exported_program
 from shardwright.frontends.load import Source, parse_source
+from shardwright.frontends.wrappers import leaf_names, lowered_by_wrapper
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
 from shardwright.runtime.call import JaxCall
@@ -47,7 +49,11 @@ def lower(
     if isinstance(fn, jax.stages.Traced):
         name, traced, fn = fn.fun_name, fn, None
     else:
-        name, traced = getattr(fn, "__name__", type(fn).__name__), _traced(fn, args, kwargs, jit)
+        name = getattr(fn, "__name__", type(fn).__name__)
+        stage = lowered_by_wrapper(fn, args, kwargs)
+        if stage is not None:
+            return _of_wrapper(stage, fn, name, args, kwargs, jit)
+        traced = _traced(fn, args, kwargs, jit)
     lowered = traced.lower(lowering_platforms=(platform,) if platform else None)
     return _of_lowered(lowered, traced, fn, name, args, kwargs, jit)
 
@@ -109,6 +115,23 @@ def _of_lowered(
     return source, call
 
 
+def _of_wrapper(
+    stage: Any, fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], jit: Mapping[str, Any]
+) -> tuple[Source, JaxCall]:
+    """The program of a function that a library has jitted: arguments are called by where they are in its own."""
+    _check_unjitted(name, jit)
+    source, call = _of_lowered(stage.lowered, None, inspect.unwrap(fn), name, (), {}, {})
+    paths = jax.tree_util.tree_leaves_with_path(stage.lowered.args_info)
+    own: list[str] = [jax.tree_util.keystr(path) for path, _ in paths]
+    for number, known in zip(call.kept, call.names, strict=True):
+        own[number] = known
+    names = leaf_names(stage, _parameters(fn, args), args, kwargs, own)
+    kept = [names[number] for number in call.kept]
+    main = replace(source.graph.main, argument_names=kept)
+    source = replace(source, graph=replace(source.graph, main=main))
+    return source, replace(call, names=tuple(kept), stage=stage)
+
+
 def _module_name(text: str) -> str:
     """The name of the function, as JAX has it in that of the module: `step` of `@jit_step`."""
     match = re.search(r"^module @(?:jit_)?([\w.]+)", text, re.MULTILINE)
@@ -165,13 +188,17 @@ def _jitted(fn: Callable[..., Any], name: str, options: Mapping[str, Any]) -> An
     given = _given(options)
     if not hasattr(fn, "trace"):
         return jax.jit(fn, keep_unused=True, **given)
-    if given:
+    _check_unjitted(name, given)
+    return fn
+
+
+def _check_unjitted(name: str, options: Mapping[str, Any]) -> None:
+    if _given(options):
         raise ShardingError(
-            f"{name} is jitted already, and {', '.join(given)} was given",
+            f"{name} is jitted already, and {', '.join(_given(options))} was given",
             cause="a jitted function has its own static and donated arguments",
             remedy="give them to jax.jit, or give the function itself",
         )
-    return fn
 
 
 def _check_effects(graph: Graph, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from shardwright.errors import ShardingError
 from shardwright.program.program import MeshLike, Plan, Program, Shardings, Spmd, from_jax
@@ -110,14 +111,15 @@ class Jitted:
         except TypeError as error:
             raise ShardingError(
                 f"a static argument of {self.__name__} cannot be told from others",
-                cause=f"{error}: {', '.join(map(kind_of, static))}",
+                cause=str(error),
                 remedy="give a value with a hash, such as a tuple in place of a list",
             ) from None
         return key
 
     def _check_static(self, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tree = jax.tree.structure(self._dynamic(args, kwargs))
-        if isinstance(program.call, JaxCall) and program.call.in_tree != tree:
+        call = program.call
+        if isinstance(call, JaxCall) and call.stage is None and call.in_tree != tree:
             raise ShardingError(
                 f"{program.name} has static arguments of its own",
                 cause="it is jitted already, and JAX alone knows which they are",
@@ -138,7 +140,9 @@ def _weak_types(*trees: Any) -> tuple[Any, ...]:
 
 
 def _type_of(leaf: Any) -> Hashable:
-    """Shape, element type, and whether that gives way to others."""
+    """Shape, element type, and whether that gives way to others; what is no array is told by itself."""
+    if not isinstance(leaf, (jax.Array, np.ndarray, np.generic, bool, int, float, complex, jax.ShapeDtypeStruct)):
+        return leaf  # type: ignore[no-any-return]  # if it has no hash, `_key` says so
     aval = jax.typeof(leaf) if not isinstance(leaf, jax.ShapeDtypeStruct) else leaf
     return aval.shape, aval.dtype, bool(aval.weak_type)
 

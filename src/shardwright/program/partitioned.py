@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from shardwright.partition.search.reasons import Reason
     from shardwright.plans.fit import Fit
     from shardwright.plans.saved import Outcome, Partitioning, SavedPlan
+    from shardwright.program.running import Boundary
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import Call
@@ -76,7 +77,13 @@ class Partitioned(LocalValue):
     def _repr_html_(self) -> str:
         from shardwright.report.tables import spmd_html
 
-        return spmd_html(self.source.name, self.mesh, self.traffic, self.memory, map(str, self.notes))
+        return spmd_html(
+            self.source.name,
+            self.mesh,
+            self.traffic,
+            self.memory,
+            (f"{one.location}: {one.message}" for one in self.notes),
+        )
 
     @property
     def mesh(self) -> Mesh:
@@ -311,33 +318,24 @@ class Partitioned(LocalValue):
         processes: int | None,
     ) -> Verification:
         """Run and compare on the inputs of a rung of `RUNGS`."""
-        from shardwright.runtime.annotated import annotated, needs_devices
-        from shardwright.runtime.unsharded import ANOTHER_ORDER, has_another_order, unsharded, unsharded_text
-        from shardwright.runtime.verify import verify
+        from shardwright.program.running import verified
 
         with self.clock.stage("inputs"):
             arrays = self._inputs(given, seed, rung)
-        source, ins, outs = self.source, self.in_shardings, self.out_shardings
-        partitioned = needs_devices(source.graph)
-        graph = annotated(self.annotated, ins, outs) if partitioned else unsharded(source.graph)
+        lying = self.in_shardings, self.out_shardings
         with self.clock.stage("verify"):
-            verification = verify(
-                modules.text_of(graph) if partitioned else unsharded_text(source.graph, source.content, source.name),
+            return verified(
+                self.source,
+                self.annotated,
                 self.module("local"),
                 self.mesh,
-                ins,
-                outs,
+                lying,
                 arrays,
-                list(source.graph.results.values()),
-                list(source.graph.results),
-                graph=graph,
-                partitioned=partitioned,
                 tolerance=tolerance,
                 watch=self.clock.watch,
                 timeout=timeout,
                 processes=processes,
             )
-        return verification.with_note(ANOTHER_ORDER) if has_another_order(source.graph) else verification
 
     def compile(self, *, trial: bool = True) -> Compiled:
         """A callable that runs this on the devices of this process, called as the original function is.
@@ -355,16 +353,12 @@ class Partitioned(LocalValue):
             ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls back into
                 Python, one that ends the process on trial, or one that another process has otherwise.
         """
-        from shardwright.runtime.compiled import LocalProgram, compile_program  # imports jax, which commands do without
+        from shardwright.program.running import compiled
         from shardwright.runtime.runnable import check_runnable
 
         check_runnable(self.local)
-        graph = self.source.graph
-        arguments, results = (graph.arguments, self.in_shardings), (graph.results, self.out_shardings)
         with self.clock.stage("compile"):
-            program = LocalProgram.of(self.module("local"), self.local, self.mesh, arguments, results)
-            compiled = compile_program(program, self.call, trial)
-            return compiled if self.call is None else self.call.bound(compiled)
+            return compiled(self.module("local"), self.local, self.mesh, *self._boundary, self.call, trial)
 
     def export(self, path: str | os.PathLike[str], *, platforms: Sequence[str] = ()) -> Path:
         """Write this to one file, from which another process runs it without tracing, planning or partitioning.
@@ -381,22 +375,18 @@ class Partitioned(LocalValue):
             ShardingError: one that cannot be run apart from this process, a platform that does not have what it calls,
                 an op that StableHLO does not have, or a place that cannot be written.
         """
-        from shardwright.export import export
+        from shardwright.program.running import exported
         from shardwright.runtime.runnable import check_runnable
 
         check_runnable(self.local)
-        main = self.source.graph
-        return export(
-            path,
-            self.source.name,
-            self.mesh,
-            self.local,
-            {"propagated": self.module("propagated"), "local": self.module("local")},
-            dict(zip(main.arguments, zip(main.arguments.values(), self.in_shardings, strict=True), strict=True)),
-            dict(zip(main.results, zip(main.results.values(), self.out_shardings, strict=True), strict=True)),
-            self.call,
-            platforms,
-        )
+        modules = {stage: self.module(stage) for stage in ("propagated", "local")}
+        return exported(path, self.source.name, self.mesh, self.local, modules, *self._boundary, self.call, platforms)
+
+    @property
+    def _boundary(self) -> tuple[Boundary, Boundary]:
+        """Global types and layouts of arguments and of results."""
+        graph = self.source.graph
+        return (graph.arguments, self.in_shardings), (graph.results, self.out_shardings)
 
 
 def _outside(asked: TensorSharding | None, made: TensorSharding | None) -> TensorSharding | None:

@@ -73,6 +73,8 @@ class JaxCall:
         donated: Whether results may take the buffer of each argument leaf.
         traced: The function as JAX traced it, which takes and gives what it does; `None` where it is not at hand, as in
             a pickle.
+        stage: What a library lowered that jits functions in a way of its own; `in_tree` and all else are of what that
+            gives to JAX.
     """
 
     in_tree: Any
@@ -86,6 +88,7 @@ class JaxCall:
     devices: tuple[Any, ...] = ()
     donated: tuple[bool, ...] = ()
     traced: Any = field(default=None, compare=False, repr=False)
+    stage: Any = field(default=None, compare=False, repr=False)
 
     def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
         """The devices of this process that `mesh` numbers; `None` for the first ones, where it was lowered for others.
@@ -103,7 +106,7 @@ class JaxCall:
         numbers = tuple(
             device if isinstance(device, tuple) else (device.platform, device.id) for device in self.devices
         )
-        call = replace(self, values=values, devices=numbers, traced=None)
+        call = replace(self, values=values, devices=numbers, traced=None, stage=None)
         return JaxCall, tuple(getattr(call, field.name) for field in fields(call))
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -192,7 +195,12 @@ class JaxCall:
 
     @property
     def argument_numbers(self) -> tuple[Any, ...]:
-        """The positional arguments of the function, with the number of each leaf in the module; -1 for unused ones."""
+        """The positional arguments of the function, with the number of each leaf in the module; -1 for unused ones.
+
+        Of a function that a library has jitted there are none: what JAX is given is not what users give.
+        """
+        if self.stage is not None:
+            return ()
         numbers = [-1] * len(self.in_leaves)
         for number, leaf in enumerate(self.kept):
             numbers[leaf] = number
@@ -201,7 +209,9 @@ class JaxCall:
 
     @property
     def result_numbers(self) -> Any:
-        """What the function returns, with the number of each leaf in the module."""
+        """What the function returns, with the number of each leaf in the module; see `argument_numbers`."""
+        if self.stage is not None:
+            return ()
         return jax.tree.unflatten(self.out_tree, range(len(self.out_leaves)))
 
     def unflatten(self, results: Sequence[Any]) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,13 @@ class Compiled:
         self._call = call
         self._executable = executable
         self._run = executable.step if isinstance(executable, Stepped) else self._run_directly
+        self._outside: Callable[..., Any] | None = None
+
+    def within(self, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Compiled:
+        """The same, called in a way that a library has of its own: `wrapper` makes of what takes trees that."""
+        outside = copy.copy(self)
+        outside._outside = wrapper(self)
+        return outside
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run once.
@@ -81,6 +89,8 @@ class Compiled:
         Raises:
             ShardingError: arguments that are not those the program was made for.
         """
+        if self._outside is not None:
+            return self._outside(*args, **kwargs)
         if _any_deleted(args, kwargs):
             self._refuse_deleted(args, kwargs)
         try:
@@ -97,7 +107,7 @@ class Compiled:
         Raises:
             ShardingError: XLA cannot run it.
         """
-        if not isinstance(self._executable, Stepped) or _any_deleted(args, kwargs):
+        if self._outside is not None or not isinstance(self._executable, Stepped) or _any_deleted(args, kwargs):
             return False, None
         try:
             return True, self._run(*args, **kwargs)

@@ -1,0 +1,126 @@
+"""Partitioned programs handed over: to XLA, as they are called or to be verified, or to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from shardwright.frontends.load import Source
+from shardwright.ir.graph import Graph
+from shardwright.ir.types import TensorType
+from shardwright.mesh import Mesh
+from shardwright.sharding import TensorSharding
+
+if TYPE_CHECKING:
+    from shardwright.runtime.arrays import Array
+    from shardwright.runtime.call import Call
+    from shardwright.runtime.compiled import Compiled
+    from shardwright.runtime.verify import Verification
+
+__all__ = ["Boundary", "compiled", "exported", "verified"]
+
+Boundary: TypeAlias = tuple[dict[str, TensorType], Sequence[TensorSharding]]
+"""The global types of arguments or results by name, and how they lie."""
+
+
+def compiled(
+    module: str, local: Graph, mesh: Mesh, arguments: Boundary, results: Boundary, call: Call | None, trial: bool
+) -> Compiled:
+    """What runs a program; see `Spmd.compile`.
+
+    Arguments:
+        module: The program of one device as text.
+        local: The same as a graph.
+        mesh: The devices.
+        arguments: What it takes.
+        results: What it gives.
+        call: How the function is called that it comes from.
+        trial: Whether another process runs it first.
+
+    Raises:
+        ShardingError: what `compile_program` does.
+    """
+    from shardwright.runtime.call import JaxCall
+    from shardwright.runtime.compiled import LocalProgram, compile_program  # imports jax, which commands do without
+
+    made = compile_program(LocalProgram.of(module, local, mesh, arguments, results), call, trial)
+    if call is None:
+        return made
+    stage = call.stage if isinstance(call, JaxCall) else None
+    if stage is None:
+        bound: Compiled = call.bound(made)
+        return bound
+    from shardwright.frontends.wrappers import wrapped
+
+    return made.within(partial(wrapped, stage))
+
+
+def exported(
+    path: str | os.PathLike[str],
+    name: str,
+    mesh: Mesh,
+    local: Graph,
+    modules: Mapping[str, str],
+    arguments: Boundary,
+    results: Boundary,
+    call: Call | None,
+    platforms: Sequence[str],
+) -> Path:
+    """Write a program to a file; see `Spmd.export`. `modules` has the text of the stages that go into it."""
+    from shardwright.export import export
+
+    return export(path, name, mesh, local, modules, _paired(arguments), _paired(results), call, platforms)
+
+
+def _paired(boundary: Boundary) -> dict[str, tuple[TensorType, TensorSharding]]:
+    types, shardings = boundary
+    return dict(zip(types, zip(types.values(), shardings, strict=True), strict=True))
+
+
+def verified(
+    source: Source,
+    annotated: Graph,
+    module: str,
+    mesh: Mesh,
+    shardings: tuple[Sequence[TensorSharding], Sequence[TensorSharding]],
+    arrays: Sequence[Array],
+    **options: Any,
+) -> Verification:
+    """What comes of running a program beside the unsharded one.
+
+    Arguments:
+        source: What was read.
+        annotated: The program with the shardings that users gave.
+        module: The program of one device as text.
+        mesh: The devices.
+        shardings: How arguments lie, and results.
+        arrays: Inputs.
+        **options: Those of `runtime.verify.verify`.
+
+    Raises:
+        ShardingError: what that does.
+    """
+    from shardwright.notation import modules
+    from shardwright.runtime.annotated import annotated as on_devices
+    from shardwright.runtime.annotated import needs_devices
+    from shardwright.runtime.unsharded import ANOTHER_ORDER, has_another_order, unsharded, unsharded_text
+    from shardwright.runtime.verify import verify
+
+    partitioned = needs_devices(source.graph)
+    graph = on_devices(annotated, *shardings) if partitioned else unsharded(source.graph)
+    verification = verify(
+        modules.text_of(graph) if partitioned else unsharded_text(source.graph, source.content, source.name),
+        module,
+        mesh,
+        *shardings,
+        arrays,
+        list(source.graph.results.values()),
+        list(source.graph.results),
+        graph=graph,
+        partitioned=partitioned,
+        **options,
+    )
+    return verification.with_note(ANOTHER_ORDER) if has_another_order(source.graph) else verification
