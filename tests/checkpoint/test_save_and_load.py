@@ -283,3 +283,9 @@ def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path: Path) ->
         sw.save_arrays(folder, {}, format="npz")
     with pytest.raises(ShardingError, match="no checkpoint"):
         sw.load_arrays(folder)
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below", "a\0b"):
+        with pytest.raises(ShardingError, match="cannot write the checkpoint"):
+            sw.save_arrays(place, {"a": np.ones(2)})
+    with pytest.raises(ShardingError, match="no checkpoint"):
+        sw.load_arrays("a\0b")

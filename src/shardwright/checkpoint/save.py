@@ -22,7 +22,7 @@ from shardwright.checkpoint.safetensors import dtype_code, read_header, write_te
 from shardwright.checkpoint.together import check_all_did, common_token
 from shardwright.checkpoint.trees import named_leaves
 from shardwright.errors import ShardingError
-from shardwright.files import check_path, make_folder, write_file
+from shardwright.files import check_path, write_file
 
 __all__ = ["save_arrays"]
 
@@ -85,7 +85,7 @@ def _save(folder: Path, arrays: dict[str, Any]) -> None:
     own, files = jax.process_index(), [_file_name(token, number) for number in range(jax.process_count())]
 
     def write() -> None:
-        make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         _write_shards(folder / files[own], arrays, codes)
         _folder_to_disk(folder)
 
@@ -97,7 +97,8 @@ def _save(folder: Path, arrays: dict[str, Any]) -> None:
         check_all_did("write its shards", _failure(folder, write))
         check_all_did("write the index", _failure(folder, replace))
     except ShardingError:
-        (folder / files[own]).unlink(missing_ok=True)
+        with suppress(OSError, ValueError):  # there may be no such place
+            (folder / files[own]).unlink()
         raise
     if own == 0:
         _tidy(folder, files)
@@ -109,11 +110,11 @@ def _failure(folder: Path, act: Callable[[], None]) -> ShardingError | None:
         act()
     except ShardingError as error:
         return error
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         return ShardingError(
             f"cannot write the checkpoint {str(folder)!r}",
             location=str(folder),
-            cause=error.strerror or str(error),
+            cause=(error.strerror if isinstance(error, OSError) else None) or str(error),
             remedy="give a folder that can be written and has room; what was there before is as it was",
         )
     return None
