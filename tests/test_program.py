@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,7 @@ def test_a_program_that_calls_python_is_refused_at_its_line() -> None:
     """Its module names the function by a number; without the process that knows it, XLA ends its process."""
     program = sw.from_jax(double_elsewhere, jnp.ones((8, 4)))
     spmd = program.shard(sw.Mesh(x=8), args={0: "x,-"}).partition()
-    for run in (spmd.verify, spmd.compile):
+    for run in (spmd.verify, pickle.loads(pickle.dumps(spmd)).compile):
         with pytest.raises(sw.ShardingError, match="cannot be run apart from the process that made it") as caught:
             run()
         assert caught.value.diagnostic.op == "stablehlo.custom_call @xla_ffi_python_cpu_callback"
@@ -231,9 +232,10 @@ def test_a_program_that_calls_python_is_refused_at_its_line() -> None:
 
 
 def test_what_ends_its_process_is_tried_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardwright.runtime.runnable.check_runnable", lambda graph: None)
+    monkeypatch.setattr("shardwright.runtime.runnable.check_runnable", lambda graph, **options: None)
     program = sw.from_jax(double_elsewhere, jnp.ones((8, 4)))
     spmd = program.shard(sw.Mesh(x=8), args={0: "x,-"}).partition()
+    spmd = pickle.loads(pickle.dumps(spmd))  # which has not the function
     with pytest.raises(sw.ShardingError, match=r"was ended by signal \d+ \(SIG"):
         spmd.compile()
 

@@ -188,3 +188,22 @@ def test_numbers_of_64_bits_are_those_of_jit() -> None:
     for _ in range(2):
         assert wide(large + 2**40).dtype == np.int64
         np.testing.assert_array_equal(wide(large + 2**40), large + 2**40 + 1)
+
+
+def test_calls_of_python_are_carried_and_run() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def double(array: Any) -> Any:
+        seen.append(array.shape)
+        return 2 * np.asarray(array)
+
+    def function(x: Any) -> Any:
+        like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        first = jax.pure_callback(double, like, jnp.sin(x))
+        return jax.pure_callback(lambda a: np.asarray(a) + 1, like, first) * x
+
+    step = sw.from_jax(function, X).shard(MESH, {"x": P("data", "model")}).partition().compile()
+    for _ in range(2):
+        close(step(X), (2 * np.sin(X) + 1) * X)
+    assert set(seen) == {X.shape}, "each device calls it with all of the array"
+    close(jax.jit(lambda x: jax.pure_callback(lambda a: -np.asarray(a), x, step(x)))(X), -(2 * np.sin(X) + 1) * X)

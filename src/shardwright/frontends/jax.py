@@ -111,6 +111,7 @@ def _of_lowered(
         _devices(lowered),
         tuple(bool(leaf.donated) for leaf in jax.tree.leaves(lowered.args_info)),
         traced,
+        tuple(_told(lowered).get("host_callbacks", ())),
     )
     return source, call
 
@@ -239,8 +240,13 @@ def _kept(fn: Any, args: tuple[Any, ...], lowered: Any, names: list[str], name: 
 
 def _told_kept(lowered: Any) -> tuple[int, ...]:
     """The leaves that JAX says it kept, for which it has no public word; none where it says nothing."""
-    told = getattr(getattr(lowered, "_lowering", None), "compile_args", {}).get("kept_var_idx", ())
-    return tuple(sorted(told))
+    return tuple(sorted(_told(lowered).get("kept_var_idx", ())))
+
+
+def _told(lowered: Any) -> Mapping[str, Any]:
+    """What JAX gives its compiler beside the module, for which it has no public word."""
+    told: Mapping[str, Any] = getattr(getattr(lowered, "_lowering", None), "compile_args", {})
+    return told
 
 
 def _parameters(fn: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:

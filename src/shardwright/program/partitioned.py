@@ -350,13 +350,12 @@ class Partitioned(LocalValue):
                 process already; and only where this process has all of them. `False` saves the time of compiling twice.
 
         Raises:
-            ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls back into
-                Python, one that ends the process on trial, or one that another process has otherwise.
+            ShardingError: fewer devices here than the mesh has, a module that XLA refuses, one that calls Python
+                functions that are not at hand or have effects, one that ends the process on trial, or one that another
+                process has otherwise.
         """
         from shardwright.program.running import compiled
-        from shardwright.runtime.runnable import check_runnable
 
-        check_runnable(self.local)
         with self.clock.stage("compile"):
             return compiled(self.module("local"), self.local, self.mesh, *self._boundary, self.call, trial)
 

@@ -45,7 +45,9 @@ def compiled(
     """
     from shardwright.runtime.call import JaxCall
     from shardwright.runtime.compiled import LocalProgram, compile_program  # imports jax, which commands do without
+    from shardwright.runtime.runnable import check_runnable
 
+    check_runnable(local, with_python=isinstance(call, JaxCall) and bool(call.callbacks))
     made = compile_program(LocalProgram.of(module, local, mesh, arguments, results), call, trial)
     if call is None:
         return made

@@ -73,6 +73,7 @@ class JaxCall:
         donated: Whether results may take the buffer of each argument leaf.
         traced: The function as JAX traced it, which takes and gives what it does; `None` where it is not at hand, as in
             a pickle.
+        callbacks: The Python functions that the module calls, by the numbers that it has for them; none in a pickle.
         stage: What a library lowered that jits functions in a way of its own; `in_tree` and all else are of what that
             gives to JAX.
     """
@@ -88,6 +89,7 @@ class JaxCall:
     devices: tuple[Any, ...] = ()
     donated: tuple[bool, ...] = ()
     traced: Any = field(default=None, compare=False, repr=False)
+    callbacks: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     stage: Any = field(default=None, compare=False, repr=False)
 
     def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
@@ -101,12 +103,12 @@ class JaxCall:
         return None if None in devices else devices
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Devices by their numbers, no values that were donated since, and not the function."""
+        """Devices by their numbers, no values that were donated since, and no functions."""
         values = {name: value for name, value in self.values.items() if not _is_donated(value)}
         numbers = tuple(
             device if isinstance(device, tuple) else (device.platform, device.id) for device in self.devices
         )
-        call = replace(self, values=values, devices=numbers, traced=None, stage=None)
+        call = replace(self, values=values, devices=numbers, traced=None, callbacks=(), stage=None)
         return JaxCall, tuple(getattr(call, field.name) for field in fields(call))
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -278,18 +278,20 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
     even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(whole, types, strict=True)]
     named = named_shardings([*even, *whole], among)  # before XLA, which takes longer to refuse
     check_processes(program.module, list(devices.flat))
-    if trial and devices.flat[0].platform == "cpu" and jax.process_count() == 1:
+    callbacks = call.callbacks if call else ()
+    if trial and devices.flat[0].platform == "cpu" and jax.process_count() == 1 and not callbacks:
         try_first(program.module, mesh, program.in_shardings, list(program.in_types.values()))
     try:
         function = None
         if not any(stacks):
             fillings = _fillings(types, every, named)
             own = program.module, program.meshes, program.local_results
-            function = inlined(*own, named[: len(every)], fillings, list(devices.flat))
+            function = inlined(*own, named[: len(every)], fillings, list(devices.flat), callbacks)
         if function is not None:
             ins, outs = named[:count], named[count : len(every)]
             made = stepped(function, ins, outs, program.donors, call, program.in_types)
             return Compiled(ins, outs, program.in_types, call, made)
+        _check_no_python(callbacks, program.module)
         executable = compile_local(program.module, mesh, among=among)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         raise _refused("compile", error) from None
@@ -298,6 +300,20 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
     ins, outs = kept[:count], kept[count : len(every)]
     direct = Direct(executable, ins, outs, program.out_types, stacks, _fillings(types, every, kept))
     return Compiled(ins, outs, program.in_types, call, direct)
+
+
+def _check_no_python(callbacks: Sequence[Any], module: str) -> None:
+    """Refuse calls of Python in what XLA runs without JAX, which would follow a number to nowhere.
+
+    Raises:
+        ShardingError: there are some.
+    """
+    if callbacks and "_callback(" in module:
+        raise ShardingError(
+            "the program cannot call Python functions here",
+            cause="JAX has no words for how its values lie, so that XLA runs it by itself, without what it calls",
+            remedy="leave out the calls, or memories, orders of elements and contributions to reductions",
+        )
 
 
 def _fillings(

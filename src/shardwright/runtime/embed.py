@@ -22,6 +22,7 @@ from jaxlib.mlir.dialects import func
 __all__ = ["local_call"]
 
 _CHANNEL = re.compile(r"(channel_handle<handle = )(\d+)")
+_CALLBACK = re.compile(r"(custom_call @xla_ffi_\w*python\w*_callback\([^\n]*mhlo\.backend_config = \{index = )(\d+)")
 _CHANNELS = 1 << 20
 """How far the channels of one call are from those of the next: collectives on one channel would wait for each other."""
 
@@ -36,17 +37,21 @@ class _Module:
 
     text: str
     results: tuple[ShapedArray, ...]
+    callbacks: tuple[Any, ...]
 
 
-def local_call(text: str, results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> Callable[..., list[Any]]:
+def local_call(
+    text: str, results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], callbacks: Sequence[Any] = ()
+) -> Callable[..., list[Any]]:
     """A function of the shards of one device, to be traced where all axes of the mesh are manual.
 
     Arguments:
         text: A per-device module, its entry called `main`, whose replica groups are listed: of its meshes none is taken
             over. Its partitions are the devices in the order of the mesh.
         results: Shape and element type of each result.
+        callbacks: The Python functions that it calls, by the numbers that it has for them.
     """
-    module = _Module(text, tuple(ShapedArray(shape, dtype) for shape, dtype in results))
+    module = _Module(text, tuple(ShapedArray(shape, dtype) for shape, dtype in results), tuple(callbacks))
     return lambda *shards: _local.bind(*shards, module=module)
 
 
@@ -60,6 +65,10 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
     call = next(_calls)
     into = ctx.module_context
     text = _CHANNEL.sub(lambda match: f"{match[1]}{int(match[2]) + call * _CHANNELS}", module.text)
+    first = len(into.host_callbacks)
+    for callback in module.callbacks:
+        into.add_host_callback(callback)
+    text = _CALLBACK.sub(lambda match: f"{match[1]}{first + int(match[2])}", text)
     with into.module.context:
         read = ir.Module.parse(text)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]

@@ -32,6 +32,7 @@ def inlined(
     named: Sequence[jax.sharding.NamedSharding],
     fillings: Sequence[Filled | None],
     devices: Sequence[Any],
+    callbacks: Sequence[Any],
 ) -> Inlined | None:
     """The function of a per-device module, or `None` where JAX has no words for how its values lie.
 
@@ -45,6 +46,7 @@ def inlined(
         named: How JAX has each argument and then each result.
         fillings: How uneven ones of them are handed over.
         devices: The device of each partition.
+        callbacks: The Python functions that the module calls.
     """
     inside = [one if filled is None else filled.inside for one, filled in zip(named, fillings, strict=True)]
     mesh = inside[0].mesh if inside else None
@@ -54,7 +56,7 @@ def inlined(
         return None
     count = len(inside) - len(local_results)
     types = [(type.dims, np.dtype(numpy_dtype(type.dtype))) for type in local_results]
-    call = local_call(with_listed_groups(module, meshes), types)
+    call = local_call(with_listed_groups(module, meshes), types, callbacks)
     specs = [one.spec for one in inside]
 
     def function(*arrays: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import re
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import is_registered
-from shardwright.ir.graph import Graph
+from shardwright.ir.graph import Graph, Op
 from shardwright.rules.traits import facts_of
 
 __all__ = ["check_runnable"]
@@ -19,8 +19,16 @@ _TARGET = re.compile(r"\w*python\w*_callback")
 """`xla_ffi_python_cpu_callback`, `xla_python_gpu_callback`, … as `jax.pure_callback` and its relatives are lowered."""
 
 
-def check_runnable(graph: Graph) -> None:
+def _is_python(op: Op) -> bool:
+    return op.name == "stablehlo.custom_call" and bool(_TARGET.fullmatch(str(op.signature.get("call_target_name", ""))))
+
+
+def check_runnable(graph: Graph, with_python: bool = False) -> None:
     """Whether a program can be run from its module alone.
+
+    Arguments:
+        graph: The program.
+        with_python: Whether the Python functions that it calls are at hand.
 
     Raises:
         ShardingError: it calls back into Python, talks to a host that does not answer, or has an op that is none of
@@ -38,11 +46,9 @@ def check_runnable(graph: Graph) -> None:
         facts = facts_of(op.name)
         reason = facts.refused if facts.host else ""
         name = op.name
-        if op.name == "stablehlo.custom_call":
-            target = str(op.signature.get("call_target_name", ""))
-            if _TARGET.fullmatch(target):
-                name = f"{op.name} @{target}"
-                reason = "it calls a Python function that only the process which lowered it has"
+        if _is_python(op) and not with_python:
+            name = f"{op.name} @{op.signature.get('call_target_name')}"
+            reason = "it calls a Python function that only the process which lowered it has"
         if reason:
             raise ShardingError(
                 "the program cannot be run apart from the process that made it",
