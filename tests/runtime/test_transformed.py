@@ -207,3 +207,15 @@ def test_calls_of_python_are_carried_and_run() -> None:
         close(step(X), (2 * np.sin(X) + 1) * X)
     assert set(seen) == {X.shape}, "each device calls it with all of the array"
     close(jax.jit(lambda x: jax.pure_callback(lambda a: -np.asarray(a), x, step(x)))(X), -(2 * np.sin(X) + 1) * X)
+
+
+@pytest.mark.parametrize("order", [[4, 5, 6, 7], [7, 2, 5, 0]])
+def test_on_other_devices_than_the_first_ones(order: list[int]) -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices())[order].reshape(2, 2), ("data", "model"))
+    plan = sw.from_jax(net, PARAMS, X, 2).shard(mesh, (None, NamedSharding(mesh, P("data")), None))
+    step = plan.partition().compile(trial=False)
+    result = step(PARAMS, X, 2)
+    close(result, net(PARAMS, X, 2))
+    assert [device.id for device in result.sharding.mesh.devices.flat] == order
+    assert plan.in_shardings[1].mesh == mesh
+    close(jax.jit(plan.constrained())(PARAMS, X, 2), net(PARAMS, X, 2))

@@ -14,17 +14,18 @@ from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.words import kind_of
 
-__all__ = ["mesh_of"]
+__all__ = ["devices_of", "mesh_of"]
 
 _REMEDY = "write it as data=2,model=4"
 
 
-def mesh_of(mesh: Any) -> Mesh:
+def mesh_of(mesh: Any, anywhere: bool = False) -> Mesh:
     """Our mesh of what a user gives as one.
 
     Arguments:
         mesh: A `Mesh`, axis name → size, `"data=2,model=4"`, or a `jax.sharding.Mesh` or `AbstractMesh`. The devices
             of a JAX mesh are kept in its order.
+        anywhere: Whether a JAX mesh may be of other devices than the first ones; `devices_of` has them.
 
     Raises:
         ShardingError: anything else, or a JAX mesh of other devices than the first ones.
@@ -36,7 +37,7 @@ def mesh_of(mesh: Any) -> Mesh:
     if isinstance(mesh, Mapping):
         return Mesh(mesh)
     if type(mesh).__module__.partition(".")[0] == "jax" and hasattr(mesh, "axis_names"):
-        return Mesh(mesh.shape, device_ids=_device_ids(mesh))
+        return Mesh(mesh.shape, device_ids=_device_ids(mesh, anywhere))
     raise ShardingError(
         f"not a mesh: {mesh!r}"[:200],
         cause=f"it is {kind_of(mesh)}",
@@ -65,7 +66,17 @@ def _parsed(text: str) -> Mesh:
     return Mesh(axes)
 
 
-def _device_ids(mesh: Any) -> list[int] | None:
+def devices_of(mesh: Any) -> tuple[Any, ...]:
+    """The devices that the numbers in `mesh_of(mesh, anywhere=True)` are of; none where the mesh names none."""
+    if type(mesh).__module__.partition(".")[0] != "jax" or not hasattr(mesh, "devices"):
+        return ()
+    import jax  # loaded already: the mesh is JAX's
+
+    is_concrete = isinstance(mesh, jax.sharding.Mesh)
+    return tuple(sorted(mesh.devices.flat, key=lambda device: device.id)) if is_concrete else ()
+
+
+def _device_ids(mesh: Any, anywhere: bool) -> list[int] | None:
     """The numbers of the devices of a JAX mesh, row-major; `None` for an abstract mesh, which has none."""
     import jax  # loaded already: the mesh is JAX's
 
@@ -73,6 +84,8 @@ def _device_ids(mesh: Any) -> list[int] | None:
         return None
     ids = [device.id for device in mesh.devices.flat]
     first = sorted(device.id for device in jax.devices(mesh.devices.flat[0].platform))[: len(ids)]
+    if anywhere:
+        first = sorted(ids)
     if sorted(ids) != first:
         raise ShardingError(
             f"the JAX mesh is on the devices {', '.join(map(str, ids[:8]))}",

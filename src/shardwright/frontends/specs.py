@@ -122,7 +122,10 @@ def _spec_on(sharding: Any, mesh: Mesh) -> Any:
         )
     import jax  # loaded already: the sharding is JAX's
 
-    if isinstance(sharding.mesh, jax.sharding.Mesh) and mesh_of(sharding.mesh).device_ids != mesh.device_ids:
+    if (
+        isinstance(sharding.mesh, jax.sharding.Mesh)
+        and mesh_of(sharding.mesh, anywhere=True).device_ids != mesh.device_ids
+    ):
         raise ShardingError(
             f"the sharding is on the devices {', '.join(str(device.id) for device in sharding.mesh.devices.flat)}"[
                 :200

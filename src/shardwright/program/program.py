@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -86,14 +86,14 @@ class Program(Loaded):
             {'x': [{data}, {}], 'w': [{}, {}]}
         """
         from shardwright.frontends.annotate import annotate
-        from shardwright.frontends.meshes import mesh_of
+        from shardwright.frontends.meshes import devices_of, mesh_of
 
         self.check_shardable()
         check_strategy(strategy)
-        devices = None if mesh is None else mesh_of(mesh)
+        devices = None if mesh is None else mesh_of(mesh, anywhere=self._is_function)
         of_arguments, of_results = self._spread(args, results)
         annotated = annotate(self.graph, devices, of_arguments, self.name, of_results)
-        return self._completed(annotated, strategy, conservative)
+        return self._among(devices_of(mesh))._completed(annotated, strategy, conservative)
 
     def apply(
         self,
@@ -136,6 +136,19 @@ class Program(Loaded):
         way, is_conservative = how_of(fit, strategy, conservative)
         complete = partial(self._completed, strategy=way, conservative=is_conservative, fit=fit)
         return fitting(fit, self.graph, self._spread(args)[0], self.name, complete)
+
+    @property
+    def _is_function(self) -> bool:
+        """Whether it came from a function of JAX, which runs on whatever devices a mesh of JAX has."""
+        if self.call is None:
+            return False
+        from shardwright.runtime.call import JaxCall
+
+        return isinstance(self.call, JaxCall)
+
+    def _among(self, devices: tuple[Any, ...]) -> Program:
+        """The same for these devices; of what is no function of JAX there are none in particular."""
+        return replace(self, call=self.call.among(devices)) if self.call is not None and self._is_function else self
 
     def _spread(self, args: Shardings, results: Shardings = None) -> tuple[Any, Any]:
         """Shardings of arguments and of results, by name or number."""

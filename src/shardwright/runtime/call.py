@@ -37,6 +37,9 @@ class Call(Protocol):
     def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
         """The devices of this process that `mesh` numbers; `None` for the first ones."""
 
+    def among(self, devices: tuple[Any, ...]) -> Call:
+        """The same on these devices."""
+
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of the module."""
 
@@ -101,6 +104,10 @@ class JaxCall:
             return None
         devices = tuple(map(_device, self.devices))
         return None if None in devices else devices
+
+    def among(self, devices: tuple[Any, ...]) -> JaxCall:
+        """The same on these devices, in the order of their numbers; on its own where it was lowered for them."""
+        return self if not devices or set(devices) == set(self.devices) else replace(self, devices=devices)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Devices by their numbers, no values that were donated since, and no functions."""

@@ -21,6 +21,10 @@ class TorchCall(Signature):
 
     __slots__ = ()
 
+    def among(self, devices: tuple[Any, ...]) -> TorchCall:
+        """Itself: it is for no devices in particular."""
+        return self
+
     @property
     def argument_numbers(self) -> None:
         """None: parameters stand beside the arguments, so shardings go by name."""
