@@ -33,6 +33,7 @@ from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
 from shardwright.partition.segments import bound_notes, with_segments
+from shardwright.partition.tensor_constants import with_tensor_constants
 from shardwright.partition.unit_axes import without_unit_axes
 from shardwright.partition.write import write
 from shardwright.stage import Stage
@@ -87,6 +88,7 @@ def materialize(
     told = (*alone_notes(graph), *bound_notes(graph if annotated is None else annotated))
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph, annotated)
+    graph = with_tensor_constants(graph)
     if graph.stage is Stage.EXPLICIT:
         return _as_it_is(with_body_arguments(with_rolls(recognize(without_unit_axes(graph)))), told, with_reasons)
     graph, annotated = with_segments(graph, annotated)

@@ -2,7 +2,7 @@
 
 Every function gets local shapes and what its processes exchange: the same decisions as those of `shardwright
 partition`, so reshards that upstream has no pattern for, or writes wrongly, are whatever takes least. What no
-annotation says is not completed: `-sharding-propagation` does that first.
+annotation says is not completed: `-sharding-propagation` does that first. Where constants are `arith`'s, they stay so.
 
 Source: MLIR's `shard` dialect, pass `-shard-partition`.
 """
@@ -15,6 +15,7 @@ from shardwright.ir.graph import Graph
 from shardwright.notation.module_notations import notation_of
 from shardwright.partition import localize, materialize
 from shardwright.partition.processes import raised
+from shardwright.partition.tensor_constants import as_of_arith
 from shardwright.passes.entry_programs import rewrite_entries
 from shardwright.passes.registry import Options, register
 from shardwright.passes.shard_dialect import GRIDS
@@ -42,4 +43,5 @@ def shard_partition(module: ir.Module, options: Options) -> None:
 
 
 def _of_one_process(graph: Graph) -> Graph:
-    return raised(localize(materialize(graph).graph, grid=True))
+    made = raised(localize(materialize(graph).graph, grid=True))
+    return as_of_arith(made) if "arith.constant" in graph.op_names() else made
