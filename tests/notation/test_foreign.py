@@ -104,6 +104,14 @@ def test_what_torch_mlir_refuses_is_refused_at_its_line(wrong: str, message: str
     assert told.remedy
 
 
+def test_an_op_may_stand_behind_a_brace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOSEN, "/nowhere/python")
+    with pytest.raises(ShardingError, match=r"the custom syntax of tosa\.abs cannot be read"):
+        spelled_generically(
+            "func.func @f(%a: tensor<4xf32>) { %0 = tosa.abs %a : (tensor<4xf32>) -> tensor<4xf32>\nreturn }"
+        )
+
+
 def test_without_torch_mlir_the_first_op_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CHOSEN, raising=False)
     monkeypatch.setattr(foreign, "find_spec", lambda _: None)
@@ -136,6 +144,7 @@ def test_a_python_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch,
         TOSA_GENERIC,
         "func.func @main() { return }\n// %0 = tosa.tanh %a\n",
         'func.func @f() attributes {note = "tosa.tanh is one"} { return }\n',
+        'func.func @f() attributes {note = "{ tosa.tanh is one"} { return }\n',
         "func.func @tosa.tanh() { return }\n",
     ],
 )

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from shardwright.errors import ShardingError
+from shardwright.notation.notation import mentions
 from shardwright.process import DEFAULT_TIMEOUT, script_child
 
 __all__ = ["CHOSEN", "spelled_generically"]
@@ -24,7 +25,7 @@ CHOSEN = "SHARDWRIGHT_MLIR"
 """The variable that names a Python with torch-mlir."""
 
 _DIALECTS = ("tosa", "linalg")
-_OP = re.compile(rf"^[ \t]*(?:%[^=\n]*=[ \t]*)?((?:{'|'.join(_DIALECTS)})\.[a-z][\w.]*)", re.MULTILINE)
+_OP = re.compile(rf"(?:^|[{{}}])[ \t]*(?:%[^=\n]*=[ \t]*)?((?:{'|'.join(_DIALECTS)})\.[a-z][\w.]*)", re.MULTILINE)
 _MESH = re.compile(r"^([ \t]*)sdy\.mesh[ \t]+@([\w.$-]+)[ \t]*=[ \t]*(<[^\n]*>)", re.MULTILINE)
 _SHARD = re.compile(r'(["!#])shard(?=[.<])')
 _AS_NOBODYS = "shardwright_shard"
@@ -44,7 +45,7 @@ def spelled_generically(text: str, name: str = "-") -> str:
         ShardingError: there is no torch-mlir, it does not answer, or refuses the text; at the line.
     """
     first = _OP.search(text) if any(f"{dialect}." in text for dialect in _DIALECTS) else None
-    if first is None:
+    if first is None or not mentions(_OP, text):
         return text
     where = f"{name}:{text.count(chr(10), 0, first.start(1)) + 1}"
     python = os.environ.get(CHOSEN) or (sys.executable if find_spec("torch_mlir") is not None else "")

@@ -37,6 +37,7 @@ from shardwright.propagation.steps.boundary import outermost
 from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.normalize import normalize
 from shardwright.propagation.working import GROUP, NAMED, Working
+from shardwright.rules.overrides import overrides_of
 from shardwright.rules.registry import rule_for
 from shardwright.rules.rule import ShardingRule, identity_rule
 from shardwright.sharding import TensorSharding, replicated
@@ -168,7 +169,7 @@ class _Completer:
         if op.name not in _TIED:
             self.options[op] = self._option_text(option, rule, mesh)
         decision = Decision("step", op, option, owners)
-        made = layouts_by(op.signature, rule, option, mesh, str(self.graph.locations[op.location]))
+        made = layouts_by(op.signature, rule, option, mesh, lambda: str(self.graph.locations[op.location]))
         for read, mapping, layout in zip(reads, rule.operands, made[: len(reads)], strict=True):
             if read not in self.uses:
                 self.uses[read] = Statement(layout, Origin(decision, _operand(op, read), mapping))
@@ -179,13 +180,14 @@ class _Completer:
 
     def _given_option(self, op: Op, rule: ShardingRule) -> Option | None:
         """The option that the program gives an op, or a method that was registered for it."""
-        where = str(self.graph.locations[op.location])
         if op.signature.text(OPTION) is not None:
-            return preset(op, rule, self.mesh, where)
+            return preset(op, rule, self.mesh, str(self.graph.locations[op.location]))
+        if overrides_of(op.signature.label).sharding_option is None:
+            return None
         reads = [self.uses.get((op, index)) or self._value(value) for index, value in enumerate(op.operands)]
         makes = [self._value(value) or self._first_use(value) for value in op.results]
         said = [None if one is None else one.sharding for one in (*reads, *makes)]
-        return own_option(op.signature, rule, said, where)
+        return own_option(op.signature, rule, said, lambda: str(self.graph.locations[op.location]))
 
     def _option_text(self, option: Option, rule: ShardingRule, mesh: Mesh) -> str | None:
         """What a completed program says of an op's option; positions are those of axes of the function's mesh."""

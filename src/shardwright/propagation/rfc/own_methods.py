@@ -6,7 +6,7 @@ implementations, which an op may override.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.signature import Signature
@@ -23,30 +23,28 @@ __all__ = ["layouts_by", "own_option"]
 
 
 def own_option(
-    signature: Signature, rule: ShardingRule, annotations: Sequence[TensorSharding | None], location: str
-) -> Option | None:
-    """The option that an op's own method gives it; `None` where it has none.
+    signature: Signature, rule: ShardingRule, annotations: Sequence[TensorSharding | None], location: Callable[[], str]
+) -> Option:
+    """The option that an op's own method gives it.
 
     Arguments:
         signature: The op.
         rule: Its rule.
         annotations: For each operand, then for each result, what is said of it.
-        location: `FILE:LINE` of the op.
+        location: Gives `FILE:LINE` of the op.
 
     Raises:
         ShardingError: the method fails, or gives what is no option of the op.
     """
-    if overrides_of(signature.label).sharding_option is None:
-        return None
     try:
         split = interface_of(signature).sharding_option(annotations)
     except ShardingError as error:
-        raise error.at(signature.label, location) from None
+        raise error.at(signature.label, location()) from None
     return dict(zip(loops(rule), split, strict=True))
 
 
 def layouts_by(
-    signature: Signature, rule: ShardingRule, option: Option, mesh: Mesh, location: str
+    signature: Signature, rule: ShardingRule, option: Option, mesh: Mesh, location: Callable[[], str]
 ) -> tuple[TensorSharding, ...]:
     """How the operands, then the results, of an op lie that is split by an option.
 
@@ -58,7 +56,7 @@ def layouts_by(
         try:
             return interface_of(signature).sharding_annotations(split, mesh)
         except ShardingError as error:
-            raise error.at(signature.label, location) from None
+            raise error.at(signature.label, location()) from None
     operands = [shaped(mapping, option, rule, mesh) for mapping in rule.operands]
     results = [made_partial(shaped(mapping, option, rule, mesh), option, rule, signature) for mapping in rule.results]
     return (*operands, *results)
