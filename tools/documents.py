@@ -38,9 +38,9 @@ is a test, as it is printed there:
 What is a program is partitioned and run on virtual devices, as it is printed, on 2 and on 8, and equals the unsharded
 program (**runs**), in
 `{RUNNING}`.
-An attribute is one of a program of one op (`{ATTRIBUTES}`). What a text elides is filled
-in with ops that run, and what an op of nobody, `"use"`, reads is what the program gives. Of what is not run it is said
-why.
+What names its devices, or is written for one of so many, **runs as printed**; an attribute in a program of one op
+(`{ATTRIBUTES}`). What a text elides is filled in with ops that run, and what an op of
+nobody, `"use"`, reads is what the program gives. Of what is not run it is said why.
 """
 
 STAGES_HEAD = f"""
@@ -84,7 +84,8 @@ def _table(some: Sequence[Listing]) -> Iterator[str]:
     yield "| listing | | | |"
     yield "| --- | --- | --- | --- |"
     for listing in some:
-        run = "" if listing.refused else f"not run: {listing.idle}" if listing.idle else "runs"
+        runs = "runs as printed" if listing.printed else "runs"
+        run = "" if listing.refused else f"not run: {listing.idle}" if listing.idle else runs
         said = f"refused: {listing.refused}" if listing.refused else _verdict(listing)
         yield f"| {listing.number} | {_cell(listing.title)} | {said} | {run} |"
 

@@ -38,6 +38,7 @@ class Listing:
         mends: What is wrong in print, and what was meant.
         refused: The words that refuse it, where it is refused.
         idle: Why it is not run, where it is not.
+        printed: Whether it runs as it is printed only: it names its devices, or is written for one of so many.
         test: The test that reads it.
     """
 
@@ -47,6 +48,7 @@ class Listing:
     refused: str
     idle: str
     test: str
+    printed: bool = False
 
 
 def snippet(number: str) -> Snippet:
@@ -76,12 +78,12 @@ def listings() -> Iterator[Listing]:
     yield from _of_programs("004", REFERENCE, "test_examples_of_the_reference_say_what_they_say")
     for number, (text, axes, _) in enumerate(MESHES, len(REFERENCE) + 1):
         test = f"{_HERE}::test_meshes_of_the_reference"
-        yield Listing(f"004.{number}", f"`{text}`", (), "", "" if axes else "one device", test)
+        yield Listing(f"004.{number}", f"`{text}`", (), "", "" if axes else "one device", test, printed=True)
 
 
 def _of_attributes(document: str, texts: Sequence[tuple], test: str) -> Iterator[Listing]:
     for number, (text, mends, *_) in enumerate(texts, 1):
-        yield Listing(f"{document}.{number}", f"`{text}`", mends, "", "", f"{_HERE}::{test}")
+        yield Listing(f"{document}.{number}", f"`{text}`", mends, "", "", f"{_HERE}::{test}", printed=True)
 
 
 def _of_programs(document: str, snippets: Sequence[Snippet], test: str) -> Iterator[Listing]:
@@ -89,4 +91,5 @@ def _of_programs(document: str, snippets: Sequence[Snippet], test: str) -> Itera
         title, why = one.origin.partition(", ")[2], idle(one)
         if (why == _LOCAL and "use" not in one.module) or "mesh.idx" in one.module:  # in a test of its own
             why = ""
-        yield Listing(f"{document}.{number}", title, one.mends, one.refused, why, f"{_HERE}::{test}[{one.origin}]")
+        where = f"{_HERE}::{test}[{one.origin}]"
+        yield Listing(f"{document}.{number}", title, one.mends, one.refused, why, where, printed=bool(idle(one)))

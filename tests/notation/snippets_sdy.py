@@ -13,6 +13,18 @@ APPLIED: Mend = ("stablehlo.tanh(%0)", "stablehlo.tanh %0", "an op of MLIR is no
 _MESH = 'sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2, "d"=2]>\n'
 
 
+PSEUDO = "pseudo-code: n is 1 here, and what is elided is filled in"
+CONDITION = """^bb0(%pred_arg_0: tensor<i32>, %pred_arg_1: tensor<8xf32>):
+  %p = stablehlo.compare LT, %pred_arg_0, %limit : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %p : tensor<i1>
+}, {"""
+STEP = """^bb0(%body_arg_0: tensor<i32>, %body_arg_1: tensor<8xf32>):
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %return_value_0 = stablehlo.add %body_arg_0, %one : tensor<i32>
+  %return_value_1 = stablehlo.tanh %body_arg_1 : tensor<8xf32>
+  """
+
+
 def _function(type: str, dims: str = "") -> str:
     """The head of a function whose argument lies so: an explicit program says of each value how it lies."""
     dims = dims.replace("{}", "{ }")  # the first empty pair of brackets is where the example goes
@@ -71,6 +83,30 @@ REFERENCE = [
         "%output = sdy.constant dense<[[0.0, 1.0], [2.0, 3.0]]> : tensor<2x2xf32>",
         frame=_frame("tensor<2x2xf32>", result="%output"),
         says=("sdy.constant dense<[[0.000000e+00, 1.000000e+00], [2.000000e+00, 3.000000e+00]]> : tensor<2x2xf32>",),
+    ),
+    Snippet(
+        "sdy, data_flow_edge",
+        """y_0, ..., y_n = while (x_0, ..., x_n)
+                  ((pred_arg_0,... , pred_arg_n) { ... })
+                  ((body_arg_0,..., body_arg_n) {
+                    ...
+                    return return_value_0, ..., return_value_n
+                  })""",
+        (
+            ("y_0, ..., y_n = while (x_0, ..., x_n)", '%y:2 = "stablehlo.while"(%x_0, %x_1) ({', PSEUDO),
+            ("((pred_arg_0,... , pred_arg_n) { ... })", CONDITION, PSEUDO),
+            ("((body_arg_0,..., body_arg_n) {\n                    ...", STEP, PSEUDO),
+            (
+                "return return_value_0, ..., return_value_n\n                  })",
+                "stablehlo.return %return_value_0, %return_value_1 : tensor<i32>, tensor<8xf32>\n"
+                "}) : (tensor<i32>, tensor<8xf32>) -> (tensor<i32>, tensor<8xf32>)",
+                PSEUDO,
+            ),
+        ),
+        f'{_MESH}func.func @main(%x_1: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"a"}}]>}})'
+        " -> tensor<8xf32> {\n%x_0 = stablehlo.constant dense<0> : tensor<i32>\n"
+        "%limit = stablehlo.constant dense<3> : tensor<i32>\n{}\nreturn %y#1 : tensor<8xf32>\n}",
+        says=("stablehlo.while(%iterArg = %c, %iterArg_1 = %arg0) : tensor<i32>, tensor<8xf32>",),
     ),
     Snippet(
         "sdy, named_computation",

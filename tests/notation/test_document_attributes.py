@@ -65,7 +65,7 @@ PROGRAMS = {
     **{f"001.{n}": of_page_entry(mended(text, mends), shape) for n, (text, mends, shape, _) in enumerate(PAGE, 1)},
     **{f"004.{n}": on_mesh(text, axes) for n, (text, axes, _) in enumerate(MESHES, len(REFERENCE) + 1) if axes},
 }
-SIZES = {"000.1": 2, "001.6": 4, "004.11": 6, "004.12": 6} | dict.fromkeys((f"001.{n}" for n in range(1, 6)), 16)
+SIZES = {"000.1": 2, "001.6": 4, "004.12": 6, "004.13": 6} | dict.fromkeys((f"001.{n}" for n in range(1, 6)), 16)
 """The devices that a listing names, or its grid; 8 elsewhere."""
 
 

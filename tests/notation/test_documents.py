@@ -6,12 +6,14 @@ Mesh"; the mesh RFC on LLVM's forum; the reference of the `sdy` dialect.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import shardwright as sw
+import shardwright.passes.all
 from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, load_module, module_text
 from shardwright.mesh import Mesh
@@ -24,6 +26,8 @@ from shardwright.notation.rfc.modules import import_module, looks_like
 from shardwright.notation.rfc.options import Loops, loops_of
 from shardwright.notation.rfc.reading import ops_of
 from shardwright.notation.shard.dialect.tables import SHARD
+from shardwright.passes.pipeline import run_step, steps_of
+from shardwright.propagation import propagate
 from shardwright.runtime.execute import try_jobs
 from tests.notation.documents import idle, listings
 from tests.notation.documents import snippet as snippet_of
@@ -144,6 +148,24 @@ def test_examples_of_the_reference_say_what_they_say(snippet: Snippet) -> None:
     assert [words for words in snippet.says if words not in text] == [], text
 
 
+def test_the_while_of_the_reference_has_an_edge_for_each_value() -> None:
+    """The i-th edge is between `x_i`, `return_value_i` and `y_i`, `pred_arg_i`, `body_arg_i`: all lie alike."""
+    module = load_module(snippet_of("004.6").module)
+    for step in steps_of("sdy-add-data-flow-edges"):
+        run_step(module, step)
+    edges = [line.strip().partition(" : ")[0] for line in str(module).splitlines() if "sdy.data_flow_edge" in line]
+    owners = [re.sub(r"^%\S+ = sdy\.data_flow_edge (%\d+#\d)(?: .*)?$", r"\1", line) for line in edges]
+    assert owners == ["%0#0", "%0#1"]
+    graph = propagate(modules.read(load_module(snippet_of("004.6").module)))
+    (loop,) = [op for op in graph.walk() if op.name == "stablehlo.while"]
+    values = [
+        (loop.operands[n], loop.results[n], *(region.arguments[n] for region in loop.regions), returned[n])
+        for returned in [loop.regions[1].terminator.operands]
+        for n in (0, 1)
+    ]
+    assert [{repr(graph.shardings[value]) for value in tied} for tied in values] == [{"[]"}, {"[{a}]"}]
+
+
 @pytest.mark.parametrize(("text", "axes", "devices"), MESHES, ids=[text for text, *_ in MESHES])
 def test_meshes_of_the_reference(text: str, axes: tuple, devices: tuple[int, ...] | None) -> None:
     rank = "[{}, {}]" if axes else "[]"
@@ -208,4 +230,4 @@ def test_the_page_names_tests_that_there_are() -> None:
     names = {listing.test.partition("::")[2].partition("[")[0] for listing in listings()}
     assert names <= set(globals())
     numbers = [listing.number for listing in listings()]
-    assert len(set(numbers)) == len(numbers) == len(MHLO) + len(PAGE) + len(SLIDES) + len(FORUM) + 12
+    assert len(set(numbers)) == len(numbers) == len(MHLO) + len(PAGE) + len(SLIDES) + len(FORUM) + 13
