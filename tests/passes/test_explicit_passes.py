@@ -11,6 +11,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import ir, load_module, module_text
 from shardwright.notation.modules import read, write
 from shardwright.partition import check, localize, materialize
+from shardwright.passes import dense_groups
 from shardwright.passes.pipeline import run_step, steps_of
 from shardwright.propagation import propagate
 from tests.oracles.shardy import ShardyFailure, run_batch
@@ -79,10 +80,25 @@ def test_the_default_leaves_reshards_to_the_partitioner() -> None:
 
 def test_a_local_program_is_that_of_the_partitioner() -> None:
     propagated = propagate(read(load_module(_PROGRAM)))
-    made = _module(module_text(write(propagated)), _LOCAL)
+    made = _module(module_text(write(propagated)), ("sdy-convert-global-to-local", {"enable-rgv3": True}))
     assert "tensor<4x4xf32>, %arg1: tensor<4x8xf32>) -> tensor<4x8xf32>" in _body(made)
     local = write(localize(materialize(propagated).graph), shardings=False)
     assert _body(made) == _body(local)
+
+
+def test_replica_groups_list_devices_unless_rgv3_is_asked_for() -> None:
+    text = module_text(_module(_PROGRAM, (_PROPAGATED, {}), _LOCAL))
+    assert "replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>" in text
+    assert "mesh_axes" not in text
+    compact = module_text(_module(_PROGRAM, (_PROPAGATED, {}), ("sdy-convert-global-to-local", {"enable-rgv3": True})))
+    assert 'mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "y">]>' in compact
+
+
+def test_replica_groups_of_very_many_devices_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense_groups, "_MOST_DEVICES", 4)
+    with pytest.raises(ShardingError, match="groups of 8 devices are not spelt out") as caught:
+        _module(_PROGRAM, (_PROPAGATED, {}), _LOCAL)
+    assert "enable-rgv3" in (caught.value.diagnostic.remedy or "")
 
 
 def test_explicit_first_or_not_the_local_program_is_the_same() -> None:
@@ -124,6 +140,13 @@ def test_meshes_of_different_size_in_one_program_are_refused_and_nothing_is_chan
     with pytest.raises(ShardingError, match="function @second uses meshes of different size"):
         run_step(module, step)
     assert module_text(module) == before
+
+
+def test_a_mesh_of_another_size_that_a_sharding_spells_out_is_refused_too() -> None:
+    text = _SEVERAL.replace("per_value<[<@three", 'per_value<[<mesh<["x"=2]>', 1)
+    with pytest.raises(ShardingError, match="function @second uses meshes of different size") as caught:
+        _module(text, _LOCAL)
+    assert "Mesh(x=2) of 2" in (caught.value.diagnostic.cause or "")
 
 
 def test_a_module_without_a_mesh_stays() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Graph
-from shardwright.partition import localize, materialize, with_whole_arguments
+from shardwright.partition import localize, with_whole_arguments
+from shardwright.passes.dense_groups import with_dense_groups
 from shardwright.passes.entry_programs import rewrite_entries
+from shardwright.passes.explicit_form import made_explicit
 from shardwright.passes.registry import Option, Options, register
 
 __all__: list[str] = []
 
 _CHOSEN = "Accepted; collectives are those that cost least."
+_RGV3 = Option("enable-rgv3", False, "Whether replica groups name axes of the mesh; else they list device ids.")
+_WHOLE = Option("whole-arguments", False, "Each device takes whole arguments and slices its shards out of them.")
 
 
 @register(
@@ -18,19 +22,17 @@ _CHOSEN = "Accepted; collectives are those that cost least."
     "Writes the program of one device: local shapes, StableHLO collectives with replica groups.",
     options=(
         Option("combine-multi-dimension-reduce-scatter", False, _CHOSEN),
-        Option("enable-rgv3", False, "Accepted; replica groups are written out."),
+        _RGV3,
         Option("per-dim-all-gather", False, _CHOSEN),
-        Option("whole-arguments", False, "Each device takes whole arguments and slices its shards out of them."),
+        _WHOLE,
     ),
 )
 def convert_global_to_local(module: ir.Module, options: Options) -> None:
     """Localize every program of the module; one whose communication is not explicit yet is made so first."""
-    rewrite_entries(module, _local_from_whole if options["whole-arguments"] else _local, shardings=False)
 
+    def local(graph: Graph) -> Graph:
+        explicit = made_explicit(graph)
+        made = localize(with_whole_arguments(explicit) if options[_WHOLE.name] else explicit)
+        return made if options[_RGV3.name] else with_dense_groups(made)
 
-def _local(graph: Graph) -> Graph:
-    return localize(materialize(graph).graph)
-
-
-def _local_from_whole(graph: Graph) -> Graph:
-    return localize(with_whole_arguments(materialize(graph).graph))
+    rewrite_entries(module, local, shardings=False)

@@ -44,29 +44,34 @@ def rewrite_entries(module: ir.Module, change: Callable[[Graph], Graph], *, shar
 
 def _program(module: ir.Module, handle: Any) -> Graph:
     graph = _EntryReader(module, handle).read()
-    graph.meshes = _used(graph) or graph.meshes
+    meshes = _in_shardings(graph)
+    names = {mesh.name for mesh in meshes}
+    graph.meshes = {name: mesh for name, mesh in graph.meshes.items() if name in names and mesh.axes} or graph.meshes
     graph.callees = Callees()  # they stay where they are
     for op in graph.walk():
         signature = op.signature
         if op.name == "sdy.constant":  # what import makes of StableHLO's, to be copied freely
             op.signature = Signature("stablehlo.constant", signature.attributes, signature.operands, signature.results)
-    sizes = {mesh.size: mesh for mesh in graph.meshes.values() if mesh.axes}
+    sizes = {mesh.size: mesh for mesh in (*graph.meshes.values(), *meshes) if mesh.axes}
     if len(sizes) > 1:
         raise ShardingError(
             f"function @{symbol_of(handle)} uses meshes of different size",
             op="func.func",
-            cause="devices: " + ", ".join(f"@{mesh.name} of {size}" for size, mesh in sizes.items()),
+            cause="devices: " + ", ".join(f"{_named(mesh)} of {size}" for size, mesh in sizes.items()),
             remedy="use one set of devices within a program",
         )
     return graph
 
 
-def _used(graph: Graph) -> dict[str, Mesh]:
-    """The meshes that shardings of a graph refer to."""
-    shardings = {*graph.shardings, *graph.main.result_shardings}
-    shardings.update(sharding for op in graph.walk() for sharding in op.signature.boundary.shardings)
-    names = {sharding.mesh.name for sharding in shardings if sharding is not None}
-    return {name: mesh for name, mesh in graph.meshes.items() if name in names and mesh.axes}
+def _in_shardings(graph: Graph) -> list[Mesh]:
+    """The meshes that shardings of a graph refer to, or spell out, in the order of its values."""
+    shardings = [*graph.shardings, *graph.main.result_shardings]
+    shardings += [sharding for op in graph.walk() for sharding in op.signature.boundary.shardings]
+    return list(dict.fromkeys(sharding.mesh for sharding in shardings if sharding is not None))
+
+
+def _named(mesh: Mesh) -> str:
+    return f"@{mesh.name}" if mesh.name else repr(mesh)
 
 
 class _EntryReader(Reader):

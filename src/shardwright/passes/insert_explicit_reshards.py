@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from shardwright.ir.context import ir
 from shardwright.ir.graph import Graph
-from shardwright.partition import enclose, materialize
+from shardwright.partition import enclose
 from shardwright.passes.entry_programs import rewrite_entries
+from shardwright.passes.explicit_form import made_explicit
 from shardwright.passes.minimal_reshards import insert_minimal_reshards
 from shardwright.passes.registry import Option, Options, register
 
@@ -71,4 +72,4 @@ def resolve_permutation_factors(module: ir.Module, options: Options) -> None:
 
 
 def _explicit(graph: Graph) -> Graph:
-    return enclose(materialize(graph).graph)
+    return enclose(made_explicit(graph))
