@@ -13,6 +13,7 @@ import pytest
 import shardwright.passes.all  # noqa: F401  (registers the passes)
 from shardwright.ir.context import load_module, module_text
 from shardwright.notation.modules import read, write
+from shardwright.partition import localize
 from shardwright.passes.explicit_form import made_explicit
 from shardwright.passes.module_shardings import meshes_of
 from shardwright.passes.pipeline import parse_pipeline, run_step
@@ -100,3 +101,18 @@ def test_programs_that_shardy_made_explicit_run_and_equal_the_program(
     )
     assert failed <= max(2, _FAILURES * _COUNT)
     assert ran > _COUNT // 8
+
+
+def test_an_explicit_program_may_hold_constants_of_sdy() -> None:
+    text = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  %0 = sdy.constant {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} dense<1.0> : tensor<8xf32>
+  %1 = stablehlo.add %a, %0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<8xf32>
+  %2 = sdy.all_gather [{"x"}] %1 out_sharding=<@mesh, [{}]> : tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
+"""
+    explicit = made_explicit(read(load_module(text)))
+    assert [op.name for op in explicit.main.block.ops][:2] == ["sdy.constant", "stablehlo.add"], "as it stands"
+    local = module_text(write(localize(explicit), shardings=False))
+    assert "stablehlo.constant dense<1.000000e+00> : tensor<4xf32>" in local
