@@ -107,15 +107,16 @@ class _Choosing:
         self.in_full: set[int] = set()  # of the folded graph
         ways = self.folded.of_first(decided_ways(self.choices.nodes, decided))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
-        self.seen: set[tuple[int, ...]] = set()
         self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
 
     def run(self) -> Best:
-        while self.best.rounds < self.budget.rounds:
-            solution = self.solution() if self.first else None
-            if solution is None or not self.learns_from(solution) or self.best.is_proven:
-                break
+        for proves in (False, True) if self.first else ():
+            last = self.best.rounds + self.budget.rounds
+            while self.best.rounds < last and not self.best.is_proven:
+                solution = self.solution(proves)
+                if solution is None or not self.learns_from(solution, proves):
+                    break
         for _ in range(_POLISHED if self.ways else 0):
             ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
             if ways == self.ways:
@@ -125,7 +126,7 @@ class _Choosing:
                 break
         return self.best
 
-    def learns_from(self, folded: Solution) -> bool:
+    def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
         solution = self.folded.unfolded(folded)
         self.best = replace(self.best, bound=max(self.best.bound, solution.bound), rounds=self.best.rounds + 1)
@@ -136,15 +137,14 @@ class _Choosing:
         seconds = total_seconds(self.graph, decisions, self.times, self.hardware)
         if seconds < self.best.seconds * (1 - _ROUNDED):
             self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
-        return self.is_mended(solution, decisions)
+        return self.is_mended(solution, decisions, in_full)
 
-    def solution(self) -> Solution | None:
-        """What is chosen by what is known; `None` where that was tried, and it is not known to be the best."""
-        solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds)
-        if solution is None or (solution.ways in self.seen and solution.bound < solution.seconds * (1 - _CLOSE)):
-            return None
-        self.seen.add(solution.ways)
-        return solution if self.folded.is_whole else replace(solution, bound=self.folded.bound(self.reduced.messages))
+    def solution(self, proves: bool) -> Solution | None:
+        """What is chosen by what is known; `None` where nothing was found."""
+        solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds, proves)
+        if solution is None or self.folded.is_whole:
+            return solution
+        return replace(solution, bound=self.folded.bound(self.reduced.messages))
 
     # --- what was chosen
 
@@ -204,8 +204,11 @@ class _Choosing:
 
     # --- what it takes
 
-    def is_mended(self, solution: Solution, decisions: Decisions) -> bool:
-        """Know better what values take that take more than was thought, and tell whether any do."""
+    def is_mended(self, solution: Solution, decisions: Decisions, in_full: bool) -> bool:
+        """Know better what values take that take more than was thought, and tell whether any do.
+
+        Those of which all is planned are told in full from then on, if they are to be.
+        """
         taken, mended = self.taken(decisions), False
         for number, (link, thought) in enumerate(zip(self.choices.links, solution.links, strict=True)):
             if taken[link.value] > thought + _ROUNDED * self.first:
@@ -214,7 +217,7 @@ class _Choosing:
                 planned = [self.distances.plan(link.type, *pair) for pair in sorted(pairs, key=repr)]
                 if any(planned):
                     mended = True
-                elif self.folded.link_of[number] not in self.in_full and len(link.readers) > 1:
+                elif in_full and self.folded.link_of[number] not in self.in_full and len(link.readers) > 1:
                     self.in_full.add(self.folded.link_of[number])
                     mended = True
         return mended
