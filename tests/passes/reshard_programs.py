@@ -26,9 +26,9 @@ _PARTS = {
 _Shape = tuple[int, ...]
 
 
-def reshard_program(seed: int) -> str:
-    """A module as text."""
-    return _Writer(random.Random(seed)).module()
+def reshard_program(seed: int, *, barriers: int = 0) -> str:
+    """A module as text; with `barriers`, propagation barriers are as many times as likely as other ops."""
+    return _Writer(random.Random(seed), barriers).module()
 
 
 def _type(shape: _Shape) -> str:
@@ -36,7 +36,7 @@ def _type(shape: _Shape) -> str:
 
 
 class _Writer:
-    def __init__(self, source: random.Random) -> None:
+    def __init__(self, source: random.Random, barriers: int) -> None:
         self.random = source
         self.mesh = source.choice(_MESHES)
         self.axes = [axis.strip() for axis in self.mesh.strip("[]").split(",")]
@@ -44,6 +44,7 @@ class _Writer:
         self.sums = source.choice((0.0, 0.15, 0.5))
         self.loose = source.random() < 0.3
         self.turned = source.random() < 0.15
+        self.barriers = barriers
         self.lines: list[str] = []
         self.values: list[tuple[str, _Shape]] = []
         self.count = 0
@@ -127,6 +128,7 @@ class _Writer:
         makers: list[Callable[[], None]] = [self._add, self._concatenate, self._concatenate, self._dot, self._reduce]
         if result is None:
             makers += [self._loop, self._branch, self._barrier, self._call, self._manual, self._reshard, self._slices]
+            makers += [self._propagation_barrier] * self.barriers
         for _ in range(ops + self.random.randrange(4)):
             self.random.choice(makers)()
         returned = (
@@ -187,6 +189,12 @@ class _Writer:
         shapes = [self.random.choice(self.values)[1] for _ in range(2)]
         names, note = ", ".join(map(self._take, shapes)), self._note(shapes)
         self._made(f"stablehlo.optimization_barrier{note} {names}", shapes, ", ".join(map(_type, shapes)))
+
+    def _propagation_barrier(self) -> None:
+        name, shape = self.random.choice(self.values)
+        direction = self.random.choice(("NONE", "FORWARD", "BACKWARD"))
+        text = f"sdy.propagation_barrier {name} allowed_direction={direction}{self._note([shape])}"
+        self._made(text, [shape], _type(shape))
 
     def _branch(self) -> None:
         shape, which = self.random.choice(self.values)[1], self._name()

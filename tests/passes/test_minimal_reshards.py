@@ -48,6 +48,13 @@ def test_random_modules_get_the_reshards_of_the_pass(record_property: Callable[[
 
 
 @pytest.mark.oracle
+def test_what_leaves_a_barrier_lies_as_what_enters_it(record_property: Callable[[str, object], None]) -> None:
+    compared = _compare([reshard_program(seed, barriers=4) for seed in range(_COUNT)])
+    assert compared > _COUNT // 2
+    record_property("summary", f"{compared} modules with barriers and their few explicit reshards, byte for byte")
+
+
+@pytest.mark.oracle
 @pytest.mark.long
 def test_many_random_modules_get_the_reshards_of_the_pass() -> None:
     assert _compare([reshard_program(seed) for seed in range(10_000, 11_000)]) > 600

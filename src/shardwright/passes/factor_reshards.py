@@ -75,7 +75,7 @@ def see(op: Any, rule: ShardingRule, reshards: UseReshards) -> Seen | None:
     mappings = rule.operands + rule.results
     if rule.custom or any(len(factors) != 1 for mapping in mappings for factors in mapping):
         return None
-    shardings = tuple(map(reshards.of, (*op.operands, *op.results)))
+    shardings = tuple([reshards.of(_before_barriers(value)) for value in (*op.operands, *op.results)])
     known = [sharding for sharding in shardings if sharding is not None]
     mesh = _mesh(known)
     if mesh is None or not all(map(_is_plain, known)):
@@ -85,6 +85,13 @@ def see(op: Any, rule: ShardingRule, reshards: UseReshards) -> Seen | None:
         project(mapping, sharding, rule.sizes).factors for mapping, sharding in zip(mappings, whole, strict=True)
     ]
     return Seen(op, rule, mesh, shardings, tuple(factors))
+
+
+def _before_barriers(value: Any) -> Any:
+    """What enters a barrier of propagation: what leaves it lies so for the C++, whatever is said of that."""
+    while isinstance(value, ir.OpResult) and value.owner.name == "sdy.propagation_barrier":
+        value = value.owner.operands[0]
+    return value
 
 
 def reshard_alike(seen: Seen, reshards: UseReshards) -> None:
