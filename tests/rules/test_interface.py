@@ -192,6 +192,8 @@ def test_a_method_that_fails_or_gives_what_is_none_is_told_at_the_op() -> None:
         (lambda *_: 3, "the sharding_option that was given for the op gives 3"),
         (lambda *_: [["x"]], "the sharding_option that was given for the op gives"),
         (lambda *_: [[]] * 4, "the sharding_option that was given for the op gives"),
+        (lambda *_: [[MESH.axis("x")], [MESH.axis("x")]], "the sharding_option that was given for the op gives"),
+        (lambda *_: [[sw.Mesh(z=2).axis("z")]], "the sharding_option that was given for the op names the axis 'z'"),
     ]
     for method, message in answers:
         sw.sharding_interface("my.matmul", indexing_maps=MAPS, sharding_option=method)

@@ -187,7 +187,7 @@ class _Completer:
         reads = [self.uses.get((op, index)) or self._value(value) for index, value in enumerate(op.operands)]
         makes = [self._value(value) or self._first_use(value) for value in op.results]
         said = [None if one is None else one.sharding for one in (*reads, *makes)]
-        return own_option(op.signature, rule, said, lambda: str(self.graph.locations[op.location]))
+        return own_option(op.signature, rule, self.mesh, said, lambda: str(self.graph.locations[op.location]))
 
     def _option_text(self, option: Option, rule: ShardingRule, mesh: Mesh) -> str | None:
         """What a completed program says of an op's option; positions are those of axes of the function's mesh."""

@@ -154,6 +154,8 @@ class Interface:
         flat = [axis for axes in option for axis in axes]
         if len(option) > len(self.loop_iterator_types) or not all(isinstance(axis, AxisRef) for axis in flat):
             raise _no_answer(self, "sharding_option", made, "for each loop axes of the mesh: mesh.axis('x')")
+        if any(overlaps_any(axis, flat[:number]) for number, axis in enumerate(flat)):
+            raise _no_answer(self, "sharding_option", made, "each axis to one loop, once")
         return option + ((),) * (len(self.loop_iterator_types) - len(option))
 
     def _as_annotations(self, made: Any, mesh: Mesh) -> tuple[TensorSharding, ...]:

@@ -23,13 +23,18 @@ __all__ = ["layouts_by", "own_option"]
 
 
 def own_option(
-    signature: Signature, rule: ShardingRule, annotations: Sequence[TensorSharding | None], location: Callable[[], str]
+    signature: Signature,
+    rule: ShardingRule,
+    mesh: Mesh,
+    annotations: Sequence[TensorSharding | None],
+    location: Callable[[], str],
 ) -> Option:
     """The option that an op's own method gives it.
 
     Arguments:
         signature: The op.
         rule: Its rule.
+        mesh: The mesh of the function.
         annotations: For each operand, then for each result, what is said of it.
         location: Gives `FILE:LINE` of the op.
 
@@ -40,6 +45,15 @@ def own_option(
         split = interface_of(signature).sharding_option(annotations)
     except ShardingError as error:
         raise error.at(signature.label, location()) from None
+    unknown = next((axis for axes in split for axis in axes if axis.name not in mesh.sizes), None)
+    if unknown is not None:
+        raise ShardingError(
+            f"the sharding_option that was given for the op names the axis {unknown.name!r}",
+            op=signature.label,
+            location=location(),
+            cause=f"the mesh has the axes {', '.join(mesh.sizes)}",
+            remedy="take axes of the mesh of the annotations that it is given, or of the program",
+        )
     return dict(zip(loops(rule), split, strict=True))
 
 
