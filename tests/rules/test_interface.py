@@ -133,6 +133,19 @@ def test_annotations_of_its_own_say_how_its_tensors_lie() -> None:
     assert layouts(completed()) == ["matmul [{x}, {}]", "tanh [{x}, {}]"]
 
 
+def test_what_methods_of_ones_own_decided_is_said_to_be_theirs() -> None:
+    def annotations(interface: Any, option: Any, mesh: sw.Mesh) -> list[sw.TensorSharding]:
+        left, right, result = interface.sharding_annotations(option, mesh)
+        return [left, right.with_axes(((), (mesh.axis("y"),))), result]
+
+    sw.sharding_interface("my.matmul", indexing_maps=MAPS, sharding_annotations=annotations)
+    assert "y on dimension 1: from sharding_interface of my.matmul" in str(sw.load(PROGRAM).plan("rfc").explain("b"))
+    sw.sharding_interface("my.matmul", indexing_maps=MAPS, sharding_option=lambda *_: [[], [], [MESH.axis("y")]])
+    assert "y on dimension 0: from sharding_interface of my.matmul" in str(sw.load(PROGRAM).plan("rfc").explain("b"))
+    sw.sharding_interface("my.matmul", indexing_maps=MAPS)
+    assert "sharding_interface" not in str(sw.load(PROGRAM).plan("rfc").explain("result0"))
+
+
 def test_what_is_communicated_around_it_can_be_said_otherwise() -> None:
     def materialize(interface: Any, annotations: Any, option: Any) -> Any:
         whole = [None if one is None else one.with_axes(((),) * one.rank) for one in annotations]

@@ -32,14 +32,14 @@ from shardwright.propagation.rfc.annotations import RESHARD, Annotations
 from shardwright.propagation.rfc.derivation import Completion, Decision, Dropped, OpStatement, Origin, Statement, copied
 from shardwright.propagation.rfc.op_statements import option_of
 from shardwright.propagation.rfc.option import OPTION, Option, option_text, preset
-from shardwright.propagation.rfc.own_methods import layouts_by, own_option
+from shardwright.propagation.rfc.own_methods import INTERFACE, has_own_layouts, layouts_by, origin_of_own, own_option
 from shardwright.propagation.steps.boundary import outermost
 from shardwright.propagation.steps.collectives import reshard_where_unfit
 from shardwright.propagation.steps.normalize import normalize
 from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.overrides import overrides_of
 from shardwright.rules.registry import rule_for
-from shardwright.rules.rule import ShardingRule, identity_rule
+from shardwright.rules.rule import ShardingRule, TensorMapping, identity_rule
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
@@ -168,15 +168,21 @@ class _Completer:
         option = {factor: tuple(axis for axis in axes if axis.size > 1) for factor, axes in option.items()}
         if op.name not in _TIED:
             self.options[op] = self._option_text(option, rule, mesh)
-        decision = Decision("step", op, option, owners)
+        is_own = op.signature.text(OPTION) is None and not owners
+        decision = Decision("step", op, option, owners, INTERFACE if is_own else OPTION)
+
+        def origin(layout: TensorSharding, target: str, mapping: TensorMapping) -> Origin:
+            own = has_own_layouts(op.signature)
+            return origin_of_own(op, layout, target) if own else Origin(decision, target, mapping)
+
         made = layouts_by(op.signature, rule, option, mesh, lambda: str(self.graph.locations[op.location]))
         for read, mapping, layout in zip(reads, rule.operands, made[: len(reads)], strict=True):
             if read not in self.uses:
-                self.uses[read] = Statement(layout, Origin(decision, _operand(op, read), mapping))
+                self.uses[read] = Statement(layout, origin(layout, _operand(op, read), mapping))
         for index, mapping, layout in zip(results, rule.results, made[len(reads) :], strict=True):
             value = self._of(op.results[index])
             if value not in self.values and self.working.types[value].is_tensor:
-                self.values[value] = Statement(layout, Origin(decision, f"result {index}", mapping))
+                self.values[value] = Statement(layout, origin(layout, f"result {index}", mapping))
 
     def _given_option(self, op: Op, rule: ShardingRule) -> Option | None:
         """The option that the program gives an op, or a method that was registered for it."""

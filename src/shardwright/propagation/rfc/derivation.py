@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from shardwright.axes import Axes
 from shardwright.ir.graph import Op
+from shardwright.propagation.rfc.option import OPTION
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding
@@ -118,13 +119,16 @@ class Decision:
             reads, and `return`, to a result of `main`.
         op: The op.
         option: The axes of each loop, by factor.
-        owners: Who wanted them, by factor; nobody where the program presets the op's option.
+        owners: Who wanted them, by factor; nobody where the program presets the op's option, or a method of its own
+            gives it.
+        by: What decided where nobody wanted it.
     """
 
     kind: str
     op: Op
     option: Mapping[int, Axes]
     owners: Mapping[int, OpStatement]
+    by: str = OPTION
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from shardwright.errors import ShardingError
+from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
+from shardwright.propagation.rfc.derivation import Decision, Origin
 from shardwright.propagation.rfc.interface import interface_of
 from shardwright.propagation.rfc.op_statements import made_partial, shaped
 from shardwright.propagation.rfc.option import Option
@@ -19,7 +21,10 @@ from shardwright.rules.overrides import overrides_of
 from shardwright.rules.rule import ShardingRule
 from shardwright.sharding import TensorSharding
 
-__all__ = ["layouts_by", "own_option"]
+__all__ = ["INTERFACE", "has_own_layouts", "layouts_by", "origin_of_own", "own_option"]
+
+INTERFACE = "sharding_interface"
+"""What users call what they registered an op with."""
 
 
 def own_option(
@@ -57,6 +62,19 @@ def own_option(
     return dict(zip(loops(rule), split, strict=True))
 
 
+def has_own_layouts(signature: Signature) -> bool:
+    """Whether a method of the op's own says how its tensors lie."""
+    return overrides_of(signature.label).sharding_annotations is not None
+
+
+def origin_of_own(op: Op, layout: TensorSharding, target: str) -> Origin:
+    """What follows of a tensor from a method of the op's own: each dimension is what that says."""
+    axes = layout.axes
+    return Origin(
+        Decision("step", op, dict(enumerate(axes)), {}, INTERFACE), target, tuple((dim,) for dim in range(len(axes)))
+    )
+
+
 def layouts_by(
     signature: Signature, rule: ShardingRule, option: Option, mesh: Mesh, location: Callable[[], str]
 ) -> tuple[TensorSharding, ...]:
@@ -65,7 +83,7 @@ def layouts_by(
     Raises:
         ShardingError: a method of the op's own fails, or gives what does not fit.
     """
-    if overrides_of(signature.label).sharding_annotations is not None:
+    if has_own_layouts(signature):
         split = [option.get(factor, ()) for factor in loops(rule)]
         try:
             return interface_of(signature).sharding_annotations(split, mesh)

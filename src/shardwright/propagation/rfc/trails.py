@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from shardwright.axes import AxisRef
-from shardwright.ir.graph import Op
 from shardwright.propagation.explain.chain import Annotation, Chain, Link
 from shardwright.propagation.explain.history import History
-from shardwright.propagation.rfc.derivation import Completion, OpStatement, Origin, Spoken, Statement
-from shardwright.propagation.rfc.option import OPTION
+from shardwright.propagation.rfc.derivation import Completion, Decision, OpStatement, Origin, Spoken, Statement
 from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding
 
@@ -58,7 +56,7 @@ def _follow(history: History, start: Statement, axis: AxisRef, dim: int) -> Iter
             owner = statement.basis.decision.owners.get(factor)
             link = _link(history, statement.basis, part, at, owner)
             if owner is None:
-                yield _chain(dim, part, _preset(history, statement.basis.decision.op, statement), (link, trail))
+                yield _chain(dim, part, _preset(history, statement.basis.decision, statement), (link, trail))
             else:
                 onward.append((owner.statement, part, _dim(owner.sharding, part), (link, trail)))
         stack += reversed(onward)
@@ -83,7 +81,7 @@ def _link(history: History, origin: Origin, axis: AxisRef, dim: int, owner: OpSt
     decision = origin.decision
     label = decision.op.signature.label
     if owner is None:
-        source = OPTION
+        source = decision.by
     else:
         source = owner.name if owner.label == label else owner.where
     location = "" if decision.kind == "return" else history.where(decision.op)
@@ -105,5 +103,6 @@ def _annotation(history: History, statement: Statement, spoken: Spoken) -> Annot
     return history.annotation(place, spoken.sharding)
 
 
-def _preset(history: History, op: Op, statement: Statement) -> Annotation:
-    return Annotation(f"{OPTION} of {op.signature.label}", history.where(op), statement.sharding)
+def _preset(history: History, decision: Decision, statement: Statement) -> Annotation:
+    op = decision.op
+    return Annotation(f"{decision.by} of {op.signature.label}", history.where(op), statement.sharding)
