@@ -1,1 +1,1 @@
-"""The ways in: files in every encoding, JAX functions, and shardings written by hand."""
+"""The ways in: files in every encoding, JAX functions, PyTorch modules, and shardings written by hand."""

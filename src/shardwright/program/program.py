@@ -36,11 +36,11 @@ __all__ = ["EXAMPLE", "MeshLike", "Plan", "Program", "Shardings", "Spmd", "from_
 class Program(Loaded):
     """A tensor program written as for one device.
 
-    Made by `load` and `from_jax`.
+    Made by `load`, `from_jax` and `from_torch`.
 
     Attributes:
         source: What was read.
-        call: How the function is called that it came from.
+        call: How the function or module is called that it came from.
         clock: What its stages took.
     """
 

@@ -132,3 +132,68 @@ def test_an_op_without_stablehlo_is_named() -> None:
     assert diagnostic.message == "torch-mlir cannot write Sorting as StableHLO"
     assert "eigh" in diagnostic.op
     assert "test_forward.py:" in diagnostic.location
+
+
+def test_an_op_is_named_also_where_torch_mlir_stumbles_over_its_operands() -> None:
+    class Pooling(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.x = torch.nn.Parameter(torch.randn(2, 2, 8, 8))
+
+        def forward(self) -> Any:
+            return torch.nn.functional.avg_pool2d(self.x, 3, 2, 1, count_include_pad=False)
+
+    diagnostic = refused(Pooling(), (), train=lambda module: module().sum())
+    assert "avg_pool" not in diagnostic.cause
+    assert diagnostic.op == "aten.avg_pool2d_backward.default"
+    assert "test_forward.py:" in diagnostic.location
+
+
+class Mixed(torch.nn.Module):  # type: ignore[misc]
+    """Values of many types, and a buffer that is no part of the `state_dict`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(8, 4, dtype=torch.bfloat16))
+        self.register_buffer("scale", torch.tensor([1, 2, 3, 4], dtype=torch.int64), persistent=False)
+
+    def forward(self, x: Any, mask: Any, *, offset: Any, more: Any) -> Any:
+        values = torch.where(mask, x, offset.double()[:, None]) + more["one"][0]
+        return {"values": values, "product": x.bfloat16() @ self.weight * self.scale, "names": ("a", None)}
+
+
+def mixed() -> tuple[tuple[Any, ...], dict[str, Any]]:
+    keywords = {"offset": torch.arange(8, dtype=torch.int32), "more": {"one": [torch.randn(8, 8).double(), 2]}}
+    return (torch.randn(8, 8, dtype=torch.float64), torch.rand(8, 8) > 0.5), keywords
+
+
+def test_types_and_containers_of_all_kinds_pass() -> None:
+    module = Mixed()
+    args, kwargs = mixed()
+    program = sw.from_torch(module, args, kwargs)
+    assert list(program.arguments) == ["weight", "scale", "x", "mask", "offset", "more/one/0"]
+    assert list(program.results) == ["values", "product"]
+    spmd = program.shard(MESH, {"x": "data,-", "weight": "-,model"}).partition()
+    assert spmd.verify().ok
+    step: Any = spmd.compile(trial=False)
+    args, kwargs = mixed()
+    given, expected = step(*args, **kwargs), module(*args, **kwargs)
+    assert given.pop("names") == expected.pop("names") == ("a", None)
+    torch.testing.assert_close(given, expected, rtol=1e-2, atol=1e-2)
+    module.load_state_dict(step.state_dict())  # strict: no name too many
+    with pytest.raises(
+        sw.ShardingError, match=r"Mixed is called with an? ndarray where it was made for float64\[8, 8\]"
+    ):
+        step(args[0].numpy(), args[1], **kwargs)
+
+
+def test_a_module_without_numbers_can_be_planned() -> None:
+    with torch.device("meta"):
+        module = Perceptron((1 << 14, 1 << 15, 8))  # two gigabytes, had it any
+    program = sw.from_torch(module, (torch.empty(8, 1 << 14, device="meta"),))
+    spmd = program.shard(MESH, {"up.weight": "model,data"}).partition()
+    assert spmd.memory.peak > (1 << 29) / 2
+    assert program.call is not None
+    assert program.call.given() == {}
+    with pytest.raises(sw.ShardingError, match="has no numbers"):
+        spmd.compile(trial=False)

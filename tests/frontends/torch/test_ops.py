@@ -47,6 +47,9 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "sort": lambda x: x.sort(1).values * x.topk(6, 1).values,
     "einsum": lambda x: torch.einsum("bchw,bdhw->bcd", x, x) + torch.bmm(x[:, :, 0], x[:, :, 0].transpose(1, 2)),
     "grouped convolution": lambda x: F.conv2d(x, x[:, :2, :3, :3].reshape(4, 2, 3, 3)[:3].repeat(2, 1, 1, 1), groups=3),
+    "convolution of each channel": lambda x: F.conv1d(
+        x.flatten(2), x[0, :, 0, :4].unsqueeze(1), padding=3, dilation=2, stride=3, groups=6
+    ),
     "transposed convolution": lambda x: F.conv_transpose2d(x, x[:, :3, :2, :2].repeat(2, 1, 1, 1)[:6], stride=2),
     "losses": lambda x: F.smooth_l1_loss(x, -x.detach()) + F.mse_loss(x, x.detach() + 1) + F.l1_loss(x, x.detach() - 1),
     "binary entropy": lambda x: F.binary_cross_entropy_with_logits(x, (x.detach() > 0).float()),

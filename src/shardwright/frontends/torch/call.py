@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from shardwright.frontends.torch.exchange import to_jax
-from shardwright.frontends.torch.signature import Signature, argument_names
+from shardwright.frontends.torch.signature import Signature, argument_names, rate_of
+from shardwright.frontends.torch.slots import Kind
 from shardwright.frontends.torch.step import TorchStep
 from shardwright.mesh import Mesh
 from shardwright.runtime.compiled import Compiled
@@ -47,9 +48,21 @@ class TorchCall(Signature):
         return self.leaves(state, args, kwargs)
 
     def given(self) -> dict[str, Any]:
-        """What the program was made with, as arrays by the names of its arguments, parameters as they are now."""
-        args, kwargs = self.arguments.tree(self.examples)
-        return dict(zip(argument_names(self.inputs), map(np.asarray, self.flatten(args, kwargs)), strict=True))
+        """What the program was made with, as arrays by the names of its arguments, parameters as they are now.
+
+        Without what has no numbers, on torch's meta device.
+        """
+        examples = iter(self.examples)
+        groups = iter(self.optimizer.groups if self.optimizer else ())
+        arrays: dict[str, Any] = {}
+        for slot, name in zip(self.inputs, argument_names(self.inputs), strict=True):
+            if slot.kind is Kind.RATE:
+                arrays[name] = rate_of(next(groups))
+                continue
+            tensor = self.state[slot] if slot.kind.is_state else next(examples)
+            if not tensor.is_meta:
+                arrays[name] = np.asarray(to_jax(tensor))
+        return arrays
 
     def in_shardings(self, shardings: Sequence[Any]) -> tuple[Any, ...]:
         """One sharding for each argument of the program."""

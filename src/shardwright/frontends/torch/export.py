@@ -131,7 +131,7 @@ def _delete(graph_module: Any, name: str) -> None:
 
 
 def aliases(module: Any) -> Mapping[str, str]:
-    """Every name in the module's `state_dict` → the name under which the program has it."""
+    """Every name of a parameter or buffer → the name under which the program has it."""
     first: dict[int, str] = {}
     every = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     return {name: first.setdefault(id(tensor), name) for name, tensor in every}

@@ -78,10 +78,10 @@ def _convolution(
         none = [0] * len(stride)
         of_source = _aten.convolution(gradient, weight, None, stride, padding, dilation, False, none, groups)
     elif wanted[0]:
-        of_source = window.added([_grouped("ngop,goi->ngip", small, part, groups) for part in _taps(weight, groups)])
+        of_source = window.added([_spread(small, tap, groups) for tap in _taps(weight, groups)])
     if wanted[1]:
-        parts = [_grouped("ngop,ngip->goi", small, part, groups) for part in window.read(large, small.shape[2:])]
-        of_weight = torch.stack([part.flatten(0, 1) for part in parts], -1).view(weight.shape)
+        parts = [_met(small, part, groups) for part in window.read(large, small.shape[2:])]
+        of_weight = torch.stack(parts, -1).view(weight.shape)
     if wanted[2]:
         of_bias = gradient.sum([dim for dim in range(gradient.dim()) if dim != 1])
     return of_source, of_weight, of_bias
@@ -94,12 +94,20 @@ def _taps(weight: Any, groups: int) -> Iterator[Any]:
         yield flat[:, :, position].unflatten(0, (groups, -1))
 
 
-def _grouped(equation: str, small: Any, other: Any, groups: int) -> Any:
-    """A product within each group of channels, of images whose positions are one dimension."""
-    left = small.flatten(2).unflatten(1, (groups, -1))
-    if other.dim() == 3:  # a weight: what comes out are images again
-        return torch.einsum(equation, left, other).flatten(1, 2).unflatten(-1, small.shape[2:])
-    return torch.einsum(equation, left, other.flatten(2).unflatten(1, (groups, -1)))
+def _by_group(image: Any, groups: int) -> Any:
+    """An image as `[batch, group, channel of it, position]`."""
+    return image.flatten(2).unflatten(1, (groups, -1))
+
+
+def _spread(image: Any, tap: Any, groups: int) -> Any:
+    """What an image gives to the positions that it was made of, by the weight at one position of the window."""
+    product = torch.einsum("ngop,goi->ngip", _by_group(image, groups), tap)
+    return product.flatten(1, 2).unflatten(-1, image.shape[2:])
+
+
+def _met(image: Any, part: Any, groups: int) -> Any:
+    """What the weight at one position of the window, `[out, in]`, has to do with an image and with what it read."""
+    return torch.einsum("ngop,ngip->goi", _by_group(image, groups), _by_group(part, groups)).flatten(0, 1)
 
 
 class _Window:

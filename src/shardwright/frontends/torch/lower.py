@@ -59,6 +59,7 @@ def lower(
         functional = training_step(functional, own, kept)
     functional = replace(functional, outputs=_named(functional.outputs, exported.outputs, train is not None))
     state = _state(module, exported.graph_module)
+    kept_names = module.state_dict().keys()  # buffers may be none of it
     held = {s: state[s.name] for s in functional.inputs if s.kind.is_state and s.kind is not Kind.OPTIMIZER}
     call = TorchCall(
         name=name,
@@ -68,7 +69,7 @@ def lower(
         returned=exported.outputs,
         examples=tuple(tensors),
         state={**held, **kept},
-        aliases=aliases(module),
+        aliases={name: first for name, first in aliases(module).items() if name in kept_names},
         optimizer=own,
     )
     return _source(functional, name), call

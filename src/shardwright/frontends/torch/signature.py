@@ -14,8 +14,9 @@ from shardwright.frontends.torch.arguments import Structure
 from shardwright.frontends.torch.exchange import to_jax
 from shardwright.frontends.torch.optimizers import Optimizer
 from shardwright.frontends.torch.slots import Kind, Slot
+from shardwright.words import kind_of
 
-__all__ = ["Signature", "argument_names"]
+__all__ = ["Signature", "argument_names", "rate_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Signature:
             if slot.kind.is_state:
                 leaves.append(state[slot])
             elif slot.kind is Kind.RATE:
-                leaves.append(np.asarray(float(next(groups)["lr"]), np.float32))
+                leaves.append(rate_of(next(groups)))
             else:
                 leaves.append(next(given))
         return leaves
@@ -66,7 +67,7 @@ class Signature:
         tensors = self.arguments.tensors((args, kwargs), self.name)
         names = [slot.name for slot in self.inputs if slot.kind is Kind.INPUT]
         for name, tensor, example in zip(names, tensors, self.examples, strict=True):
-            if (tensor.shape, tensor.dtype) != (example.shape, example.dtype):
+            if not isinstance(tensor, torch.Tensor) or (tensor.shape, tensor.dtype) != (example.shape, example.dtype):
                 raise ShardingError(
                     f"{self.name} is called with {_described(tensor)} where it was made for {_described(example)}",
                     op=f"argument {name}",
@@ -88,5 +89,12 @@ def argument_names(slots: Sequence[Slot]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name}#{number}" for number, name in enumerate(names)]
 
 
-def _described(tensor: Any) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}" if isinstance(tensor, torch.Tensor) else ""
+def rate_of(group: Mapping[str, Any]) -> Any:
+    """The learning rate of an optimizer's group as it is now."""
+    return np.asarray(float(group["lr"]), np.float32)
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return kind_of(value)
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch_mlir.passmanager import PassManager
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.torch.export import tracing
-from shardwright.frontends.torch.places import keep_own_frames
+from shardwright.frontends.torch.places import keep_own_frames, place_of
 
 __all__ = ["stablehlo_text"]
 
@@ -30,33 +31,74 @@ def stablehlo_text(graph_module: Any, name: str) -> str:
     Raises:
         ShardingError: an op that torch-mlir has no StableHLO for, at its line.
     """
-    keep_own_frames(graph_module.graph)
+    graph = graph_module.graph
+    keep_own_frames(graph)
+    try:
+        return _lowered(graph)
+    except Exception as error:  # MLIR's, and whatever torch-mlir's importer meets with
+        raise _refused(name, error, graph) from error
+
+
+def _lowered(graph: Any) -> str:
     context = ir.Context()
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
-    try:
-        with tracing():
-            importer.import_stateless_graph(graph_module.graph, func_name="main")
-    except Exception as error:  # its importer refuses by whatever it meets with
-        raise _refused(name, [(str(error).strip() or type(error).__name__, "")]) from error
-    try:
-        with context:
-            for pipeline in _PIPELINES:
-                PassManager.parse(pipeline).run(importer.module.operation)
-    except ir.MLIRError as error:
-        found = [(one.message, str(one.location)) for one in error.error_diagnostics]
-        raise _refused(name, found or [(str(error), "")]) from None
+    with tracing():
+        importer.import_stateless_graph(graph, func_name="main")
+    with context:
+        for pipeline in _PIPELINES:
+            PassManager.parse(pipeline).run(importer.module.operation)
     text: str = importer.module.operation.get_asm(enable_debug_info=True)
     return text
 
 
-def _refused(name: str, messages: list[tuple[str, str]]) -> ShardingError:
-    text, location = messages[0]
+def _refused(name: str, error: Exception, graph: Any) -> ShardingError:
+    """That a graph cannot be written, by the op that cannot be written by itself, or else by what MLIR names."""
+    text, location = str(error).strip() or type(error).__name__, ""
+    if isinstance(error, ir.MLIRError) and error.error_diagnostics:
+        text, location = error.error_diagnostics[0].message, str(error.error_diagnostics[0].location)
     op, place = _OP.search(text), _PLACE.search(location)
+    node = _culprit(graph)
     return ShardingError(
         f"torch-mlir cannot write {name} as StableHLO",
-        op=op[1] if op else "",
-        location=f"{place[1]}:{place[2]}" if place else "",
+        op=str(node.target) if node is not None else op[1] if op else "",
+        location=(node is not None and place_of(node)) or (f"{place[1]}:{place[2]}" if place else ""),
         cause=" ".join(text.split())[:300],
         remedy="write what this op does with others that have a meaning in StableHLO",
     )
+
+
+def _culprit(graph: Any) -> Any:
+    """The first op that cannot be written in a program of its own; `None` where each can."""
+    tried: set[str] = set()
+    for node in graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        alone = _alone(node)
+        described = str([(one.target, one.args, one.kwargs, str(one.meta.get("val"))) for one in alone.nodes])
+        if described in tried:
+            continue
+        tried.add(described)
+        try:
+            _lowered(alone)
+        except Exception:  # that is the question
+            return node
+    return None
+
+
+def _alone(node: Any) -> Any:
+    """A graph of one op, what it reads as placeholders."""
+    graph = type(node.graph)()
+    places: dict[Any, Any] = {}
+    for number, operand in enumerate(node.all_input_nodes):
+        places[operand] = graph.placeholder(f"operand{number}")
+        places[operand].meta["val"] = operand.meta["val"]
+    made = graph.node_copy(node, lambda operand: places[operand])
+    value = node.meta["val"]
+    results = [made]
+    if isinstance(value, (tuple, list)):
+        results = [graph.call_function(operator.getitem, (made, number)) for number in range(len(value))]
+        for one, part in zip(results, value, strict=True):
+            one.meta["val"] = part
+    graph.output(tuple(results))
+    return graph
