@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,6 +24,8 @@ from tests.frontends.devices import eight_devices
 eight_devices()
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+LOSSES = {0: 3.630287, 1: 3.629461, 2: 3.627993}
+"""Of the first steps of `examples/distributed.py`."""
 
 TOLD = """
 import jax
@@ -122,6 +126,16 @@ def launched(file: Path | str, *options: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
+def steps(text: str) -> dict[int, float]:
+    """The losses that the example prints, among what XLA may print of its connections, from several threads at once."""
+    return {int(step): float(loss) for step, loss in re.findall(r"step (\d+): loss ([\d.]+)", text)}
+
+
+def approx(losses: dict[int, float]) -> Any:
+    """Losses as another processor may round them; they differ by eight times as much from step to step."""
+    return pytest.approx(losses, abs=1e-4)
+
+
 def written(folder: Path, text: str) -> Path:
     file = folder / "script.py"
     file.write_text(text)
@@ -145,12 +159,8 @@ def test_steps_of_a_gpt_are_those_of_one_process(
     results = tmp_path / "results.npz"
     options = ("--processes", str(processes), "--", "--results", str(results))
     done = launched(EXAMPLES / "distributed.py", *options)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == [
-        "step 0: loss 3.630287",
-        "step 1: loss 3.629461",
-        "step 2: loss 3.627993",
-    ]
+    assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 3)
+    assert steps(done.stdout) == approx(LOSSES)
     several = dict(np.load(results))
     assert several.keys() == one_process.keys()
     for name, array in several.items():
@@ -164,7 +174,8 @@ def test_steps_go_on_in_another_number_of_processes(one_process: dict[str, np.nd
     assert (done.returncode, done.stderr) == (0, "")
     told = (*folder, "--steps", "1", "--results", str(results))
     done = launched(EXAMPLES / "distributed.py", "--processes", "1", "--", *told)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "step 2: loss 3.627993\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert steps(done.stdout) == approx({2: LOSSES[2]})
     for name, array in np.load(results).items():
         np.testing.assert_allclose(array, one_process[name], rtol=1e-4, atol=1e-6)
 

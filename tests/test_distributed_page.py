@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli_launch import EXAMPLES, launched
+from tests.test_cli_launch import EXAMPLES, LOSSES, approx, launched, steps
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "distributed.md").read_text()
-LOSSES = ["step 0: loss 3.630287", "step 1: loss 3.629461", "step 2: loss 3.627993"]
 
 BEFORE = """
 import os
@@ -65,7 +64,7 @@ def test_its_commands_work(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), line
         printed += done.stdout
     assert "2 processes of 4 devices each: equal to one process" in printed
-    assert printed.endswith(f"{LOSSES[0]}\n")
+    assert steps(printed) == approx({0: LOSSES[0]})
 
 
 def test_its_python_runs_in_two_processes(tmp_path: Path) -> None:
@@ -98,11 +97,6 @@ def printed_by(commands: list[str], environments: list[dict[str, str]], folder: 
     return [output.decode() for output, _ in answers]
 
 
-def own(text: str) -> list[str]:
-    """What a program prints, among what XLA prints of its connections, from several threads at once."""
-    return re.findall(r"step \d+: loss [\d.]+", text)
-
-
 def test_under_slurm_jax_finds_the_others(tmp_path: Path) -> None:
     """As `srun` starts it, by the variables that it sets; two tasks on one node."""
     [line] = lines("srun ")
@@ -118,7 +112,7 @@ def test_under_slurm_jax_finds_the_others(tmp_path: Path) -> None:
     }
     tasks = [environment(**told, SLURM_PROCID=str(task), SLURM_LOCALID=str(task)) for task in range(2)]
     first, second = printed_by([command] * 2, tasks, tmp_path)
-    assert (own(first), own(second)) == (LOSSES, [])
+    assert (steps(first), steps(second)) == (approx(LOSSES), {})
     assert (tmp_path / "saved" / "shardwright.json").exists()
 
 
@@ -128,7 +122,7 @@ def test_addresses_can_be_given(tmp_path: Path) -> None:
     commands = [line.replace("HOST:PORT", f"127.0.0.1:{port}") for line in given]
     told = environment(JAX_COORDINATOR_BIND_ADDRESS=f"127.0.0.1:{port}", JAX_NUM_CPU_DEVICES="4")
     first, second = printed_by(commands, [told] * 2, tmp_path)
-    assert (own(first), own(second)) == (LOSSES, [])
+    assert (steps(first), steps(second)) == (approx(LOSSES), {})
 
 
 def test_the_options_that_it_names_are_those_of_the_example() -> None:
