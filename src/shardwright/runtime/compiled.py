@@ -94,12 +94,13 @@ class Compiled:
         if _any_deleted(args, kwargs):
             self._refuse_deleted(args, kwargs)
         try:
-            return self._run(*args, **kwargs)
+            try:
+                return self._run(*args, **kwargs)
+            except (TypeError, ValueError):  # so JAX says that arguments are of another type, or lie elsewhere
+                pass
+            return self._placed_and_run(args, kwargs)
         except jax.errors.JaxRuntimeError as error:
             raise _refused("run", error) from None
-        except (TypeError, ValueError):  # so JAX says that arguments are of another type, or lie elsewhere
-            pass
-        return self._placed_and_run(args, kwargs)
 
     def tried(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
         """Whether these arguments are what it takes, and lie as they should; and if so, what it returns.
