@@ -219,3 +219,32 @@ def test_on_other_devices_than_the_first_ones(order: list[int]) -> None:
     assert [device.id for device in result.sharding.mesh.devices.flat] == order
     assert plan.in_shardings[1].mesh == mesh
     close(jax.jit(plan.constrained())(PARAMS, X, 2), net(PARAMS, X, 2))
+
+
+def test_calls_of_python_with_effects_are_refused_with_what_jax_can_do() -> None:
+    def function(x: Any) -> Any:
+        jax.debug.print("sum {}", x.sum())
+        return 2 * x
+
+    plan = sw.from_jax(function, X).shard(MESH, {"x": P("data")})
+    with pytest.raises(sw.ShardingError, match=r"debug\.print, io_callback") as caught:
+        plan.partition()
+    assert caught.value.diagnostic.location.startswith(__file__)
+    close(jax.jit(plan.constrained())(X), 2 * X)
+    close(jax.jit(function, in_shardings=plan.in_shardings)(X), 2 * X)
+
+
+def test_maps_that_are_manual_along_some_axes_stand_inside() -> None:
+    mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+    def inner(x: Any) -> Any:
+        return x + jax.lax.psum(x, "model")
+
+    def outer(x: Any) -> Any:
+        by_model = jax.shard_map(inner, in_specs=P(None, "model"), out_specs=P(None, "model"), axis_names={"model"})
+        return by_model(jnp.sin(x)) - jax.lax.psum(x, "data")
+
+    nested = jax.jit(jax.shard_map(outer, mesh=mesh, in_specs=P("data"), out_specs=P("data"), axis_names={"data"}))
+    step = sw.from_jax(nested, X).shard(mesh).partition().compile(trial=False)
+    close(step(X), nested(X))
+    close(jax.jit(lambda x: step(x) * 2)(X), nested(X) * 2)

@@ -60,6 +60,12 @@ def _is_on_one_device(sharding: TensorSharding | None) -> bool:
     return sharding is not None and sharding.mesh.is_maximal
 
 
+_CALLBACK = (
+    "leave out the call of Python (debug.print, io_callback, …), make it a pure_callback, or run the function with "
+    "jax.jit: plan.in_shardings and plan.constrained() give it these shardings"
+)
+
+
 def _check_effects(graph: Graph) -> None:
     for op in graph.walk():
         if op.signature.get("has_side_effect", False) and any(map(_is_on_one_device, _shardings_of(op, graph))):
@@ -68,7 +74,9 @@ def _check_effects(graph: Graph) -> None:
                 op=op.signature.label,
                 location=str(graph.locations[op.location]),
                 cause="every device runs every op of its program",
-                remedy="take its sharding away if all devices may run it, or leave the module to XLA's partitioner",
+                remedy=_CALLBACK
+                if "python" in op.signature.label
+                else "take its sharding away if all devices may run it, or leave the module to XLA's partitioner",
             )
 
 
