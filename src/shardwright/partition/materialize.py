@@ -99,11 +99,7 @@ def materialize(
     late = with_late_rows(graph, decisions)
     if late is not graph:
         graph, decisions = late, decide(late)
-    searched = None
-    if effort != "fast":
-        from shardwright.partition.search.best import search  # and what counts how often loops run
-
-        decisions, searched = search(graph, effort, decisions)
+    decisions, searched = _searched(graph, effort, decisions)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))
     notes = (
@@ -121,6 +117,15 @@ def _as_it_is(graph: Graph, told: Iterable[Note], with_reasons: bool) -> Explici
     """A program that is explicit already, checked."""
     check(graph)
     return Explicit(_with_results(graph), (*told, *unread_notes(graph)), reasons=() if with_reasons else None)
+
+
+def _searched(graph: Graph, effort: str, decisions: Decisions) -> tuple[Decisions, Searched | None]:
+    """What is decided with an effort, and what a search for it came to."""
+    if effort == "fast":
+        return decisions, None
+    from shardwright.partition.search.best import search  # and what counts how often loops run
+
+    return search(graph, effort, decisions)
 
 
 def _reasons(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:

@@ -16,7 +16,7 @@ from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
 if TYPE_CHECKING:
     from shardwright.plans.fit import Fit
 
-__all__ = ["MeshLike", "Shardings", "as_asked", "check_arguments"]
+__all__ = ["MeshLike", "Shardings", "as_asked", "check_arguments", "jit_options"]
 
 MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | Any
 """A mesh as users have it: ours, axis sizes by name, `"data=2,model=4"`, or a `jax.sharding.Mesh`."""
@@ -59,6 +59,21 @@ def check_arguments(way: str, annotated: Graph) -> None:
                 cause=f"sharding {sharding!r}; of shards that are not of one size nobody slices one out",
                 remedy="let devices take their shards of arguments, or leave offsets and halos out",
             )
+
+
+def jit_options(
+    static_argnums: int | Sequence[int],
+    static_argnames: str | Sequence[str],
+    donate_argnums: int | Sequence[int],
+    donate_argnames: str | Sequence[str],
+) -> dict[str, Any]:
+    """Options of `jax.jit` by name."""
+    return {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+    }
 
 
 def _check_known(what: str, given: str, known: Mapping[str, str]) -> None:

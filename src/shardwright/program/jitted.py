@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.program.asked import jit_options
 from shardwright.program.program import MeshLike, Plan, Program, Shardings, Spmd, from_jax
 from shardwright.propagation import DEFAULT_STRATEGY
 from shardwright.runtime.call import JaxCall
@@ -205,17 +206,17 @@ def jit(
         >>> step.plan(jnp.ones((2, 3)), jnp.ones((3, 1)))
         Plan(<lambda>, Mesh(data=1))
     """
-    if not callable(fn):
-        raise ShardingError(
-            f"not a function: {fn!r}"[:200].partition("\n")[0],
-            cause=f"it is {kind_of(fn)}",
-            remedy="give the function first, and then the mesh: sw.jit(f, mesh, args)",
-        )
-    options = {
-        "static_argnums": static_argnums,
-        "static_argnames": static_argnames,
-        "donate_argnums": donate_argnums,
-        "donate_argnames": donate_argnames,
-    }
-    shard = {"args": args, "results": results, "strategy": strategy}
-    return Jitted(fn, mesh, shard, {"effort": effort, "optimize": optimize, "strict": strict}, options, trial)
+    options = jit_options(static_argnums, static_argnames, donate_argnums, donate_argnames)
+    how = {"effort": effort, "optimize": optimize, "strict": strict}
+    return Jitted(_checked(fn), mesh, {"args": args, "results": results, "strategy": strategy}, how, options, trial)
+
+
+def _checked(fn: Any) -> Callable[..., Any]:
+    if callable(fn):
+        function: Callable[..., Any] = fn
+        return function
+    raise ShardingError(
+        f"not a function: {fn!r}"[:200].partition("\n")[0],
+        cause=f"it is {kind_of(fn)}",
+        remedy="give the function first, and then the mesh: sw.jit(f, mesh, args)",
+    )

@@ -17,7 +17,7 @@ from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import load_source
 from shardwright.ir.graph import Graph
-from shardwright.program.asked import MeshLike, Shardings, as_asked, check_arguments
+from shardwright.program.asked import MeshLike, Shardings, as_asked, check_arguments, jit_options
 from shardwright.program.loaded import Loaded
 from shardwright.program.partitioned import Partitioned
 from shardwright.program.planned import Planned
@@ -249,9 +249,8 @@ class Plan(Planned):
             arguments: How a device takes them: `split`, its shard of each, or `whole`, each in full, of which it slices
                 its shard out. Results are split in any case.
             effort: How hard to look for how ops are best split. `fast`: each as is cheapest for it by itself. `default`
-                and `best`: all together, so that the program takes least by the price; `default` mostly in less than a
-                second, `best` as long as there is something to gain, which may take minutes. `Spmd.searched` tells what
-                that came to, and below what no choice goes.
+                and `best`: all together, so that the program takes least by the price; `default` in seconds, `best` as
+                long as there is something to gain. `Spmd.searched` tells what that came to, and how near it is.
             optimize: What becomes of collectives once they are written, by us or by whoever made the program explicit.
                 `off`: they stay. `all`: they are made fewer, smaller and later; `Spmd.improvements` is the log.
                 `exact`: the same where sums of floating-point numbers keep their order.
@@ -377,12 +376,7 @@ def from_jax(
     from shardwright.frontends.jax import lower  # imports jax, and programs from files do without
 
     clock = Clock()
-    options = {
-        "static_argnums": static_argnums,
-        "static_argnames": static_argnames,
-        "donate_argnums": donate_argnums,
-        "donate_argnames": donate_argnames,
-    }
+    options = jit_options(static_argnums, static_argnames, donate_argnums, donate_argnames)
     with clock.stage("load"):
         source, call = lower(fn, args, kwargs, platform, **options)
     return Program(source, call, clock)

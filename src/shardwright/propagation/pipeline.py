@@ -161,8 +161,7 @@ def propagate_only(
     made = _graph(graph, working)
     made.main.result_shardings = propagator.result_shardings
     if record is not None and debug.any:
-        operands = graph.main.block.terminator.operands
-        write_debug(debug, record, made, operands, sink=False, noted_results=noted_results)
+        write_debug(debug, record, made, graph.main.block.terminator.operands, sink=False, noted_results=noted_results)
     return made
 
 

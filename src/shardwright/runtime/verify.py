@@ -169,29 +169,41 @@ def verify(
     """
     job = Job(local, tuple(inputs), mesh, tuple(in_shardings), tuple(out_shardings), tuple(out_types))
     reference = Reference(unsharded, tuple(inputs), graph, tolerance is None, _even(job) if partitioned else None)
-    own, *variants = reference.jobs()
-    first, result, *others = try_jobs([own, job, *variants], timeout=timeout)
-    reference.take([first, *others])
-    if isinstance(result, ShardingError):
-        raise result
+    result = _run(job, reference, timeout)
     verification = judged(reference, result, names, tolerance)
     if not verification.ok:
         verification = _judged_again(job, result, reference, names, tolerance, timeout, watch)
     if processes is None:
         return verification
+    several = _run_in_processes(job, processes, timeout, watch)
+    failures = judged(reference, several, names, tolerance).failures
+    return replace(verification, in_processes=_in_processes(job, processes, several, result, tuple(failures)))
+
+
+def _run(job: Job, reference: Reference, timeout: float) -> Execution:
+    """Run a program, and those that it is held against."""
+    own, *variants = reference.jobs()
+    first, result, *others = try_jobs([own, job, *variants], timeout=timeout)
+    reference.take([first, *others])
+    if isinstance(result, ShardingError):
+        raise result
+    return result
+
+
+def _run_in_processes(job: Job, processes: int, timeout: float, watch: Callable[[str], None] | None) -> Execution:
     if watch is not None:
         watch("verify in processes")
-    several = run_in_processes(job, processes, timeout=timeout)
-    pairs = list(zip(several.outputs, result.outputs, strict=True))
-    about = InProcesses(
-        processes,
-        job.devices // processes,
-        all(one.tobytes() == other.tobytes() for one, other in pairs),
-        max((distance(one, other) for one, other in pairs), default=0.0),
-        tuple(judged(reference, several, names, tolerance).failures),
-        several.run_seconds,
-    )
-    return replace(verification, in_processes=about)
+    return run_in_processes(job, processes, timeout=timeout)
+
+
+def _in_processes(
+    job: Job, processes: int, several: Execution, one: Execution, failures: tuple[str, ...]
+) -> InProcesses:
+    """What a run in several processes came to beside that in one."""
+    pairs = list(zip(several.outputs, one.outputs, strict=True))
+    same = all(first.tobytes() == second.tobytes() for first, second in pairs)
+    apart = max((distance(first, second) for first, second in pairs), default=0.0)
+    return InProcesses(processes, job.devices // processes, same, apart, failures, several.run_seconds)
 
 
 def _judged_again(
