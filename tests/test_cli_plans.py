@@ -129,6 +129,11 @@ def test_strict_plan_wants_a_plan(folder: Path) -> None:
     assert (done.exit_code, "No such option without --plan" in done.output) == (2, True)
 
 
+def test_standard_input_is_no_plan(folder: Path) -> None:
+    done = shardwright("partition", "step.mlir", "--plan", "-")
+    assert (done.exit_code, "--plan takes a file" in done.output) == (2, True)
+
+
 def test_plans_that_say_the_same_differ_in_nothing(folder: Path) -> None:
     assert good("diff", "plan.toml", "plan.toml") == "The plans say the same of 2 arguments.\n"
 

@@ -122,7 +122,7 @@ ORDERS = {
         "lower",
     ),
     "plans": ("saved", "layouts", "text", "read", "formats", "other", "load"),
-    "plans/formats": ("format", "registry"),
+    "plans/formats": ("homes", "registry"),
     "passes": (
         "module_ops",
         "module_shardings",

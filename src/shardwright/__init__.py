@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shardwright.memo import Session
     from shardwright.mesh import Mesh
     from shardwright.notation.registry import parse_text as parse_sharding
+    from shardwright.plans.compare import compare_plans
     from shardwright.plans.load import load_plan
     from shardwright.plans.saved import SavedPlan
     from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, jit, load, tune
@@ -54,6 +55,7 @@ __all__ = [
     "ShardingError",
     "Spmd",
     "TensorSharding",
+    "compare_plans",
     "convert",
     "forget_rule",
     "from_jax",
@@ -86,6 +88,7 @@ _HOMES = {
     "ShardingError": "shardwright.errors:ShardingError",
     "Spmd": "shardwright.program:Spmd",
     "TensorSharding": "shardwright.sharding:TensorSharding",
+    "compare_plans": "shardwright.plans.compare:compare_plans",
     "convert": "shardwright.frontends.convert:convert",
     "forget_rule": "shardwright.rules.registry:forget_rule",
     "from_jax": "shardwright.program:from_jax",

@@ -237,6 +237,48 @@ def test_the_way_back_and_copies_keep_the_fit() -> None:
     assert again.with_arguments({"w1": ".,."}).fit is again.fit
 
 
+ODD = {
+    "all communication written": "",
+    "an argument on one device": """
+sdy.mesh @m = <["x"=2]>
+sdy.mesh @one = <[], device_ids=[1]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@one, []>},
+    %b: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -> tensor<8xf32> {
+  return %b : tensor<8xf32>
+}
+""",
+    "tokens and priorities": """
+sdy.mesh @m = <["x"=2]>
+func.func @main(%t: !stablehlo.token, %b: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x", ?}p1]>})
+    -> (!stablehlo.token, tensor<8xf32>) {
+  return %t, %b : !stablehlo.token, tensor<8xf32>
+}
+""",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_so_do_odd_programs(name: str) -> None:
+    program = sw.load(ODD[name] or sw.load(EXAMPLES / "mlp.mlir").plan().partition().module("explicit"))
+    plan = program.plan()
+    saved = parse_plan(plan_text(plan.saved), "plan.toml")
+    again = program.apply(saved, strict=True)
+    assert (saved, again.module(), again.notes) == (plan.saved, plan.module(), ())
+
+
+def test_a_program_on_several_meshes_is_refused() -> None:
+    text = """
+sdy.mesh @m = <["x"=2]>
+sdy.mesh @n = <["x"=2], device_ids=[1, 0]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@n, [{"x"}]>},
+    %b: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -> tensor<8xf32> {
+  return %b : tensor<8xf32>
+}
+"""
+    with pytest.raises(sw.ShardingError, match="argument 'a' lies on"):
+        _ = sw.load(text).plan().saved
+
+
 def test_constraints_are_written_down_with_their_lines() -> None:
     saved = sw.load(EXAMPLES / "mlp.mlir").plan().saved
     assert [(one.at, repr(one.sharding)) for one in saved.constraints] == [

@@ -149,6 +149,7 @@ BAD = {
     "an axis twice": ('"model", 4', '"data", 4', "plan.toml:5: error: mesh axis 'data' appears twice"),
     "an unknown axis": ("-,model", "-,modle", "plan.toml:14: error: arguments: 'params/w1': unknown mesh axis 'modle'"),
     "another rank": ("64x256x", "256x", "plan.toml:14: error: arguments: 'params/w1': '.,model' has 2 entries"),
+    "no type": ("64x256xf32", "64,256xf32", "plan.toml:14: error: arguments: 'params/w1': not a type: '64,256xf32'"),
     "no sharding": ('sharding = "", ', "", "plan.toml:18: error: results: 'loss' has no sharding"),
     "a sharding that is a number": ('"data,-"', "7", "plan.toml:15: error: arguments: 'batch' has no sharding"),
     "an unknown key of an argument": ("given", "gave", "plan.toml:14: error: unknown key 'gave'"),

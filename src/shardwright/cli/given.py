@@ -91,7 +91,7 @@ class Given:
     strict_plan: bool = False
 
     def session(self) -> AbstractContextManager[object]:
-        """What everything is decided in: a session of the hardware asked for, of that of the plan, or the one that
+        """What everything is decided in: a session of the hardware asked for, or that of the plan, or the one that
         there is.
 
         Raises:
@@ -133,10 +133,13 @@ class Given:
         """The plan that is given, if one is.
 
         Raises:
+            UsageError: standard input.
             ShardingError: a file that cannot be read, or is no plan.
         """
         if self.plan is None:
             return None
+        if self.plan == "-":
+            raise click.UsageError("--plan takes a file (it is read more than once)")
         from shardwright.plans.load import load_plan
 
         return load_plan(self.plan)

@@ -19,7 +19,7 @@ from shardwright.cli.given import (
     progress,
 )
 from shardwright.files import is_standard_output, write_file
-from shardwright.plans.formats.registry import plan_format_names
+from shardwright.plans.formats.homes import HOMES
 from shardwright.report.layout import console
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @partition_options
 @click.option(
     "--to",
-    type=click.Choice(["toml", *plan_format_names()]),
+    type=click.Choice(["toml", *HOMES]),
     default="toml",
     show_default=True,
     help="The format: toml, ours, says all of it; those of other frameworks, in JSON, how arguments lie.",

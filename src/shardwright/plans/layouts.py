@@ -12,6 +12,8 @@ can.
 
 from __future__ import annotations
 
+import re
+
 from shardwright.errors import ShardingError
 from shardwright.frontends.specs import parse_spec, print_spec
 from shardwright.ir.types import TensorType
@@ -27,6 +29,8 @@ _NOTATIONS = ("sdy", "shard")
 
 _STARTS = ("#", "<", "shard.sharding ", "mesh.sharding ")
 """How their texts begin, and no SPEC that is written."""
+
+_TYPE = re.compile(r"(?:\d{1,18}x)*[a-zA-Z][^\s,]*", re.ASCII)
 
 
 def layout_text(sharding: TensorSharding, shape: Shape | None) -> str:
@@ -80,5 +84,13 @@ def parse_type(text: str) -> TensorType:
 
     >>> parse_type("64x256xf32"), parse_type("f32").rank
     (TensorType(shape=(64, 256), dtype='f32'), 0)
+
+    Raises:
+        ShardingError: it is none.
     """
-    return TensorType.parse(text if text.startswith(("!", "tensor<")) else f"tensor<{text}>")
+    if text.startswith("!"):
+        return TensorType.parse(text)
+    if _TYPE.fullmatch(text) is None:
+        cause, remedy = "it is no sizes with a type of elements", 'write it as "64x256xf32"'
+        raise ShardingError(f"not a type: {text[:80]!r}", cause=cause, remedy=remedy)
+    return TensorType.parse(f"tensor<{text}>")

@@ -20,6 +20,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.layouts import parse_layout, parse_type
 from shardwright.plans.saved import Constraint, Outcome, Partitioning, PlannedTensor, SavedPlan
@@ -201,8 +202,7 @@ class _Reader:
                 remedy='write it as "data,-", or as {type = "8x16xf32", sharding = "data,-"}',
             )
         self.check_keys(said, table, _TENSOR, name)
-        text = self.value(said, table, "type", (str,), None)
-        type = None if text is None else parse_type(text)
+        type = self.type(said, table, name)
         shape = None if type is None else type.dims
         sharding = self.layout(said["sharding"], mesh, shape, table, name)
         given: TensorSharding | None = sharding
@@ -212,13 +212,20 @@ class _Reader:
             given = None
         return PlannedTensor(sharding, given, type)
 
+    def type(self, said: Mapping[str, Any], table: str, name: str) -> TensorType | None:
+        """The type of a tensor, where it is said."""
+        text = self.value(said, table, "type", (str,), None)
+        try:
+            return None if text is None else parse_type(text)
+        except ShardingError as error:
+            raise self.named(error, table, name) from None
+
     def layout(self, text: str, mesh: Mesh, shape: tuple[int, ...] | None, table: str, name: str) -> TensorSharding:
         """One sharding."""
         try:
             return parse_layout(text, mesh, shape)
         except ShardingError as error:
-            message = f"{table}: {name!r}: {error.diagnostic.message}"[:300]
-            raise self.placed(error, table, name).replaced(message=message) from None
+            raise self.named(error, table, name) from None
 
     def constraints(self, content: Mapping[str, Any], mesh: Mesh) -> tuple[Constraint, ...]:
         """What the program said of values inside."""
@@ -229,12 +236,16 @@ class _Reader:
             if not all(isinstance(said.get(key), str) for key in ("at", "sharding")):
                 cause = "each says where it is, and how the value lies"
                 raise self.error("a constraint has no place or no sharding", "constraints", cause=cause, remedy=REMEDY)
-            text = self.value(said, "constraints", "type", (str,), None)
-            type = None if text is None else parse_type(text)
+            type = self.type(said, "constraints", said["at"])
             shape = None if type is None else type.dims
             sharding = self.layout(said["sharding"], mesh, shape, "constraints", said["at"])
             made.append(Constraint(said["at"], sharding, type))
         return tuple(made)
+
+    def named(self, error: ShardingError, table: str, name: str) -> ShardingError:
+        """An error at the line of an argument or a result, which it names."""
+        message = f"{table}: {name!r}: {error.diagnostic.message}"[:300]
+        return self.placed(error, table, name).replaced(message=message)
 
     def placed(self, error: ShardingError, table: str, key: str) -> ShardingError:
         """An error at the line of a key."""

@@ -67,7 +67,7 @@ def _tensors(
                 cause=f"a plan is written for one mesh, here {mesh!r}",
                 remedy="give the program one mesh",
             )
-        own = None if said is None else _on(said, mesh) or lies  # on one device alone: it lies whole on each
+        own = None if said is None else _on(said, mesh)  # that it is on one device alone the program says itself
         tensors[name] = PlannedTensor(lies, own, type)
     return tensors
 

@@ -118,7 +118,7 @@ def test_what_is_malformed_is_refused(name: str) -> None:
 
 
 def test_rules_that_are_none_are_refused() -> None:
-    for rules in (5, ["embed"], [[1, "fsdp"]]):
+    for rules in (5, ["embed"], [[1, "fsdp"]], [["embed", 5]], [["embed", [5]]]):
         with pytest.raises(sw.ShardingError, match="not rules of logical axes"):
             program({"a": (8,)}).apply(sw.load_plan({"['a']": entry(None)}, rules=rules))
 

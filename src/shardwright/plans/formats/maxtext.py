@@ -16,7 +16,7 @@ sharding_info/ (dumps); flax's `logical_to_mesh_axes` for the rules, and maxtext
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from shardwright.errors import ShardingError
@@ -102,16 +102,22 @@ def _rules(reading: Reading) -> list[tuple[str, list[str]]]:
     """The logical axes and what they are split over, in order of precedence."""
     rules = reading.options.get("rules", ())
     try:
-        pairs = [(name, axes) for name, axes in rules]
+        pairs = [(name, list(axes) if isinstance(axes, tuple) else axes) for name, axes in rules]
     except (TypeError, ValueError):
         pairs = [(None, None)]
-    if not isinstance(rules, Sequence) or not all(isinstance(name, str) for name, _ in pairs):
+    if not all(isinstance(name, str) and _is_axes(axes) for name, axes in pairs):
         raise ShardingError(
             f"not rules of logical axes: {rules!r}"[:200],
             location=reading.location,
             remedy='write them as [["embed", ["fsdp"]], ["mlp", "tensor"]]',
         )
     return [(name, [axes] if isinstance(axes, str) else list(axes or ())) for name, axes in pairs]
+
+
+def _is_axes(entry: Any) -> bool:
+    """Whether this is no axis, one, or several."""
+    names = entry if isinstance(entry, list) else [] if entry is None else [entry]
+    return all(isinstance(name, str) for name in names)
 
 
 def _argument(name: str, arguments: Mapping[str, TensorType]) -> str | Unsaid:
@@ -133,7 +139,7 @@ def _argument(name: str, arguments: Mapping[str, TensorType]) -> str | Unsaid:
 def _entries(
     spec: Any, rules: list[tuple[str, list[str]]], mesh: Mesh, name: str, reading: Reading
 ) -> list[DimSharding]:
-    if not isinstance(spec, list) or not all(entry is None or isinstance(entry, (str, list)) for entry in spec):
+    if not isinstance(spec, list) or not all(map(_is_axes, spec)):
         raise _malformed(name, f"its partition_spec is {spec!r}"[:200], reading)
     names = [[] if entry is None else [entry] if isinstance(entry, str) else entry for entry in spec]
     is_open = [entry in _OPEN for entry in spec]

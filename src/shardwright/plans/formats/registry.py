@@ -8,22 +8,10 @@ from typing import Any
 from shardwright.errors import ShardingError
 from shardwright.lazy import loaded
 from shardwright.plans.formats.format import Converted, PlanFormat
+from shardwright.plans.formats.homes import HOMES
 from shardwright.plans.saved import SavedPlan
 
-__all__ = ["check_options", "convert_plan", "format_of", "plan_format", "plan_format_names"]
-
-_HOMES = {
-    "dtensor": "shardwright.plans.formats.dtensor:FORMAT",
-    "maxtext": "shardwright.plans.formats.maxtext:FORMAT",
-    "torchtitan": "shardwright.plans.formats.torchtitan:FORMAT",
-    "tp_plan": "shardwright.plans.formats.tp_plan:FORMAT",
-}
-"""Name → where the format is defined, in the order in which values are tried."""
-
-
-def plan_format_names() -> tuple[str, ...]:
-    """What the formats are called."""
-    return tuple(_HOMES)
+__all__ = ["check_options", "convert_plan", "format_of", "plan_format"]
 
 
 def plan_format(name: str) -> PlanFormat:
@@ -32,14 +20,14 @@ def plan_format(name: str) -> PlanFormat:
     Raises:
         ShardingError: there is none.
     """
-    if name not in _HOMES:
-        raise ShardingError(f"unknown format of plans {name!r}", remedy=f"one of {', '.join(_HOMES)}")
-    found: PlanFormat = loaded(_HOMES[name])
+    if name not in HOMES:
+        raise ShardingError(f"unknown format of plans {name!r}", remedy=f"one of {', '.join(HOMES)}")
+    found: PlanFormat = loaded(HOMES[name])
     return found
 
 
 def _all() -> Iterator[PlanFormat]:
-    return map(plan_format, _HOMES)
+    return map(plan_format, HOMES)
 
 
 def format_of(content: Any, location: str) -> PlanFormat:

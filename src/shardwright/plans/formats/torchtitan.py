@@ -146,8 +146,8 @@ def _parts(layout: Any) -> tuple[dict[str, str | int], list[Any] | None]:
         raise _Refused(f"{layout!r} is no layout"[:200])
     found: dict[str, str | int] = {}
     for axis, text in types.items():
-        shard = _SHARD.fullmatch(str(text))
-        if shard is None and text not in _TYPES:
+        shard = _SHARD.fullmatch(text) if isinstance(text, str) else None
+        if shard is None and not (isinstance(text, str) and text in _TYPES):
             raise _Refused(f"{axis!r} has the type {text!r}, known are {', '.join(_TYPES)}, S(0), …"[:200])
         found[axis] = int(shard[1]) if shard is not None else _TYPES[text]
     if spec is not None and any(isinstance(said, int) for said in found.values()):
