@@ -100,6 +100,12 @@ def test_what_no_argument_is_called_and_kernels_are_told() -> None:
         program({"m.up.kernel": (8, 8)}).apply({"up": "colwise", "down": "rowwise"}, MESH, strict=True)
 
 
+def test_a_style_of_a_module_whose_parameters_have_others_is_used() -> None:
+    styles = {"up": "colwise", "up.weight": "rowwise"}
+    plan = program({"m.up.weight": (8, 8)}).apply(styles, MESH, strict=True)
+    assert layouts(plan) == {"m.up.weight": "[{}, {tp}]"}
+
+
 def test_an_unknown_style_is_refused() -> None:
     with pytest.raises(sw.ShardingError, match="unknown style 'columns' of 'up'"):
         program({"m.up.weight": (8, 8)}).apply({"up": "columns"}, MESH)
@@ -180,6 +186,7 @@ def test_patterns_fit_the_end_of_names_and_the_more_exact_wins() -> None:
     assert is_about("layers.*.mlp.up", parts) == (False, 4)
     assert is_about("layers.*.mlp.down", parts) is None
     assert is_about("layers.*", parts) is None
+    assert is_about("", parts) is None
     assert most_exact(["up", "layers.*.mlp.up", "up.weight"], parts) == "up.weight"
     assert most_exact(["up", "layers.*.mlp.up"], parts) == "layers.*.mlp.up"
     assert most_exact(["up"], parts, modules=False) is None

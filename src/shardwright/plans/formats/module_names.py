@@ -29,6 +29,8 @@ def is_about(pattern: str, parts: tuple[str, ...]) -> tuple[bool, int] | None:
     neither.
     """
     wanted = parts_of(pattern)
+    if not wanted:
+        return None
     for is_parameter, tail in ((True, parts), (False, parts[:-1])):
         if len(wanted) <= len(tail) and all(map(_fits, wanted, tail[len(tail) - len(wanted) :])):
             return is_parameter, len(wanted)

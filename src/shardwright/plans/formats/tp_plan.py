@@ -22,7 +22,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.formats.format import Converted, PlanFormat, Reading, other_mesh
-from shardwright.plans.formats.module_names import most_exact, parts_of, wildcard
+from shardwright.plans.formats.module_names import is_about, most_exact, parts_of, wildcard
 from shardwright.plans.saved import PlannedTensor, SavedPlan, Unsaid
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
@@ -100,10 +100,12 @@ def _read(content: Any, reading: Reading) -> SavedPlan:
     unused = dict(plan)
     for name, type in reading.arguments.items():
         parts = parts_of(name)
-        pattern = most_exact(plan, parts)
+        about = [pattern for pattern in plan if is_about(pattern, parts) is not None]
+        for one in about:
+            unused.pop(one, None)
+        pattern = most_exact(about, parts)
         if pattern is None:
             continue
-        unused.pop(pattern, None)
         found = _tensor(name, parts[-1], type, plan[pattern], mesh, axis)
         if isinstance(found, Unsaid):
             unread.append(found)
