@@ -298,7 +298,27 @@ def test_priorities_of_users_and_of_ops_go_without_each_other(name: str, in_roun
 def test_dynamic_shapes_are_refused_at_their_place() -> None:
     declared = pass_named("sdy-basic-propagate")
     assert isinstance(declared, Pass)
-    text = "func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {\n  return %a : tensor<?xf32>\n}"
+    text = "func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {\n  %0 = stablehlo.tanh %a : tensor<?xf32>\n"
+    text += "  return %0 : tensor<?xf32>\n}"
     with pytest.raises(ShardingError, match="is not a tensor of static shape") as caught:
         declared.apply(load_module(text), declared.defaults())
-    assert caught.value.diagnostic.location == "-:1"
+    assert caught.value.diagnostic.location.startswith("-:2")
+
+
+_UNSIZED = """
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<?x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{?}, {"x"}]>}, %b: tensor<8x8xf32> {
+    sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>}) -> (tensor<i32>, tensor<8x8xf32>, tensor<?x8xf32>) {
+  %0 = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?x8xf32>) -> tensor<i32>
+  %1 = stablehlo.tanh %b : tensor<8x8xf32>
+  %2 = stablehlo.optimization_barrier %1 : tensor<8x8xf32>
+  return %0, %2, %a : tensor<i32>, tensor<8x8xf32>, tensor<?x8xf32>
+}
+"""
+
+
+@pytest.mark.oracle
+def test_arguments_of_dynamic_shape_pass_where_no_op_makes_more_of_them() -> None:
+    alone = "func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {\n  return %a : tensor<?xf32>\n}"
+    jobs = [Job(text, name) for name in (*_NAMES, "sdy-populate-op-sharding-rules") for text in (alone, _UNSIZED)]
+    assert assert_same(jobs, refusals=False) == len(jobs)

@@ -36,6 +36,11 @@ class TensorType(Hashed):
         """Whether this is a tensor of static shape."""
         return self.shape is not None
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether this is a tensor of which not every size is known; only passes over modules meet any."""
+        return self.shape is None and self.dtype.startswith("tensor<")
+
     @once
     def dims(self) -> tuple[int, ...]:
         """The shape; empty for what is not a tensor."""

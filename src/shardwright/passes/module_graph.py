@@ -14,6 +14,7 @@ from shardwright.ir.context import ir
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.read import Reader
 from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
 from shardwright.memo import uncollected
 from shardwright.notation.modules import READERS
 from shardwright.notation.names import symbol_text
@@ -122,6 +123,13 @@ class _FunctionReader(Reader):
     def function(self, handle: Any) -> Function:
         """One function, its values numbered after those of the functions before it."""
         return self._function(handle)
+
+    def _type_of(self, value: Any, location: Any) -> TensorType:
+        """A tensor of which not every size is known is a value of which nothing is known: it passes by."""
+        type = value.type
+        if isinstance(type, ir.RankedTensorType) and not type.has_static_shape:
+            return TensorType.parse(str(type))
+        return super()._type_of(value, location)
 
     def _call(self, op: Any, name: str, into: list[Op], ids: dict[Any, int]) -> None:
         operands = tuple([ids[value] for value in op.operands])

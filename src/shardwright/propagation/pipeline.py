@@ -136,7 +136,7 @@ def propagate_only(
     groups whose members do not have one sharding: of each its number and its first value.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
-    _check(graph)
+    _check(graph, arguments=False)
     how = method(strategy, factors, conservative)
     if record is None and debug.any:
         record = Recording()
@@ -209,7 +209,8 @@ def _check_rfc(conservative: bool, debug: Debug) -> None:
         )
 
 
-def _check(graph: Graph) -> None:
+def _check(graph: Graph, *, arguments: bool = True) -> None:
+    """Refuse values of which a size is not known; arguments may be left aside, which pass by where no op makes more."""
     strange = {value for value, type in enumerate(graph.types) if type.shape is None}
     if not strange:
         return
@@ -226,7 +227,8 @@ def _check(graph: Graph) -> None:
                     cause="propagation needs the size of every dimension, and tensors one by one",
                     remedy="lower the program with concrete shapes, and unpack tuples",
                 )
-    raise ShardingError(f"type {graph.types[min(bad)]} is not a tensor of static shape", op="func.func")
+    if arguments:
+        raise ShardingError(f"type {graph.types[min(bad)]} is not a tensor of static shape", op="func.func")
 
 
 def _check_edges(graph: Graph, working: Working) -> None:

@@ -211,7 +211,7 @@ def forget_rule(name: str) -> None:
 
 @memoize
 def rule_for(signature: Signature) -> ShardingRule | None:
-    """The sharding rule of an op, or `None` where it has none (and is computed replicated).
+    """The sharding rule of an op, or `None` where it has none, as without sizes (it is computed replicated).
 
     Raises:
         ShardingError: the rule that the program or a user gives does not fit the op.
@@ -219,6 +219,8 @@ def rule_for(signature: Signature) -> ShardingRule | None:
     text = signature.text(ATTRIBUTE)
     if text is not None:
         return parse_rule(text)
+    if any(type.is_dynamic for type in (*signature.operands, *signature.results)):
+        return None
     given = _given.get(signature.label) if _given else None
     return given(signature) if given else known_rule(signature)
 
