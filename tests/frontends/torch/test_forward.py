@@ -149,6 +149,20 @@ def test_an_op_is_named_also_where_torch_mlir_stumbles_over_its_operands() -> No
     assert "test_forward.py:" in diagnostic.location
 
 
+def test_arguments_are_not_written_to() -> None:
+    class Writing(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Any) -> Any:
+            return (x.add_(1) * self.w).sum()
+
+    for options in ({}, {"train": lambda module, x: module(x)}):
+        diagnostic = refused(Writing(), (torch.zeros(4),), **options)
+        assert "arguments" in diagnostic.remedy
+
+
 class Mixed(torch.nn.Module):  # type: ignore[misc]
     """Values of many types, and a buffer that is no part of the `state_dict`."""
 
@@ -171,13 +185,14 @@ def test_types_and_containers_of_all_kinds_pass() -> None:
     module = Mixed()
     args, kwargs = mixed()
     program = sw.from_torch(module, args, kwargs)
-    assert list(program.arguments) == ["weight", "scale", "x", "mask", "offset", "more/one/0"]
+    assert list(program.arguments) == ["weight", "scale", "x", "mask", "more/one/0", "offset"]
     assert list(program.results) == ["values", "product"]
     spmd = program.shard(MESH, {"x": "data,-", "weight": "-,model"}).partition()
     assert spmd.verify().ok
     step: Any = spmd.compile(trial=False)
     args, kwargs = mixed()
-    given, expected = step(*args, **kwargs), module(*args, **kwargs)
+    assert list(kwargs) == ["offset", "more"]
+    given, expected = step(*args, more=kwargs["more"], offset=kwargs["offset"]), module(*args, **kwargs)
     assert given.pop("names") == expected.pop("names") == ("a", None)
     torch.testing.assert_close(given, expected, rtol=1e-2, atol=1e-2)
     module.load_state_dict(step.state_dict())  # strict: no name too many

@@ -15,7 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.locations import pytree_path
 from shardwright.words import kind_of
 
-__all__ = ["Structure", "leaf_names", "structure_of"]
+__all__ = ["Structure", "in_order", "leaf_names", "structure_of"]
 
 _STATIC = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
 
@@ -94,6 +94,11 @@ def structure_of(tree: Any, what: str, remedy: str) -> tuple[Structure, list[Any
             )
         static[number] = leaf
     return Structure(spec, static), [leaf for number, leaf in enumerate(leaves) if number not in static]
+
+
+def in_order(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments in an order that is not the caller's: torch's pytrees tell containers apart by that."""
+    return dict(sorted(kwargs.items()))
 
 
 def leaf_names(fn: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
-from shardwright.frontends.torch.arguments import Structure, leaf_names, structure_of
+from shardwright.frontends.torch.arguments import Structure, in_order, leaf_names, structure_of
 from shardwright.frontends.torch.call import TorchCall
 from shardwright.frontends.torch.cleaning import clean
 from shardwright.frontends.torch.export import aliases, export
@@ -47,8 +47,8 @@ def lower(
     """
     _check(module, args, train, optimizer)
     own = None if optimizer is None else optimizer_of(optimizer, module)
-    name = type(module).__name__
-    arguments, tensors = structure_of((args, dict(kwargs)), f"an argument of {name}", _TENSORS)
+    name, kwargs = type(module).__name__, in_order(kwargs)
+    arguments, tensors = structure_of((args, kwargs), f"an argument of {name}", _TENSORS)
     called = train or _call
     names = leaf_names(train or module.forward, 1 if train else 0, args, kwargs)
     exported = export(module, called, arguments, tensors, name)

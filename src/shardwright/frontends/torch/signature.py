@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from shardwright.errors import ShardingError
-from shardwright.frontends.torch.arguments import Structure
+from shardwright.frontends.torch.arguments import Structure, in_order
 from shardwright.frontends.torch.exchange import to_jax
 from shardwright.frontends.torch.optimizers import Optimizer
 from shardwright.frontends.torch.slots import Kind, Slot
+from shardwright.ir.handles import unique_names
 from shardwright.words import kind_of
 
 __all__ = ["Signature", "argument_names", "rate_of"]
@@ -64,7 +65,7 @@ class Signature:
         return leaves
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        tensors = self.arguments.tensors((args, kwargs), self.name)
+        tensors = self.arguments.tensors((args, in_order(kwargs)), self.name)
         names = [slot.name for slot in self.inputs if slot.kind is Kind.INPUT]
         for name, tensor, example in zip(names, tensors, self.examples, strict=True):
             if not isinstance(tensor, torch.Tensor) or (tensor.shape, tensor.dtype) != (example.shape, example.dtype):
@@ -86,7 +87,7 @@ class Signature:
 def argument_names(slots: Sequence[Slot]) -> list[str]:
     """What arguments or results are called, each differently."""
     names = [f"grad.{slot.name}" if slot.kind is Kind.GRADIENT else slot.name for slot in slots]
-    return [name if names.count(name) == 1 else f"{name}#{number}" for number, name in enumerate(names)]
+    return unique_names(names)
 
 
 def rate_of(group: Mapping[str, Any]) -> Any:
