@@ -79,10 +79,11 @@ class Program(Loaded):
 
         Example:
             >>> program = load(EXAMPLE)
-            >>> plan = program.shard(Mesh(data=2, model=4), args={0: "data,-", 1: ".,model"})
+            >>> plan = program.shard({"data": 2, "model": 4}, args={0: "data,-", 1: ".,model"})
             >>> plan.shardings["result0"]
             [{data}, {model}]
-            >>> program.shard(Mesh(data=2, model=4), args=lambda name, leaf: "data" if name == "x" else None).arguments
+            >>> by_name = program.shard({"data": 2, "model": 4}, args=lambda name, leaf: "data" if name == "x" else None)
+            >>> by_name.arguments
             {'x': [{data}, {}], 'w': [{}, {}]}
         """
         from shardwright.frontends.annotate import annotate
@@ -123,7 +124,7 @@ class Program(Loaded):
 
         Example:
             >>> program = load(EXAMPLE)
-            >>> plan = program.shard(Mesh(data=2, model=4), args={0: "data,-", 1: ".,model"})
+            >>> plan = program.shard({"data": 2, "model": 4}, args={0: "data,-", 1: ".,model"})
             >>> program.apply(plan.saved).shardings["result0"]
             [{data}, {model}]
         """
