@@ -82,8 +82,7 @@ class Program(Loaded):
             >>> plan = program.shard({"data": 2, "model": 4}, args={0: "data,-", 1: ".,model"})
             >>> plan.shardings["result0"]
             [{data}, {model}]
-            >>> by_name = program.shard({"data": 2, "model": 4}, args=lambda name, leaf: "data" if name == "x" else None)
-            >>> by_name.arguments
+            >>> program.shard({"data": 2}, lambda name, leaf: "data" if name == "x" else None).arguments
             {'x': [{data}, {}], 'w': [{}, {}]}
         """
         from shardwright.frontends.annotate import annotate
