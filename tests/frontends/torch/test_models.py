@@ -42,13 +42,14 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], Any]]
 }
 
 
+NAMES = [pytest.param(name, marks=pytest.mark.long if name in ("vit", "lstm") else ()) for name in MODELS]
 PLANNED = [
     pytest.param(plan, marks=() if plan == "both" else pytest.mark.long) for plan in PLANS
 ]  # the other two are parts of it
 
 
 @pytest.mark.parametrize("plan", PLANNED)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_results_are_those_of_torch(name: str, plan: str) -> None:
     torch.manual_seed(2)
     make, inputs, _ = MODELS[name]
@@ -60,7 +61,7 @@ def test_results_are_those_of_torch(name: str, plan: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANNED)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_training_steps_are_those_of_torch(name: str, plan: str) -> None:
     torch.manual_seed(3)
     make, inputs, labels = MODELS[name]
