@@ -79,7 +79,8 @@ class Exported:
         module = load_module(self._modules["local"], self.name)
         arguments, results = (self.arguments, self.in_shardings), (self.results, self.out_shardings)
         program = LocalProgram.of(self.module("local"), modules.read(module), self.mesh, arguments, results)
-        return compile_program(program, self.call, trial)
+        call = None if self.call is None else self.call.with_donors(program.donors)
+        return compile_program(program, call, trial)
 
     def compile_for(self, topology: str, platform: str = "tpu") -> Ahead:
         """Compile it for devices that are not here, to see that XLA takes it there and what it comes to.

@@ -109,6 +109,13 @@ class JaxCall:
         """The same on these devices, in the order of their numbers; on its own where it was lowered for them."""
         return self if not devices or set(devices) == set(self.devices) else replace(self, devices=devices)
 
+    def with_donors(self, donors: Sequence[bool]) -> JaxCall:
+        """The same, where results may take the buffers of these arguments of the module."""
+        donated = [False] * len(self.in_leaves)
+        for leaf, is_donor in zip(self.kept, donors, strict=True):
+            donated[leaf] = is_donor
+        return replace(self, donated=tuple(donated))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Devices by their numbers, no values that were donated since, and no functions."""
         values = {name: value for name, value in self.values.items() if not _is_donated(value)}
