@@ -36,7 +36,19 @@ if TYPE_CHECKING:
     from shardwright.plans.compare import compare_plans
     from shardwright.plans.load import load_plan
     from shardwright.plans.saved import SavedPlan
-    from shardwright.program import PerDevice, Plan, Program, Spmd, from_jax, from_torch, interface, jit, load, tune
+    from shardwright.program import (
+        PerDevice,
+        Plan,
+        Program,
+        Spmd,
+        from_jax,
+        from_torch,
+        interface,
+        jit,
+        load,
+        parallelize,
+        tune,
+    )
     from shardwright.report.notebook import show
     from shardwright.rules.interface import sharding_interface
     from shardwright.rules.registry import forget_rule, rule
@@ -68,6 +80,7 @@ __all__ = [
     "load_arrays",
     "load_plan",
     "load_exported",
+    "parallelize",
     "parse_sharding",
     "rule",
     "save_arrays",
@@ -101,6 +114,7 @@ _HOMES = {
     "load_exported": "shardwright.export:load_exported",
     "load_arrays": "shardwright.checkpoint:load_arrays",
     "load_plan": "shardwright.plans.load:load_plan",
+    "parallelize": "shardwright.program:parallelize",
     "parse_sharding": "shardwright.notation.registry:parse_text",
     "rule": "shardwright.rules.registry:rule",
     "save_arrays": "shardwright.checkpoint:save_arrays",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shardwright.program.from_torch import from_torch
     from shardwright.program.jitted import Jitted, jit
     from shardwright.program.one_op import interface
+    from shardwright.program.parallel import parallelize
     from shardwright.program.per_device import PerDevice
     from shardwright.program.program import Plan, Program, Spmd, from_jax, load
     from shardwright.program.tuning import tune
@@ -33,6 +34,7 @@ __all__ = [
     "interface",
     "jit",
     "load",
+    "parallelize",
     "Spmd",
     "tune",
 ]
@@ -47,6 +49,7 @@ _HOMES = {
     "interface": "shardwright.program.one_op:interface",
     "jit": "shardwright.program.jitted:jit",
     "load": "shardwright.program.program:load",
+    "parallelize": "shardwright.program.parallel:parallelize",
     "Spmd": "shardwright.program.program:Spmd",
     "tune": "shardwright.program.tuning:tune",
 }

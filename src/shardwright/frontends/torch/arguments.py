@@ -15,7 +15,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.locations import pytree_path
 from shardwright.words import kind_of
 
-__all__ = ["Structure", "in_order", "leaf_names", "structure_of"]
+__all__ = ["Structure", "in_order", "leaf_names", "result_names", "structure_of"]
 
 _STATIC = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
 
@@ -117,6 +117,13 @@ def leaf_names(fn: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs:
                 inner = pytree_path(pytree.keystr(path))
                 names.append(f"{root}/{inner}" if inner else root)
     return names
+
+
+def result_names(tree: Any) -> list[str]:
+    """What each tensor in what a module returns is called: by its path, `result/0`, or `result0` where it is alone."""
+    leaves = pytree.tree_flatten_with_path(tree)[0]
+    names = [pytree_path(pytree.keystr(path)) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return [f"result/{name}" if name[:1].isdigit() else name or "result0" for name in names]
 
 
 def _positional(fn: Callable[..., Any], skip: int, count: int) -> list[str]:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
-from shardwright.frontends.torch.arguments import Structure, in_order, leaf_names, structure_of
+from shardwright.frontends.torch.arguments import Structure, in_order, leaf_names, result_names, structure_of
 from shardwright.frontends.torch.call import TorchCall
 from shardwright.frontends.torch.cleaning import clean
 from shardwright.frontends.torch.export import aliases, export
@@ -23,7 +22,6 @@ from shardwright.frontends.torch.slots import Kind, Slot
 from shardwright.frontends.torch.stablehlo import stablehlo_text
 from shardwright.frontends.torch.training import optimizer_state, trained, training_step
 from shardwright.ir.graph import Graph
-from shardwright.ir.locations import pytree_path
 from shardwright.notation.modules import located_text
 from shardwright.words import kind_of
 
@@ -113,12 +111,8 @@ def _state(module: Any, graph_module: Any) -> dict[str, Any]:
 def _named(slots: Sequence[Slot], returned: Structure, is_loss: bool) -> tuple[Slot, ...]:
     """The slots with the results called by their paths in what is returned."""
     count = sum(slot.kind is Kind.OUTPUT for slot in slots)
-    tree = returned.tree([torch.empty(0)] * count)
-    paths = [path for path, leaf in pytree.tree_flatten_with_path(tree)[0] if isinstance(leaf, torch.Tensor)]
-    names = [pytree_path(pytree.keystr(path)) for path in paths]
-    if is_loss:
-        names[0] = "loss"
-    texts = iter(f"result/{name}" if name[:1].isdigit() else name or "result0" for name in names)
+    names = result_names(returned.tree([torch.empty(0)] * count))
+    texts = iter(["loss", *names[1:]] if is_loss else names)
     return tuple(Slot(slot.kind, next(texts)) if slot.kind is Kind.OUTPUT else slot for slot in slots)
 
 

@@ -1,0 +1,144 @@
+"""Training steps of modules that are laid out over processes, `python -m tests.frontends.torch.processes`, and started.
+
+Every process makes the modules with parameters of its own, and takes plans from files: what counts are the numbers of
+the first of the mesh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import shardwright as sw
+from tests.frontends.torch.installed import torch
+from tests.frontends.torch.models import GPT, Perceptron
+
+F = torch.nn.functional
+ROOT = Path(__file__).parents[3]
+SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module, what it takes, its loss, and its optimizer."""
+
+    make: Callable[[], Any]
+    inputs: Callable[[], Any]
+    labels: Callable[[], Any]
+    loss: Callable[[Any, Any], Any]
+    optimizer: Callable[[Any], Any]
+
+    def step(self, seed: int, lay_out: Callable[[Any], Any] = lambda module: module) -> dict[str, Any]:
+        """Results, gradients and new parameters of two steps."""
+        torch.manual_seed(seed)
+        module = lay_out(self.make())
+        optimizer = self.optimizer(module.parameters())
+        torch.manual_seed(100)
+        found: dict[str, Any] = {}
+        for number in range(2):
+            optimizer.zero_grad()
+            results = module(self.inputs())
+            value = self.loss(results, self.labels())
+            value.backward()
+            found[f"results {number}"], found[f"loss {number}"] = results.detach(), value.detach()
+            found |= {f"grad {number} {name}": one.grad for name, one in module.named_parameters()}
+            optimizer.step()
+        return {**found, **module.state_dict(), **{f"lies {n}": p for n, p in module.named_parameters()}}
+
+
+MODELS = {
+    "mlp": Model(
+        Perceptron,
+        lambda: torch.randn(8, 16),
+        lambda: torch.randn(8, 8),
+        lambda results, labels: ((results - labels) ** 2).mean(),
+        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    ),
+    "gpt": Model(
+        GPT,
+        lambda: torch.randint(0, 64, (8, 16)),
+        lambda: torch.randint(0, 64, (8, 16)),
+        lambda results, labels: F.cross_entropy(results.flatten(0, 1), labels.flatten()),
+        lambda parameters: torch.optim.AdamW(parameters, lr=0.01, eps=1e-3),  # gradients of biases of keys are noise
+    ),
+}
+
+
+def run(plan: Path) -> dict[str, Any]:
+    """What comes out in this process with the plan of a file `MODEL-….toml`, tensors whole, and how parameters lie."""
+    model = MODELS[plan.name.partition("-")[0]]
+    rank = torch.distributed.get_rank()
+    found = model.step(rank, lambda module: sw.parallelize(module, plan))
+    whole: dict[str, Any] = {}
+    for name, tensor in found.items():
+        if name.startswith("lies "):
+            assert tensor.grad.placements == tensor.placements, name
+            whole[name] = (str(tensor.placements), list(tensor.to_local().shape))
+        else:
+            whole[name] = tensor.full_tensor().detach() if hasattr(tensor, "full_tensor") else tensor
+    return whole
+
+
+def main(rank: int, count: int, folder: Path, plans: Sequence[str]) -> None:
+    """Join the others, and leave what comes out of each plan in `PLAN.RANK`."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/joined", rank=rank, world_size=count)
+    for plan in plans:
+        torch.save(run(folder / plan), folder / f"{plan}.{rank}")
+    torch.distributed.destroy_process_group()
+
+
+def started(count: int, folder: Path, plans: Sequence[str]) -> None:
+    """Run the plans in as many processes."""
+    command = [sys.executable, "-m", __name__]
+    _finished([[*command, str(rank), str(count), str(folder), *plans] for rank in range(count)], folder)
+
+
+def launched(count: int, script: Path, folder: Path) -> str:
+    """Run a script as `torchrun` does, and give what it prints."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
+    [printed] = _finished([[*command, "--nproc-per-node", str(count), str(script)]], folder)
+    return printed
+
+
+def _finished(commands: Sequence[Sequence[str]], folder: Path) -> list[str]:
+    """What processes print that run beside each other; they, and what they start, end with this."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GLOO_SOCKET_IFNAME": "lo"}
+    outputs = [folder / f"printed.{number}" for number in range(len(commands))]
+    with contextlib.ExitStack() as stack:
+        processes: list[subprocess.Popen[bytes]] = []
+        for command, output in zip(commands, outputs, strict=True):
+            file = stack.enter_context(output.open("wb"))
+            made = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=file, stderr=file, start_new_session=True
+            )
+            stack.callback(_end, made)
+            processes.append(made)
+        end = time.monotonic() + SECONDS
+        while any(codes := [process.poll() for process in processes]) or None in codes:
+            printed = "\n".join(out.read_text()[-4000:] for out, code in zip(outputs, codes, strict=True) if code)
+            assert not any(codes), printed
+            assert time.monotonic() < end, f"processes take more than {SECONDS} s"
+            time.sleep(0.05)
+    return [output.read_text() for output in outputs]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()  # upon which what launched others ends these
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(20)
+    with contextlib.suppress(ProcessLookupError):  # all of them have ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

@@ -1,0 +1,171 @@
+"""Live modules laid out over processes by a plan: DTensor computes and trains what one process does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shardwright as sw
+from tests.frontends.torch.installed import torch
+from tests.frontends.torch.models import Perceptron
+from tests.frontends.torch.processes import MODELS, started
+
+Shardings = dict[str | int, Any]
+
+WEIGHTS = ("attn.qkv", "attn.out", "up", "down")
+ROWS: dict[str, Shardings] = {
+    "mlp": {"x": "data,-", "up.weight": "data,-", "up.bias": "data", "down.weight": "data,-"},
+    "gpt": {
+        "tokens": "data,-",
+        "wte.weight": "data,-",
+        "wpe.weight": "data,-",
+        **{f"blocks.{number}.{name}.weight": "data,-" for number in (0, 1) for name in WEIGHTS},
+        **{f"blocks.{number}.{name}.weight": "data" for number in (0, 1) for name in ("ln1", "ln2")},
+    },
+}
+COLUMNS: dict[str, Shardings] = {
+    "mlp": {"up.weight": "model,-", "up.bias": "model", "down.weight": "-,model"},
+    "gpt": {
+        "wte.weight": "-,model",
+        **{f"blocks.{number}.{name}.weight": "-,model" for number in (0, 1) for name in WEIGHTS if name != "up"},
+        **{f"blocks.{number}.up.weight": "model,-" for number in (0, 1)},
+        **{f"blocks.{number}.up.bias": "model" for number in (0, 1)},
+    },
+}
+
+
+def joined(rows: str, columns: str) -> str:
+    """`data,-` and `-,model` are `data,model`; `data,-` and `model,-` are `model,data`."""
+    one, other = rows.split(","), columns.split(",")
+    if one[0] != "-" and other[0] != "-":
+        return ",".join([other[0], one[0]][: len(one)])
+    return ",".join(b if a == "-" else a for a, b in zip(one, other, strict=True))
+
+
+BOTH: dict[str, Shardings] = {
+    model: ROWS[model]
+    | {name: joined(ROWS[model][name], text) if name in ROWS[model] else text for name, text in columns.items()}
+    for model, columns in COLUMNS.items()
+}
+PLANS: dict[str, tuple[sw.Mesh, dict[str, Shardings]]] = {
+    "rows2": (sw.Mesh(data=2), ROWS),
+    "columns2": (sw.Mesh(model=2), COLUMNS),
+    "rows4": (sw.Mesh(data=4), ROWS),
+    "columns4": (sw.Mesh(model=4), COLUMNS),
+    "both4": (sw.Mesh(data=2, model=2), BOTH),
+    "other4": (sw.Mesh([("data", 2), ("model", 2)], device_ids=[0, 2, 1, 3]), BOTH),
+}
+Planned = dict[str, sw.Plan]
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planned, Path]:
+    """Every plan, and the folder with what came out of it in processes."""
+    folder = tmp_path_factory.mktemp("processes")
+    plans: Planned = {}
+    for model, one in MODELS.items():
+        program = sw.from_torch(one.make(), (one.inputs(),))
+        for name, (mesh, shardings) in PLANS.items():
+            plans[f"{model}-{name}.toml"] = program.shard(mesh, shardings[model])
+            plans[f"{model}-{name}.toml"].save(folder / f"{model}-{name}.toml")
+    for count in (2, 4):
+        own = folder / str(count)
+        own.mkdir()
+        names = [name for name, plan in plans.items() if plan.mesh.size == count]
+        for name in names:
+            (own / name).write_text((folder / name).read_text())
+        started(count, own, names)
+    return plans, folder
+
+
+@pytest.fixture(scope="module")
+def expected() -> Callable[[str, int], dict[str, Any]]:
+    """What one process makes of a model, with the parameters of a process."""
+    return cache(lambda model, seed: MODELS[model].step(seed))
+
+
+@pytest.mark.parametrize("name", [f"{model}-{plan}.toml" for model in MODELS for plan in PLANS])
+def test_results_gradients_and_steps_are_those_of_one_process(
+    name: str, planned: tuple[Planned, Path], expected: Callable[[str, int], dict[str, Any]]
+) -> None:
+    plans, folder = planned
+    plan = plans[name]
+    one = expected(name.partition("-")[0], plan.mesh.device_id(0))
+    for rank in range(plan.mesh.size):
+        found = torch.load(folder / str(plan.mesh.size) / f"{name}.{rank}")
+        assert found.keys() == one.keys()
+        for key, tensor in one.items():
+            if key.startswith("lies "):
+                lies = plan.arguments[key.removeprefix("lies ")]
+                assert found[key][1] == list(lies.local_shape(tuple(tensor.shape))), key
+            else:
+                assert_close(found[key], tensor, f"{key} of process {rank}")
+
+
+def assert_close(found: Any, expected: Any, what: str) -> None:
+    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-6, msg=lambda text: f"{what}: {text}")
+
+
+def plan_of(module: Any, shardings: Shardings, mesh: sw.Mesh | None = None) -> sw.Plan:
+    return sw.from_torch(module, (torch.randn(8, 16),)).shard(mesh or sw.Mesh(data=2, model=2), shardings)
+
+
+def test_what_placements_cannot_say_is_refused_at_its_parameter() -> None:
+    module = Perceptron()
+    before = {name: (id(one), type(one)) for name, one in module.named_parameters()}
+    part = plan_of(module, {"up.weight": "d:(1)2,-"}, sw.Mesh(d=4))
+    saved = sw.SavedPlan(part.mesh, part.saved.arguments)
+    other = plan_of(Perceptron((16, 32, 8)), {})
+    for plan, message, remedy in (
+        (part, "argument 'up.weight': DTensor cannot express this use of parts of mesh axes", "an axis for each part"),
+        (saved, "argument 'up.weight': DTensor cannot express", "an axis for each part"),
+        (other, r"'up.weight' is \[64, 16\] in the module", "give the module that the plan was made of"),
+        (sw.SavedPlan(other.mesh, {}), "the plan has no argument 'up.weight'", "sw.from_torch"),
+    ):
+        with pytest.raises(sw.ShardingError, match=message) as refused:
+            sw.parallelize(module, plan)
+        assert remedy in refused.value.diagnostic.remedy
+    assert {name: (id(one), type(one)) for name, one in module.named_parameters()} == before
+    assert type(module) is Perceptron
+
+
+def test_processes_that_are_not_those_of_the_mesh_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Perceptron()
+    plan = plan_of(module, {"x": "data,-"})
+    with pytest.raises(sw.ShardingError, match="no processes to lay a module out") as refused:
+        sw.parallelize(module, plan)
+    assert "torchrun --nproc-per-node 4" in refused.value.diagnostic.remedy
+    for name, value in {"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(sw.ShardingError, match=r"3 processes for the 4 devices of Mesh\(data=2, model=2\)"):
+        sw.parallelize(module, plan)
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    mesh = sw.Mesh([("data", 2), ("model", 2)], device_ids=[3, 1, 2, 0])
+    with pytest.raises(sw.ShardingError, match="do not ascend along 'data'"):
+        sw.parallelize(module, plan_of(module, {"x": "data,-"}, mesh))
+
+
+def test_what_is_no_module_plan_or_mesh_is_refused() -> None:
+    module = Perceptron()
+    plan: Any = plan_of(module, {})
+    given: tuple[tuple[tuple[Any, ...], str], ...] = (
+        ((module.up.weight, plan), "not a module"),
+        ((module, 5), "not a path"),
+        ((module, plan, "cpu"), "not a device mesh"),
+    )
+    for arguments, message in given:
+        with pytest.raises(sw.ShardingError, match=message):
+            sw.parallelize(*arguments)
+
+
+def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(Perceptron(), {})
+    monkeypatch.setitem(sys.modules, "torch.distributed.tensor", None)
+    with pytest.raises(sw.ShardingError, match="to lay out a module needs torch") as refused:
+        sw.parallelize(Perceptron(), plan)
+    assert refused.value.diagnostic.remedy == "pip install 'shardwright[torch]'"
