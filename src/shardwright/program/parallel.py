@@ -20,7 +20,8 @@ def parallelize(
     Every parameter and buffer becomes a `torch.distributed.tensor.DTensor`, with the numbers that the first process
     of the mesh has; what is tied stays tied. The module is called as before, by every process with the same whole
     tensors: each argument is laid out as the plan has the one of its name; one that the plan does not have is whole
-    everywhere. Gradients lie as their parameters. Optimizers are made of the parameters afterwards.
+    everywhere. Along axes that split the first dimension of an argument, the batch, parameters are gathered where they
+    are used, as FSDP does. Gradients lie as their parameters. Optimizers are made of the parameters afterwards.
 
     Arguments:
         module: The `torch.nn.Module` that the plan was made of by `sw.from_torch`, as a forward pass or a training

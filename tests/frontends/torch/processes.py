@@ -7,6 +7,7 @@ the first of the mesh.
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import signal
 import subprocess
@@ -17,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import shardwright as sw
 from tests.frontends.torch.installed import torch
-from tests.frontends.torch.models import GPT, Perceptron
+from tests.frontends.torch.models import GPT, MoE, Perceptron, ViT
 
 F = torch.nn.functional
 ROOT = Path(__file__).parents[3]
@@ -54,22 +57,74 @@ class Model:
         return {**found, **module.state_dict(), **{f"lies {n}": p for n, p in module.named_parameters()}}
 
 
+def entropy(results: Any, labels: Any) -> Any:
+    return F.cross_entropy(results.flatten(0, -2), labels.flatten())
+
+
+def adamw(parameters: Any) -> Any:
+    return torch.optim.AdamW(parameters, lr=0.01, eps=1e-3)  # gradients of the biases of keys are noise
+
+
+def momentum(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+
+def tokens() -> Any:
+    return torch.randint(0, 64, (8, 16))
+
+
+def classes() -> Any:
+    return torch.randint(0, 8, (8,))
+
+
 MODELS = {
-    "mlp": Model(
-        Perceptron,
-        lambda: torch.randn(8, 16),
-        lambda: torch.randn(8, 8),
-        lambda results, labels: ((results - labels) ** 2).mean(),
-        lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-    ),
-    "gpt": Model(
-        GPT,
-        lambda: torch.randint(0, 64, (8, 16)),
-        lambda: torch.randint(0, 64, (8, 16)),
-        lambda results, labels: F.cross_entropy(results.flatten(0, 1), labels.flatten()),
-        lambda parameters: torch.optim.AdamW(parameters, lr=0.01, eps=1e-3),  # gradients of biases of keys are noise
-    ),
+    "mlp": Model(Perceptron, lambda: torch.randn(8, 16), lambda: torch.randn(8, 8), F.mse_loss, momentum),
+    "gpt": Model(GPT, tokens, tokens, entropy, adamw),
+    "vit": Model(ViT, lambda: torch.randn(8, 3, 16, 16), classes, entropy, adamw),
+    "moe": Model(MoE, lambda: torch.randn(8, 16), classes, entropy, momentum),
 }
+
+
+class Shifted(Perceptron):
+    """With a buffer, which is added to the results."""
+
+    def __init__(self) -> None:
+        super().__init__((16, 5, 8))
+        self.register_buffer("shift", torch.arange(8.0))
+
+    def forward(self, x: Any, scale: float = 1.0) -> Any:
+        return super().forward(x, scale) + self.shift
+
+
+def check_details(plan: Path) -> None:
+    """Uneven shards, buffers, frozen parameters, keywords, results as DTensors, gradients of inputs, meshes given."""
+    torch.manual_seed(0)
+    module, x = Shifted(), torch.randn(7, 16, requires_grad=True)
+    module.up.bias.requires_grad_(False)
+    one, own = copy.deepcopy(module), x.detach().clone().requires_grad_()
+    wrong = torch.distributed.init_device_mesh("cpu", (2,), mesh_dim_names=("model",))
+    with pytest.raises(sw.ShardingError, match=r"the plan is for Mesh\(data=2\)"):
+        sw.parallelize(module, plan, wrong)
+    mesh = torch.distributed.init_device_mesh("cpu", (2,), mesh_dim_names=("data",))
+    loaded: Any = sw.load_plan(plan)
+    assert sw.parallelize(module, loaded, mesh, full=False) is module
+    assert isinstance(module, Shifted)
+    with pytest.raises(sw.ShardingError, match=r"'up\.weight' is a DTensor already"):
+        sw.parallelize(module, plan, mesh)
+    with pytest.raises(sw.ShardingError, match="argument 'x' has 1 dimension"):
+        module(x[0])
+    results, expected = module(x=x, scale=2.0), one(own, 2.0)
+    assert str(results.placements) == "(Shard(dim=0),)"
+    torch.testing.assert_close(results.full_tensor(), expected)
+    results.full_tensor().square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(x.grad, own.grad)
+    assert module.up.weight.to_local().shape[0] == (3, 2)[torch.distributed.get_rank()]
+    assert module.up.bias.grad is None
+    assert module.state_dict()["shift"].device_mesh == mesh
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            torch.testing.assert_close(parameter.grad.full_tensor(), one.get_parameter(name).grad)
 
 
 def run(plan: Path) -> dict[str, Any]:
@@ -91,6 +146,8 @@ def main(rank: int, count: int, folder: Path, plans: Sequence[str]) -> None:
     """Join the others, and leave what comes out of each plan in `PLAN.RANK`."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/joined", rank=rank, world_size=count)
+    if (folder / "details.toml").exists():
+        check_details(folder / "details.toml")
     for plan in plans:
         torch.save(run(folder / plan), folder / f"{plan}.{rank}")
     torch.distributed.destroy_process_group()

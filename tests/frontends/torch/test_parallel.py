@@ -13,7 +13,8 @@ import pytest
 import shardwright as sw
 from tests.frontends.torch.installed import torch
 from tests.frontends.torch.models import Perceptron
-from tests.frontends.torch.processes import MODELS, started
+from tests.frontends.torch.plans import fully_sharded
+from tests.frontends.torch.processes import MODELS, Shifted, started
 
 Shardings = dict[str | int, Any]
 
@@ -60,6 +61,7 @@ PLANS: dict[str, tuple[sw.Mesh, dict[str, Shardings]]] = {
     "both4": (sw.Mesh(data=2, model=2), BOTH),
     "other4": (sw.Mesh([("data", 2), ("model", 2)], device_ids=[0, 2, 1, 3]), BOTH),
 }
+NAMES = [f"{model}-{plan}.toml" for model in ROWS for plan in PLANS] + ["vit-rows2.toml", "moe-rows2.toml"]
 Planned = dict[str, sw.Plan]
 
 
@@ -71,11 +73,18 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planned, Path]:
     for model, one in MODELS.items():
         program = sw.from_torch(one.make(), (one.inputs(),))
         for name, (mesh, shardings) in PLANS.items():
-            plans[f"{model}-{name}.toml"] = program.shard(mesh, shardings[model])
-            plans[f"{model}-{name}.toml"].save(folder / f"{model}-{name}.toml")
+            if model in shardings:
+                plans[f"{model}-{name}.toml"] = program.shard(mesh, shardings[model])
+        if model not in ROWS:
+            plans[f"{model}-rows2.toml"] = program.shard(sw.Mesh(data=2), fully_sharded(program))
+    for name, plan in plans.items():
+        plan.save(folder / name)
     for count in (2, 4):
         own = folder / str(count)
         own.mkdir()
+        if count == 2:
+            details = {"x": "data,-", "up.weight": "data,-", "shift": "data"}
+            sw.from_torch(Shifted(), (torch.randn(7, 16),)).shard("data=2", details).save(own / "details.toml")
         names = [name for name, plan in plans.items() if plan.mesh.size == count]
         for name in names:
             (own / name).write_text((folder / name).read_text())
@@ -89,7 +98,7 @@ def expected() -> Callable[[str, int], dict[str, Any]]:
     return cache(lambda model, seed: MODELS[model].step(seed))
 
 
-@pytest.mark.parametrize("name", [f"{model}-{plan}.toml" for model in MODELS for plan in PLANS])
+@pytest.mark.parametrize("name", NAMES)
 def test_results_gradients_and_steps_are_those_of_one_process(
     name: str, planned: tuple[Planned, Path], expected: Callable[[str, int], dict[str, Any]]
 ) -> None:

@@ -1,8 +1,8 @@
-"""Plain tensors among DTensors: while a laid out module runs, what it makes itself is whole on every process."""
+"""What functions of torch get while a laid out module runs: plain tensors as DTensors, and parameters gathered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import torch
@@ -12,14 +12,25 @@ from torch.utils import _pytree as pytree
 
 __all__ = ["Mixing"]
 
+_OF_ATTRIBUTES = ("__get__", "__set__")
+"""Functions that say what a tensor is, `x.shape` and `x.grad`."""
+
 
 class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for the type checker
-    """Makes a DTensor of every plain tensor that meets one in a function of torch.
+    """Makes a DTensor of every plain tensor that meets one, and gathers parameters where they are used.
 
     Masks and positions that a module makes are the same on all processes, and DTensor refuses to mix them with its own.
+    Parameters are gathered along the axes that the batch is split over, as FSDP does: else DTensor, which looks at one
+    op at a time, often gathers the batch.
+
     This is above autograd, so that gradients see DTensors as well, for which `implicit_replication` would have to be on
-    while the user's `backward` runs.
+    while the user's `backward` runs, and so that those of parameters are added up into their own shards.
     """
+
+    def __init__(self, batch_dims: Set[int]) -> None:
+        """Gather along these dimensions of the device mesh."""
+        super().__init__()
+        self._batch_dims = batch_dims
 
     def __torch_function__(
         self,
@@ -31,10 +42,16 @@ class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for
         """Call the function."""
         leaves, spec = pytree.tree_flatten((args, dict(kwargs or {})))
         device_mesh = next((leaf.device_mesh for leaf in leaves if isinstance(leaf, DTensor)), None)
-        if device_mesh is not None:
-            leaves = [_whole(leaf, device_mesh) for leaf in leaves]
+        if device_mesh is not None and getattr(func, "__name__", "") not in _OF_ATTRIBUTES:
+            leaves = [self._for_use(_whole(leaf, device_mesh)) for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         return func(*args, **kwargs)
+
+    def _for_use(self, leaf: Any) -> Any:
+        if not isinstance(leaf, DTensor) or not isinstance(leaf, torch.nn.Parameter):
+            return leaf
+        used = [Replicate() if dim in self._batch_dims else one for dim, one in enumerate(leaf.placements)]
+        return leaf.redistribute(placements=used)
 
 
 def _whole(leaf: Any, device_mesh: Any) -> Any:

@@ -116,7 +116,7 @@ def _laid_out(kind: type, layouts: Layouts, device_mesh: Any, full: bool) -> typ
     @functools.wraps(kind.forward)  # type: ignore[attr-defined]  # of the parameters of which arguments are called
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = _taken(functools.partial(kind.forward, self), args, kwargs)  # type: ignore[attr-defined]
-        with Mixing(), implicit_replication(), _attention(device_mesh):
+        with Mixing(_batch_dims((args, kwargs))), implicit_replication(), _attention(device_mesh):
             returned = kind.forward(self, *args, **kwargs)  # type: ignore[attr-defined]
         return pytree.tree_map(_full, returned) if full else _given(returned)
 
@@ -144,6 +144,12 @@ def _laid_out(kind: type, layouts: Layouts, device_mesh: Any, full: bool) -> typ
         return pytree.tree_map(give, returned)
 
     return type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
+
+
+def _batch_dims(given: Any) -> set[int]:
+    """The dimensions of the device mesh over which the first dimension of something given is split."""
+    tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, DTensor)]
+    return {dim for one in tensors for dim, placement in enumerate(one.placements) if placement.is_shard(0)}
 
 
 def _attention(device_mesh: Any) -> AbstractContextManager[Any]:
