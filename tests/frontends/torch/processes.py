@@ -22,7 +22,7 @@ import pytest
 
 import shardwright as sw
 from tests.frontends.torch.installed import torch
-from tests.frontends.torch.models import GPT, MoE, Perceptron, ViT
+from tests.frontends.torch.models import GPT, ConvNet, MoE, Perceptron, ViT
 
 F = torch.nn.functional
 ROOT = Path(__file__).parents[3]
@@ -73,6 +73,10 @@ def tokens() -> Any:
     return torch.randint(0, 64, (8, 16))
 
 
+def images() -> Any:
+    return torch.randn(8, 3, 16, 16)
+
+
 def classes() -> Any:
     return torch.randint(0, 8, (8,))
 
@@ -80,7 +84,8 @@ def classes() -> Any:
 MODELS = {
     "mlp": Model(Perceptron, lambda: torch.randn(8, 16), lambda: torch.randn(8, 8), F.mse_loss, momentum),
     "gpt": Model(GPT, tokens, tokens, entropy, adamw),
-    "vit": Model(ViT, lambda: torch.randn(8, 3, 16, 16), classes, entropy, adamw),
+    "convolution": Model(ConvNet, images, classes, entropy, momentum),
+    "vit": Model(ViT, images, classes, entropy, adamw),
     "moe": Model(MoE, lambda: torch.randn(8, 16), classes, entropy, momentum),
 }
 

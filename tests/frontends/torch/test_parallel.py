@@ -13,7 +13,7 @@ import pytest
 import shardwright as sw
 from tests.frontends.torch.installed import torch
 from tests.frontends.torch.models import Perceptron
-from tests.frontends.torch.plans import fully_sharded
+from tests.frontends.torch.plans import fully_sharded, tensor_parallel
 from tests.frontends.torch.processes import MODELS, Shifted, started
 
 Shardings = dict[str | int, Any]
@@ -61,7 +61,8 @@ PLANS: dict[str, tuple[sw.Mesh, dict[str, Shardings]]] = {
     "both4": (sw.Mesh(data=2, model=2), BOTH),
     "other4": (sw.Mesh([("data", 2), ("model", 2)], device_ids=[0, 2, 1, 3]), BOTH),
 }
-NAMES = [f"{model}-{plan}.toml" for model in ROWS for plan in PLANS] + ["vit-rows2.toml", "moe-rows2.toml"]
+OTHERS = [f"{model}-{plan}.toml" for model in MODELS if model not in ROWS for plan in ("rows2", "columns4")]
+NAMES = [f"{model}-{plan}.toml" for model in ROWS for plan in PLANS] + OTHERS
 Planned = dict[str, sw.Plan]
 
 
@@ -77,6 +78,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planned, Path]:
                 plans[f"{model}-{name}.toml"] = program.shard(mesh, shardings[model])
         if model not in ROWS:
             plans[f"{model}-rows2.toml"] = program.shard(sw.Mesh(data=2), fully_sharded(program))
+            plans[f"{model}-columns4.toml"] = program.shard(sw.Mesh(model=4), tensor_parallel(program))
     for name, plan in plans.items():
         plan.save(folder / name)
     for count in (2, 4):

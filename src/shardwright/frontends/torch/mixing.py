@@ -15,6 +15,16 @@ __all__ = ["Mixing"]
 _OF_ATTRIBUTES = ("__get__", "__set__")
 """Functions that say what a tensor is, `x.shape` and `x.grad`."""
 
+_CONVOLUTIONS = (
+    torch.conv1d,
+    torch.conv2d,
+    torch.conv3d,
+    torch.conv_transpose1d,
+    torch.conv_transpose2d,
+    torch.conv_transpose3d,
+)
+"""DTensor's rule does not look at how their weights lie: a part of the channels is then taken for all of them."""
+
 
 class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for the type checker
     """Makes a DTensor of every plain tensor that meets one, and gathers parameters where they are used.
@@ -45,6 +55,9 @@ class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for
         if device_mesh is not None and getattr(func, "__name__", "") not in _OF_ATTRIBUTES:
             leaves = [self._for_use(_whole(leaf, device_mesh)) for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
+        if func in _CONVOLUTIONS:
+            args = tuple(_for_convolution(one, number == 0) for number, one in enumerate(args))
+            kwargs = {name: _for_convolution(one, name == "input") for name, one in kwargs.items()}
         return func(*args, **kwargs)
 
     def _for_use(self, leaf: Any) -> Any:
@@ -52,6 +65,14 @@ class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for
             return leaf
         used = [Replicate() if dim in self._batch_dims else one for dim, one in enumerate(leaf.placements)]
         return leaf.redistribute(placements=used)
+
+
+def _for_convolution(operand: Any, is_input: bool) -> Any:
+    """An operand of a convolution, split along the batch alone."""
+    if not isinstance(operand, DTensor):
+        return operand
+    batch = [one if is_input and one.is_shard(0) else Replicate() for one in operand.placements]
+    return operand.redistribute(placements=batch)
 
 
 def _whole(leaf: Any, device_mesh: Any) -> Any:
