@@ -34,8 +34,9 @@ def parallelize(
         The module.
 
     Raises:
-        ShardingError: torch is missing, processes are not joined or not as many as the mesh has devices, or in
-            another order than torch's, the plan is of another module, or placements cannot say how a tensor of it lies.
+        ShardingError: torch is missing, processes are not joined, not as many as the mesh has devices, or not in its
+            order, the plan is of another module, or placements cannot say how a tensor of it lies. The module, when it
+            is called, raises one for an op that DTensor has no rule for, at its line.
 
     Example:
         plan = sw.from_torch(model, (tokens,)).shard(sw.Mesh(data=2, model=2), shardings)

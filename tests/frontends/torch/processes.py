@@ -22,7 +22,7 @@ import pytest
 
 import shardwright as sw
 from tests.frontends.torch.installed import torch
-from tests.frontends.torch.models import GPT, ConvNet, MoE, Perceptron, ViT
+from tests.frontends.torch.models import GPT, LSTM, ConvNet, MoE, Perceptron, ViT
 
 F = torch.nn.functional
 ROOT = Path(__file__).parents[3]
@@ -132,6 +132,21 @@ def check_details(plan: Path) -> None:
             torch.testing.assert_close(parameter.grad.full_tensor(), one.get_parameter(name).grad)
 
 
+def check_refused(plan: Path) -> None:
+    """An op without a rule, at the line that calls it; and that there are rules where it is not fused."""
+    torch.manual_seed(0)
+    module, x = LSTM(), torch.randn(8, 6, 8)
+    expected = module(x)
+    sw.parallelize(module, plan)
+    with pytest.raises(sw.ShardingError, match=r"DTensor cannot run lstm of \[8, 6, 8\] \[Shard") as refused:
+        module(x)
+    assert "does not have a sharding strategy" in refused.value.diagnostic.cause
+    place, _, line = refused.value.diagnostic.location.partition(":")
+    assert "self.lstm(" in Path(place).read_text().splitlines()[int(line) - 1]
+    with torch.backends.mkldnn.flags(enabled=False):
+        torch.testing.assert_close(module(x), expected)
+
+
 def run(plan: Path) -> dict[str, Any]:
     """What comes out in this process with the plan of a file `MODEL-….toml`, tensors whole, and how parameters lie."""
     model = MODELS[plan.name.partition("-")[0]]
@@ -153,6 +168,7 @@ def main(rank: int, count: int, folder: Path, plans: Sequence[str]) -> None:
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/joined", rank=rank, world_size=count)
     if (folder / "details.toml").exists():
         check_details(folder / "details.toml")
+        check_refused(folder / "refused.toml")
     for plan in plans:
         torch.save(run(folder / plan), folder / f"{plan}.{rank}")
     torch.distributed.destroy_process_group()

@@ -12,7 +12,7 @@ import pytest
 
 import shardwright as sw
 from tests.frontends.torch.installed import torch
-from tests.frontends.torch.models import Perceptron
+from tests.frontends.torch.models import LSTM, Perceptron
 from tests.frontends.torch.plans import fully_sharded, tensor_parallel
 from tests.frontends.torch.processes import MODELS, Shifted, started
 
@@ -87,6 +87,8 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planned, Path]:
         if count == 2:
             details = {"x": "data,-", "up.weight": "data,-", "shift": "data"}
             sw.from_torch(Shifted(), (torch.randn(7, 16),)).shard("data=2", details).save(own / "details.toml")
+            lstm = sw.from_torch(LSTM(), (torch.randn(8, 6, 8),))
+            lstm.shard("data=2", fully_sharded(lstm)).save(own / "refused.toml")
         names = [name for name, plan in plans.items() if plan.mesh.size == count]
         for name in names:
             (own / name).write_text((folder / name).read_text())

@@ -10,6 +10,9 @@ from torch.distributed.tensor import DTensor, Replicate
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from shardwright.errors import ShardingError
+from shardwright.frontends.torch.places import place_of_call
+
 __all__ = ["Mixing"]
 
 _OF_ATTRIBUTES = ("__get__", "__set__")
@@ -49,7 +52,11 @@ class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call the function."""
+        """Call the function.
+
+        Raises:
+            ShardingError: DTensor has no rule for it, or none for how its operands lie.
+        """
         leaves, spec = pytree.tree_flatten((args, dict(kwargs or {})))
         device_mesh = next((leaf.device_mesh for leaf in leaves if isinstance(leaf, DTensor)), None)
         if device_mesh is not None and getattr(func, "__name__", "") not in _OF_ATTRIBUTES:
@@ -58,7 +65,12 @@ class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for
         if func in _CONVOLUTIONS:
             args = tuple(_for_convolution(one, number == 0) for number, one in enumerate(args))
             kwargs = {name: _for_convolution(one, name == "input") for name, one in kwargs.items()}
-        return func(*args, **kwargs)
+        try:
+            return func(*args, **kwargs)
+        except (NotImplementedError, RuntimeError) as error:
+            if device_mesh is None or not _is_of_dtensor(error):
+                raise
+            raise _refused(func, args, kwargs, error) from error
 
     def _for_use(self, leaf: Any) -> Any:
         if not isinstance(leaf, DTensor) or not isinstance(leaf, torch.nn.Parameter):
@@ -73,6 +85,23 @@ def _for_convolution(operand: Any, is_input: bool) -> Any:
         return operand
     batch = [one if is_input and one.is_shard(0) else Replicate() for one in operand.placements]
     return operand.redistribute(placements=batch)
+
+
+def _is_of_dtensor(error: Exception) -> bool:
+    return isinstance(error, NotImplementedError) or "Sharding propagation failed" in str(error)
+
+
+def _refused(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception
+) -> ShardingError:
+    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, DTensor)]
+    lie = ", ".join(f"{list(one.shape)} {list(one.placements)}" for one in tensors[:4])
+    return ShardingError(
+        f"DTensor cannot run {getattr(func, '__name__', func)} of {lie}",
+        location=place_of_call(),
+        cause=str(error).partition("\n")[0],
+        remedy="let what leads there lie otherwise in the plan, or compile the plan itself: plan.partition().compile()",
+    )
 
 
 def _whole(leaf: Any, device_mesh: Any) -> Any:

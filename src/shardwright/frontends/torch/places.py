@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
+import traceback
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["keep_own_frames", "place_of"]
+__all__ = ["keep_own_frames", "place_of", "place_of_call"]
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _TORCH = str(Path(torch.__file__).parent)
 _PACKAGE = str(Path(__file__).parents[2])
+_NOT_OWN = (_TORCH, _PACKAGE, "<")
 
 
 def place_of(node: Any) -> str:
     """`FILE:LINE` of the innermost frame that is neither torch's nor ours; empty where none is known."""
     frames = _own_frames(node)
     return f"{frames[-1][0]}:{frames[-1][1]}" if frames else ""
+
+
+def place_of_call() -> str:
+    """`FILE:LINE` of the innermost frame that runs now and is neither torch's nor ours; empty where there is none."""
+    frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_NOT_OWN)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def keep_own_frames(graph: Any) -> None:
@@ -34,4 +42,4 @@ def keep_own_frames(graph: Any) -> None:
 
 def _own_frames(node: Any) -> list[tuple[str, str, str]]:
     frames: list[tuple[str, str, str]] = _FRAME.findall(node.meta.get("stack_trace") or "")
-    return [frame for frame in frames if not frame[0].startswith((_TORCH, _PACKAGE, "<"))]
+    return [frame for frame in frames if not frame[0].startswith(_NOT_OWN)]
