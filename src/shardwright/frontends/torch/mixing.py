@@ -18,15 +18,18 @@ __all__ = ["Mixing"]
 _OF_ATTRIBUTES = ("__get__", "__set__")
 """Functions that say what a tensor is, `x.shape` and `x.grad`."""
 
-_CONVOLUTIONS = (
-    torch.conv1d,
-    torch.conv2d,
-    torch.conv3d,
-    torch.conv_transpose1d,
-    torch.conv_transpose2d,
-    torch.conv_transpose3d,
-)
-"""DTensor's rule does not look at how their weights lie: a part of the channels is then taken for all of them."""
+_CONVOLUTIONS = {
+    torch.conv1d: 3,
+    torch.conv2d: 4,
+    torch.conv3d: 5,
+    torch.conv_transpose1d: 3,
+    torch.conv_transpose2d: 4,
+    torch.conv_transpose3d: 5,
+}
+"""Convolutions, and how many dimensions an input has that is a batch.
+
+DTensor's rule does not look at how their weights lie: a part of the channels is then taken for all of them.
+"""
 
 
 class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for the type checker
@@ -62,9 +65,9 @@ class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for
         if device_mesh is not None and getattr(func, "__name__", "") not in _OF_ATTRIBUTES:
             leaves = [self._for_use(_whole(leaf, device_mesh)) for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
-        if func in _CONVOLUTIONS:
-            args = tuple(_for_convolution(one, number == 0) for number, one in enumerate(args))
-            kwargs = {name: _for_convolution(one, name == "input") for name, one in kwargs.items()}
+        if (rank := _CONVOLUTIONS.get(func)) is not None:
+            args = tuple(_for_convolution(one, rank if number == 0 else None) for number, one in enumerate(args))
+            kwargs = {name: _for_convolution(one, rank if name == "input" else None) for name, one in kwargs.items()}
         try:
             return func(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
@@ -79,11 +82,12 @@ class Mixing(TorchFunctionMode):  # type: ignore[misc]  # torch is not there for
         return leaf.redistribute(placements=used)
 
 
-def _for_convolution(operand: Any, is_input: bool) -> Any:
-    """An operand of a convolution, split along the batch alone."""
+def _for_convolution(operand: Any, batched: int | None) -> Any:
+    """An operand of a convolution, split along the batch alone, which it has if it has `batched` dimensions."""
     if not isinstance(operand, DTensor):
         return operand
-    batch = [one if is_input and one.is_shard(0) else Replicate() for one in operand.placements]
+    has_batch = operand.ndim == batched
+    batch = [one if has_batch and one.is_shard(0) else Replicate() for one in operand.placements]
     return operand.redistribute(placements=batch)
 
 
