@@ -182,3 +182,11 @@ def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(sw.ShardingError, match="to lay out a module needs torch") as refused:
         sw.parallelize(Perceptron(), plan)
     assert refused.value.diagnostic.remedy == "pip install 'shardwright[torch]'"
+
+
+def test_a_plan_from_a_file_needs_no_torch_mlir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = plan_of(Perceptron(), {"x": "data,-"}).save(tmp_path / "plan.toml")
+    for name in ("torch_mlir", "torch_mlir.fx"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(sw.ShardingError, match="no processes to lay a module out"):  # which comes after all imports
+        sw.parallelize(Perceptron(), path)
