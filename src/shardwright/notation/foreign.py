@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from shardwright.errors import ShardingError
+from shardwright.ir.context import context
 from shardwright.notation.notation import mentions
 from shardwright.process import DEFAULT_TIMEOUT, script_child
 
@@ -45,7 +46,7 @@ def spelled_generically(text: str, name: str = "-") -> str:
         ShardingError: there is no torch-mlir, it does not answer, or refuses the text; at the line.
     """
     first = _OP.search(text) if any(f"{dialect}." in text for dialect in _DIALECTS) else None
-    if first is None or not mentions(_OP, text):
+    if first is None or not mentions(_OP, text) or _is_loaded(first[1].partition(".")[0]):
         return text
     where = f"{name}:{text.count(chr(10), 0, first.start(1)) + 1}"
     python = os.environ.get(CHOSEN) or (sys.executable if find_spec("torch_mlir") is not None else "")
@@ -59,6 +60,15 @@ def spelled_generically(text: str, name: str = "-") -> str:
         )
     generic = _SHARD.sub(rf"\1{_AS_NOBODYS}", _MESH.sub(_generic_mesh, text))
     return _asked(python, generic, name, first[1], where).replace(_AS_NOBODYS, "shard")
+
+
+def _is_loaded(dialect: str) -> bool:
+    """Whether a pass of this process has made jaxlib load a dialect: what it then prints is read as it is."""
+    try:
+        context().dialects[dialect]
+    except IndexError:
+        return False
+    return True
 
 
 def _generic_mesh(match: re.Match[str]) -> str:

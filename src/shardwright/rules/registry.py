@@ -242,6 +242,8 @@ def local_factors(signature: Signature) -> frozenset[int]:
     Empty for an op without such a rule. `tests/rules/test_numbers.py` checks this by computing. Rules that a user or
     the program gives are not asked: see `given`.
     """
+    if any(type.is_dynamic for type in (*signature.operands, *signature.results)):
+        return frozenset()
     rule = known_rule(signature)
     return frozenset() if rule is None else local_factors_by(signature, rule)
 

@@ -284,7 +284,7 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
         try_first(program.module, mesh, program.in_shardings, list(program.in_types.values()))
     try:
         function = None
-        if not any(stacks):
+        if not any(stacks) and not any(0 in type.dims for type in types):  # JAX takes shards of nothing for the whole
             fillings = _fillings(types, every, named)
             own = program.module, program.meshes, program.local_results
             function = inlined(*own, named[: len(every)], fillings, list(devices.flat), callbacks)
