@@ -14,7 +14,7 @@ from shardwright.cli import cli
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.program import tuning
-from shardwright.program.tuning import Trial, alternatives, outlook, trials_of, tried
+from shardwright.program.tuning import Trial, alternatives, trials_of, tried
 from shardwright.sharding import TensorSharding
 from tests.models.steps.all import plan as step
 
@@ -56,11 +56,11 @@ def test_what_is_tried_is_a_plan_of_its_own() -> None:
     tuned = sw.tune(plan, ["w"])
     assert not tuned.refused
     best, *_ = tuned.best(3)
-    assert best.outlook.seconds == min(one.outlook.seconds for one in tuned.trials)
-    assert best.outlook == outlook(best.plan)
+    assert best.outcome.seconds == min(one.outcome.seconds for one in tuned.trials)
+    assert best.outcome == best.plan.partition().outcome
     assert best.arguments == ("w0", "w1")
     assert best.changed >= 2
-    assert tuned.outlook == outlook(plan)
+    assert tuned.outcome == plan.partition().outcome
     best.plan.partition().verify().require()
 
 
@@ -75,7 +75,7 @@ def test_a_changed_plan_is_what_a_fresh_one_is(name: str, sharding: str) -> None
         changed = changed.with_arguments(dict.fromkeys(names, other))
         fresh = plan.with_arguments(said)
         assert changed.graph.shardings == fresh.graph.shardings
-        assert outlook(changed) == outlook(fresh)
+        assert changed.partition().outcome == fresh.partition().outcome
     assert all(changed.arguments[str(name)].closed() == one for name, one in said.items())
 
 

@@ -20,28 +20,14 @@ from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
+from shardwright.plans.saved import Outcome
 from shardwright.program.program import Plan
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["Outlook", "Trial", "Tuned", "alternatives", "outlook", "trials_of", "tried", "tune"]
+__all__ = ["Trial", "Tuned", "alternatives", "trials_of", "tried", "tune"]
 
 _NUMBER = re.compile(r"\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What a plan comes to on each device, for the hardware of the session.
-
-    Attributes:
-        seconds: What its program takes by the price, collectives beside what computes.
-        bytes_sent: What it sends in one run.
-        peak_bytes: The most that it holds.
-    """
-
-    seconds: float
-    bytes_sent: float
-    peak_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +39,7 @@ class Trial:
         before: How they lie in the plan that was given.
         after: How they lie in this one.
         plan: The plan in which they do.
-        outlook: What it comes to.
+        outcome: What it comes to.
         changed: How many tensors lie otherwise than in the plan that was given.
     """
 
@@ -61,7 +47,7 @@ class Trial:
     before: TensorSharding
     after: TensorSharding
     plan: Plan
-    outlook: Outlook
+    outcome: Outcome
     changed: int
 
 
@@ -83,16 +69,6 @@ def alternatives(type: TensorType, mesh: Mesh) -> tuple[TensorSharding, ...]:
                 if all(size % axes_size(over) == 0 for size, over in zip(type.dims, layout.axes, strict=True)):
                     found.setdefault(layout)
     return tuple(found)
-
-
-def outlook(plan: Plan) -> Outlook:
-    """What a plan comes to.
-
-    Raises:
-        ShardingError: what `Plan.partition` does.
-    """
-    outcome = plan.partition().outcome
-    return Outlook(outcome.seconds, outcome.bytes_sent, outcome.peak_bytes)
 
 
 def trials_of(plan: Plan, arguments: Iterable[str] | None = None) -> list[tuple[tuple[str, ...], TensorSharding]]:
@@ -141,7 +117,7 @@ def tried(plan: Plan, arguments: tuple[str, ...], sharding: TensorSharding) -> T
     """
     other = plan.with_arguments(dict.fromkeys(arguments, sharding))
     before = plan.arguments[arguments[0]].closed()
-    return Trial(arguments, before, sharding, other, outlook(other), _changed(plan.graph, other.graph))
+    return Trial(arguments, before, sharding, other, other.partition().outcome, _changed(plan.graph, other.graph))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +125,18 @@ class Tuned:
     """What was tried of a plan.
 
     Attributes:
-        outlook: What the plan itself comes to.
+        outcome: What the plan itself comes to.
         trials: What was tried, in order.
         refused: Why the program cannot be split so, for each trial where it cannot.
     """
 
-    outlook: Outlook
+    outcome: Outcome
     trials: tuple[Trial, ...]
     refused: tuple[ShardingError, ...]
 
     def best(self, top: int) -> tuple[Trial, ...]:
         """Those that take least time, of these those that hold least."""
-        return tuple(sorted(self.trials, key=lambda one: (one.outlook.seconds, one.outlook.peak_bytes))[:top])
+        return tuple(sorted(self.trials, key=lambda one: (one.outcome.seconds, one.outcome.peak_bytes))[:top])
 
     def summary(self, top: int) -> dict[str, Any]:
         """The plan as it is and the best of what was tried as JSON values, seconds and bytes of each device."""
@@ -170,12 +146,12 @@ class Tuned:
                 "before": repr(trial.before),
                 "after": repr(trial.after),
                 "changed": trial.changed,
-                **asdict(trial.outlook),
+                **asdict(trial.outcome),
             }
             for trial in self.best(top)
         ]
         return {
-            "now": asdict(self.outlook),
+            "now": asdict(self.outcome),
             "tried": len(self.trials),
             "refused": len(self.refused),
             "best": best,
@@ -197,7 +173,7 @@ def tune(plan: Plan, arguments: Iterable[str] | None = None, watch: Callable[[st
     found: list[Trial] = []
     refused: list[ShardingError] = []
     quiet = replace(plan, clock=Clock())
-    before, todo = outlook(quiet), trials_of(quiet, arguments)
+    before, todo = quiet.partition().outcome, trials_of(quiet, arguments)
     for number, (names, sharding) in enumerate(todo, 1):
         if watch is not None:
             watch(f"trial {number} of {len(todo)}")
