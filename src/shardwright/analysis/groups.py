@@ -32,7 +32,6 @@ __all__ = [
     "groups_over",
     "replica_groups",
     "source_target_pairs",
-    "with_listed_groups",
 ]
 
 Devices = npt.NDArray[np.int64]
@@ -42,7 +41,6 @@ Table = tuple[tuple[int, ...], ...]
 """Rows of device ids."""
 
 _MESH = re.compile(rf"mesh = ({SYMBOL})")
-_OVER_AXES = re.compile(rf"#stablehlo\.replica_group_mesh_axes<mesh = {SYMBOL}, axes = \[(?:{STRING}|[^]\"])*\]>")
 _AXIS = re.compile(rf"axis_ref<name = ({STRING})(?:, sub_axis_info = \((\d+)\)(\d+))?>")
 
 
@@ -116,21 +114,6 @@ def axes_between(rows: Table, mesh: Mesh) -> tuple[str, ...]:
     return tuple(
         [name for name, (stride, size) in digits if (members // stride % size != first // stride % size).any()]
     )
-
-
-def with_listed_groups(text: str, meshes: Mapping[str, Mesh]) -> str:
-    """A module with the device ids of every group in place of mesh axes, for where its meshes are not at hand.
-
-    Arguments:
-        text: MLIR text, as it is printed.
-        meshes: Its meshes by symbol.
-    """
-
-    def listed(match: re.Match[str]) -> str:
-        rows = [row.tolist() for row in groups_over(match[0], meshes, "").rows]
-        return f"dense<{rows}> : tensor<{len(rows)}x{len(rows[0])}xi64>"
-
-    return _OVER_AXES.sub(listed, text)
 
 
 def _dense(text: str) -> Table:

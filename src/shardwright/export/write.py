@@ -13,11 +13,10 @@ from shardwright.export.container import FORMAT, VERSION, Container, write_conta
 from shardwright.export.platforms import calls_of_libraries, check_platform
 from shardwright.ir.graph import Graph
 from shardwright.ir.portable import portable_artifact
-from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.call import Call, JaxCall
 from shardwright.runtime.records import mesh_record, sharding_record
-from shardwright.sharding import TensorSharding
+from shardwright.runtime.tensors import Tensors
 
 __all__ = ["export"]
 
@@ -28,8 +27,8 @@ def export(
     mesh: Mesh,
     graph: Graph,
     modules: Mapping[str, str],
-    arguments: Mapping[str, tuple[TensorType, TensorSharding]],
-    results: Mapping[str, tuple[TensorType, TensorSharding]],
+    arguments: Tensors,
+    results: Tensors,
     call: Call | None,
     platforms: Sequence[str],
 ) -> Path:
@@ -41,8 +40,8 @@ def export(
         mesh: The devices it is for.
         graph: The program of one device.
         modules: The text of the stages `propagated` and `local`.
-        arguments: Global type and layout of each, by name.
-        results: The same of each result.
+        arguments: What it takes.
+        results: What it gives.
         call: How the function is called that it comes from; other than functions of JAX are called with arrays then.
         platforms: On which it must be able to run.
 
@@ -69,10 +68,11 @@ def export(
     return write_container(path, Container(manifest, {stage: data for stage, (data, _) in artifacts.items()}))
 
 
-def _values(values: Mapping[str, tuple[TensorType, TensorSharding]]) -> list[dict[str, Any]]:
+def _values(tensors: Tensors) -> list[dict[str, Any]]:
+    types, shardings = tensors
     return [
         {"name": name, "type": str(type), "sharding": sharding_record(sharding)}
-        for name, (type, sharding) in values.items()
+        for (name, type), sharding in zip(types.items(), shardings, strict=True)
     ]
 
 

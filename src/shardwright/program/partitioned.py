@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from shardwright.partition.search.reasons import Reason
     from shardwright.plans.fit import Fit
     from shardwright.plans.saved import Outcome, Partitioning, SavedPlan
-    from shardwright.program.running import Boundary
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import Call
     from shardwright.runtime.compare import Tolerance
     from shardwright.runtime.compiled import Compiled
+    from shardwright.runtime.tensors import Tensors
     from shardwright.runtime.verify import Verification
 
 __all__ = ["Partitioned"]
@@ -357,7 +357,7 @@ class Partitioned(LocalValue):
         from shardwright.program.running import compiled
 
         with self.clock.stage("compile"):
-            return compiled(self.module("local"), self.local, self.mesh, *self._boundary, self.call, trial)
+            return compiled(self.module("local"), self.local, self.mesh, *self._tensors, self.call, trial)
 
     def export(self, path: str | os.PathLike[str], *, platforms: Sequence[str] = ()) -> Path:
         """Write this to one file, from which another process runs it without tracing, planning or partitioning.
@@ -374,15 +374,15 @@ class Partitioned(LocalValue):
             ShardingError: one that cannot be run apart from this process, a platform that does not have what it calls,
                 an op that StableHLO does not have, or a place that cannot be written.
         """
-        from shardwright.program.running import exported
+        from shardwright.export import export
         from shardwright.runtime.runnable import check_runnable
 
         check_runnable(self.local)
         modules = {stage: self.module(stage) for stage in ("propagated", "local")}
-        return exported(path, self.source.name, self.mesh, self.local, modules, *self._boundary, self.call, platforms)
+        return export(path, self.source.name, self.mesh, self.local, modules, *self._tensors, self.call, platforms)
 
     @property
-    def _boundary(self) -> tuple[Boundary, Boundary]:
+    def _tensors(self) -> tuple[Tensors, Tensors]:
         """Global types and layouts of arguments and of results."""
         graph = self.source.graph
         return (graph.arguments, self.in_shardings), (graph.results, self.out_shardings)

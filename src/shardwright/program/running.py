@@ -1,16 +1,13 @@
-"""Partitioned programs handed over: to XLA, as they are called or to be verified, or to a file."""
+"""Partitioned programs handed over to XLA, as they are called, or to be verified."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from shardwright.frontends.load import Source
 from shardwright.ir.graph import Graph
-from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
@@ -18,16 +15,14 @@ if TYPE_CHECKING:
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import Call
     from shardwright.runtime.compiled import Compiled
+    from shardwright.runtime.tensors import Tensors
     from shardwright.runtime.verify import Verification
 
-__all__ = ["Boundary", "compiled", "exported", "verified"]
-
-Boundary: TypeAlias = tuple[dict[str, TensorType], Sequence[TensorSharding]]
-"""The global types of arguments or results by name, and how they lie."""
+__all__ = ["compiled", "verified"]
 
 
 def compiled(
-    module: str, local: Graph, mesh: Mesh, arguments: Boundary, results: Boundary, call: Call | None, trial: bool
+    module: str, local: Graph, mesh: Mesh, arguments: Tensors, results: Tensors, call: Call | None, trial: bool
 ) -> Compiled:
     """What runs a program; see `Spmd.compile`.
 
@@ -58,28 +53,6 @@ def compiled(
     from shardwright.frontends.wrappers import wrapped
 
     return made.within(partial(wrapped, stage))
-
-
-def exported(
-    path: str | os.PathLike[str],
-    name: str,
-    mesh: Mesh,
-    local: Graph,
-    modules: Mapping[str, str],
-    arguments: Boundary,
-    results: Boundary,
-    call: Call | None,
-    platforms: Sequence[str],
-) -> Path:
-    """Write a program to a file; see `Spmd.export`. `modules` has the text of the stages that go into it."""
-    from shardwright.export import export
-
-    return export(path, name, mesh, local, modules, _paired(arguments), _paired(results), call, platforms)
-
-
-def _paired(boundary: Boundary) -> dict[str, tuple[TensorType, TensorSharding]]:
-    types, shardings = boundary
-    return dict(zip(types, zip(types.values(), shardings, strict=True), strict=True))
 
 
 def verified(

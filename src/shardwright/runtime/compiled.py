@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from shardwright.runtime.inlined import inlined
 from shardwright.runtime.placement import mesh_devices, named_shardings
 from shardwright.runtime.shared import check_processes
 from shardwright.runtime.stepped import Stepped, placed, stepped
+from shardwright.runtime.tensors import Tensors
 from shardwright.runtime.xla import compile_local
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
@@ -219,7 +220,6 @@ class LocalProgram:
     Attributes:
         module: MLIR text.
         mesh: Which device runs which position.
-        meshes: The meshes of the module by symbol.
         in_shardings: How each argument lies.
         out_shardings: How each result lies.
         in_types: Global type of each argument by name.
@@ -230,7 +230,6 @@ class LocalProgram:
 
     module: str
     mesh: Mesh
-    meshes: Mapping[str, Mesh]
     in_shardings: Sequence[TensorSharding]
     out_shardings: Sequence[TensorSharding]
     in_types: dict[str, TensorType]
@@ -244,14 +243,14 @@ class LocalProgram:
         module: str,
         local: Graph,
         mesh: Mesh,
-        arguments: tuple[dict[str, TensorType], Sequence[TensorSharding]],
-        results: tuple[dict[str, TensorType], Sequence[TensorSharding]],
+        arguments: Tensors,
+        results: Tensors,
     ) -> LocalProgram:
-        """That of a module whose graph is at hand, of arguments and results with their global types and layouts."""
+        """That of a module whose graph is at hand, with what it takes and what it gives."""
         (in_types, ins), (out_types, outs) = arguments, results
         donors = ["jax.buffer_donor" in row for row in local.main.argument_attributes]
         types = list(out_types.values()), list(local.results.values())
-        return cls(module, mesh, local.meshes, ins, outs, in_types, *types, donors)
+        return cls(module, mesh, ins, outs, in_types, *types, donors)
 
 
 def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Compiled:
@@ -286,7 +285,7 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
         function = None
         if not any(stacks) and not any(0 in type.dims for type in types):  # JAX takes shards of nothing for the whole
             fillings = _fillings(types, every, named)
-            own = program.module, program.meshes, program.local_results
+            own = program.module, program.local_results
             function = inlined(*own, named[: len(every)], fillings, list(devices.flat), callbacks)
         if function is not None:
             ins, outs = named[:count], named[count : len(every)]

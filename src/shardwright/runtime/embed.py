@@ -19,6 +19,8 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 
+from shardwright.runtime.spelled import spell_groups
+
 __all__ = ["local_call"]
 
 _CHANNEL = re.compile(r"(channel_handle<handle = )(\d+)")
@@ -46,8 +48,7 @@ def local_call(
     """A function of the shards of one device, to be traced where all axes of the mesh are manual.
 
     Arguments:
-        text: A per-device module, its entry called `main`, whose replica groups are listed: of its meshes none is taken
-            over. Its partitions are the devices in the order of the mesh.
+        text: A per-device module, its entry called `main`. Its partitions are the devices in the order of the mesh.
         results: Shape and element type of each result.
         callbacks: The Python functions that it calls, by the numbers that it has for them.
     """
@@ -71,6 +72,7 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
     text = _CALLBACK.sub(lambda match: f"{match[1]}{first + int(match[2])}", text)
     with into.module.context:
         read = ir.Module.parse(text)
+        spell_groups(read)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]
     for op in functions:
         name = ir.StringAttr(op.attributes["sym_name"]).value

@@ -5,15 +5,13 @@ The program runs in a `jax.shard_map` over all axes of its mesh, as it stands: X
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from shardwright.analysis.groups import with_listed_groups
 from shardwright.ir.types import TensorType
-from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import numpy_dtype
 from shardwright.runtime.embed import local_call
 from shardwright.runtime.filled import Filled
@@ -27,7 +25,6 @@ Inlined = Callable[..., tuple[Any, ...]]
 
 def inlined(
     module: str,
-    meshes: Mapping[str, Mesh],
     local_results: Sequence[TensorType],
     named: Sequence[jax.sharding.NamedSharding],
     fillings: Sequence[Filled | None],
@@ -41,7 +38,6 @@ def inlined(
 
     Arguments:
         module: MLIR text.
-        meshes: The meshes of the module by symbol.
         local_results: The types of results on one device.
         named: How JAX has each argument and then each result.
         fillings: How uneven ones of them are handed over.
@@ -56,7 +52,7 @@ def inlined(
         return None
     count = len(inside) - len(local_results)
     types = [(type.dims, np.dtype(numpy_dtype(type.dtype))) for type in local_results]
-    call = local_call(with_listed_groups(module, meshes), types, callbacks)
+    call = local_call(module, types, callbacks)
     specs = [one.spec for one in inside]
 
     def function(*arrays: Any) -> tuple[Any, ...]:
