@@ -46,7 +46,10 @@ def linen_batch_norm() -> Case:
 
     module = nn.BatchNorm(use_running_average=False)
     variables = module.init(jax.random.key(0), batch())
-    apply = lambda variables, x: module.apply(variables, x, mutable=["batch_stats"])  # noqa: E731
+
+    def apply(variables: Any, x: Any) -> Any:
+        return module.apply(variables, x, mutable=["batch_stats"])
+
     return Case(apply, (variables, batch()), {"x": "data"})
 
 
@@ -148,7 +151,10 @@ def equinox_partitioned() -> Case:
     import equinox as eqx
 
     params, static = eqx.partition(_perceptron(), eqx.is_array)
-    apply = lambda params, x: jax.vmap(eqx.combine(params, static))(x)  # noqa: E731
+
+    def apply(params: Any, x: Any) -> Any:
+        return jax.vmap(eqx.combine(params, static))(x)
+
     return Case(apply, (params, batch()), {"x": "data", "layers/0/weight$": "model"})
 
 
@@ -189,7 +195,10 @@ def haiku_with_state() -> Case:
 
     net = hk.transform_with_state(lambda x: hk.BatchNorm(True, True, 0.9)(hk.Linear(16)(x), is_training=True))
     params, state = net.init(jax.random.key(0), batch())
-    apply = lambda params, state, x: net.apply(params, state, None, x)  # noqa: E731
+
+    def apply(params: Any, state: Any, x: Any) -> Any:
+        return net.apply(params, state, None, x)
+
     return Case(apply, (params, state, batch()), {"x": "data"})
 
 

@@ -54,13 +54,20 @@ for _name in OPTIMIZERS:
     _register(_name)
 
 
+def _squared_error(w: Any, x: Any, y: Any) -> Any:
+    return ((x @ w - y) ** 2).mean()
+
+
 @program("jaxopt")
 def jaxopt_descent() -> Case:
     import jaxopt
 
     def solve(x: Any, y: Any) -> Any:
-        loss = lambda w, x, y: ((x @ w - y) ** 2).mean()  # noqa: E731
-        return jaxopt.GradientDescent(loss, maxiter=5, implicit_diff=False).run(jnp.zeros(WIDTH), x=x, y=y).params
+        return (
+            jaxopt.GradientDescent(_squared_error, maxiter=5, implicit_diff=False)
+            .run(jnp.zeros(WIDTH), x=x, y=y)
+            .params
+        )
 
     return Case(solve, (batch(), jnp.ones(BATCH)), {"x": "data", "y": "data"})
 
@@ -70,9 +77,8 @@ def jaxopt_projected() -> Case:
     import jaxopt
 
     def solve(x: Any, y: Any) -> Any:
-        loss = lambda w, x, y: ((x @ w - y) ** 2).mean()  # noqa: E731
         solver = jaxopt.ProjectedGradient(
-            loss, jaxopt.projection.projection_non_negative, maxiter=5, implicit_diff=False
+            _squared_error, jaxopt.projection.projection_non_negative, maxiter=5, implicit_diff=False
         )
         return solver.run(jnp.zeros(WIDTH), x=x, y=y).params
 
@@ -85,8 +91,9 @@ def optimistix_least_squares() -> Case:
 
     def solve(x: Any, y: Any) -> Any:
         solver = optx.GradientDescent(0.1, 1e-3, 1e-3)
-        loss = lambda w, _: ((x @ w - y) ** 2).mean()  # noqa: E731
-        return optx.minimise(loss, solver, jnp.zeros(WIDTH), max_steps=4, throw=False).value
+        return optx.minimise(
+            lambda w, _: _squared_error(w, x, y), solver, jnp.zeros(WIDTH), max_steps=4, throw=False
+        ).value
 
     return Case(solve, (batch(), jnp.ones(BATCH)), {"x": "data", "y": "data"})
 

@@ -22,6 +22,15 @@ ARGS: dict[str | int, Any] = {"w": "-,model", "x": "data,-"}
 
 IN_ORDER = 'sdy.mesh @a = <["x"=2, "y"=4]>'
 ELSEWHERE = 'sdy.mesh @a = <["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 2, 3, 1, 0]>'
+MAXIMUM = """
+sdy.mesh @m = <["p"=2, "q"=4]>
+func.func @main(%x: tensor<8x16xi32> {sdy.sharding = #sdy.sharding<@m, [{"p"}, {"q"}]>})
+    -> (tensor<8xi32> {sdy.sharding = #sdy.sharding<@m, [{"p"}], unreduced=max{"q"}>}) {
+  %low = stablehlo.constant dense<-1000> : tensor<i32>
+  %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>
+  return %0 : tensor<8xi32>
+}"""
 OTHER_RESULT = 'sdy.mesh @b = <["x"=2, "y"=4], device_ids=[0, 2, 4, 6, 1, 3, 5, 7]>'
 
 
@@ -104,16 +113,7 @@ def test_shards_stay_with_their_devices_in_any_order(mesh: str, result: str) -> 
 
 
 def test_contributions_to_a_maximum_are_combined_each_time() -> None:
-    text = """
-    sdy.mesh @m = <["p"=2, "q"=4]>
-    func.func @main(%x: tensor<8x16xi32> {sdy.sharding = #sdy.sharding<@m, [{"p"}, {"q"}]>})
-        -> (tensor<8xi32> {sdy.sharding = #sdy.sharding<@m, [{"p"}], unreduced=max{"q"}>}) {
-      %low = stablehlo.constant dense<-1000> : tensor<i32>
-      %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1]
-        : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>
-      return %0 : tensor<8xi32>
-    }"""
-    spmd = sw.load(text).plan().partition()
+    spmd = sw.load(MAXIMUM).plan().partition()
     assert [p.kind for p in spmd.out_shardings[0].partial] == ["max"]
     compiled, x = spmd.compile(trial=False), np.arange(128, dtype=np.int32).reshape(8, 16) % 37
     for factor in (1, 2, -1):

@@ -18,6 +18,7 @@ from shardwright.program import Spmd, load
 from shardwright.runtime.jobs import Job, load_parts, save_part
 from shardwright.runtime.several import run_in_processes
 from shardwright.runtime.verify import InProcesses, Verification
+from tests.test_signals import ENDLESS
 
 MESH = 'sdy.mesh @m = <["x"=4, "y"=2]>'
 TURNED = 'sdy.mesh @m = <["x"=4, "y"=2], device_ids=[7, 1, 6, 0, 5, 3, 4, 2]>'
@@ -40,20 +41,6 @@ func.func @main(%x: tensor<7x3xi64> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}
     -> (tensor<7x3xi64> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>}) {
   %0 = stablehlo.add %x, %x : tensor<7x3xi64>
   return %0 : tensor<7x3xi64>
-}"""
-
-ENDLESS = """
-sdy.mesh @m = <["x"=2]>
-func.func @main(%a: tensor<8xi32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -> tensor<8xi32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %0:2 = stablehlo.while(%i = %zero, %x = %a) : tensor<i32>, tensor<8xi32> cond {
-    %t = stablehlo.compare EQ, %i, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %t : tensor<i1>
-  } do {
-    %y = stablehlo.add %x, %x : tensor<8xi32>
-    stablehlo.return %i, %y : tensor<i32>, tensor<8xi32>
-  }
-  return %0#1 : tensor<8xi32>
 }"""
 
 

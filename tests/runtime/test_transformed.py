@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 import shardwright as sw
 from tests.frontends.devices import eight_devices
+from tests.runtime.test_called_again import MAXIMUM
 
 eight_devices()
 
@@ -156,16 +157,7 @@ def test_a_program_from_text_is_part_of_others_and_has_no_derivative() -> None:
 
 
 def test_what_jax_has_no_words_for_is_refused_where_it_traces() -> None:
-    text = """
-    sdy.mesh @m = <["p"=2, "q"=4]>
-    func.func @main(%x: tensor<8x16xi32> {sdy.sharding = #sdy.sharding<@m, [{"p"}, {"q"}]>})
-        -> (tensor<8xi32> {sdy.sharding = #sdy.sharding<@m, [{"p"}], unreduced=max{"q"}>}) {
-      %low = stablehlo.constant dense<-1000> : tensor<i32>
-      %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1]
-        : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>
-      return %0 : tensor<8xi32>
-    }"""
-    step = sw.load(text).plan().partition().compile(trial=False)
+    step = sw.load(MAXIMUM).plan().partition().compile(trial=False)
     with pytest.raises(sw.ShardingError, match="cannot be part of what JAX traces"):
         jax.jit(step)(np.zeros((8, 16), np.int32))
     assert "HloModule" in step.as_text()

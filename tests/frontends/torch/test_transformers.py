@@ -110,7 +110,7 @@ class Logits(torch.nn.Module):  # type: ignore[misc]
 NAMES = [pytest.param(name, marks=() if name in SHORT else pytest.mark.long) for name in MODELS]
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")  # those of transformers
 @pytest.mark.parametrize("name", NAMES)
 def test_results_are_those_of_torch(name: str) -> None:
     module = Logits(made(name))
@@ -120,7 +120,7 @@ def test_results_are_those_of_torch(name: str) -> None:
     torch.testing.assert_close(step(**inputs), module(**inputs).detach(), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")  # those of transformers
 @pytest.mark.parametrize("name", NAMES)
 def test_training_steps_are_those_of_torch(name: str) -> None:
     module = made(name)
