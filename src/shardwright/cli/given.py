@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -68,7 +69,7 @@ _WORK = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Given:
     """What every command is given: the program, its mesh and shardings, how to propagate, and how to answer; and how to
     partition, where it does.
@@ -97,7 +98,7 @@ class Given:
         Raises:
             ShardingError: no such hardware, a file that is no data sheet of one, or no plan.
         """
-        saved = self.saved()
+        saved = self.saved
         how = getattr(saved, "partitioning", None)
         name = self.hardware if self.hardware is not None or how is None else how.hardware or None
         if name is None:
@@ -120,7 +121,7 @@ class Given:
             UsageError: a hardware is given, and the strategy decides nothing by price.
             ShardingError: as of `session`.
         """
-        saved = self.saved()
+        saved = self.saved
         strategy = self.asked("strategy") or getattr(saved, "strategy", None) or self.strategy
         if self.hardware is not None and strategy not in PRICED_STRATEGIES:
             given = " or ".join(f"--strategy {name}" for name in PRICED_STRATEGIES)
@@ -129,6 +130,7 @@ class Given:
             )
         return self.session()
 
+    @cached_property
     def saved(self) -> SavedPlan | OtherPlan | None:
         """The plan that is given, if one is.
 
@@ -139,7 +141,7 @@ class Given:
         if self.plan is None:
             return None
         if self.plan == "-":
-            raise click.UsageError("--plan takes a file (it is read more than once)")
+            raise click.UsageError("--plan takes a file (standard input is for FILE)")
         from shardwright.plans.load import load_plan
 
         return load_plan(self.plan)
@@ -163,7 +165,7 @@ class Given:
 
         program.check_shardable()
         mesh = None if self.mesh is None else mesh_of(self.mesh)
-        args, saved = self._arguments(), self.saved()
+        args, saved = self._arguments(), self.saved
         if saved is None:
             if self.strict_plan:
                 raise click.UsageError("No such option without --plan: --strict-plan")
