@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shardwright.cli.given import Given, answer, epilog, partition_options, program_options, progress
+from shardwright.cli.given import Given, answer, epilog, progress
+from shardwright.cli.options import partition_options, program_options
 from shardwright.report.assessment import describe_assessment
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shardwright.cli.given import Given, epilog, print_json, program_options, progress
+from shardwright.cli.given import Given, epilog, print_json, progress
+from shardwright.cli.options import program_options
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 

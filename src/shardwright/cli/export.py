@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from shardwright.cli.given import Given, answer, epilog, partition_options, program_options, progress
+from shardwright.cli.given import Given, answer, epilog, progress
+from shardwright.cli.options import partition_options, program_options
 from shardwright.files import is_standard_output
 
 

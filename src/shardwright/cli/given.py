@@ -1,4 +1,4 @@
-"""What the commands have in common: the program they are given, their options, and how they answer.
+"""What the commands have in common: the program they are given and how they answer (their options: cli/options.py).
 
 Here and in the files of the commands, what a command runs is imported where it runs: a help text needs none of it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -22,11 +22,11 @@ from shardwright.errors import ShardingError
 from shardwright.files import is_standard_output, write_file
 from shardwright.frontends.meshes import mesh_of
 from shardwright.frontends.specs import parse_argument_option
-from shardwright.propagation import DEFAULT_STRATEGY, PRICED_STRATEGIES, STRATEGY_WORDS
+from shardwright.propagation import DEFAULT_STRATEGY, PRICED_STRATEGIES
 from shardwright.report.layout import console
 from shardwright.report.summary import Summary
 from shardwright.report.text import print_summary
-from shardwright.stage import ARGUMENTS, DEFAULT_EFFORT, EFFORTS, OPTIMIZATIONS
+from shardwright.stage import DEFAULT_EFFORT
 from shardwright.words import counted
 
 if TYPE_CHECKING:
@@ -42,15 +42,10 @@ __all__ = [
     "deliver",
     "epilog",
     "examples",
-    "input_options",
     "parse_shape",
-    "partition_options",
     "print_json",
-    "program_options",
     "progress",
 ]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 VIRTUAL_DEVICES = 512
 """How many virtual devices `run` and `verify` start unasked: each is a thread, and collectives wait for all of them."""
@@ -249,118 +244,6 @@ def check_devices(size: int, asked: int | None, limit: int | None, name: str) ->
             cause="each is a thread of this machine, and collectives wait for all of them",
             remedy=f"ask for --devices {size}, or use `shardwright partition`, which needs no devices",
         )
-
-
-def program_options(command: F) -> F:
-    """FILE and the options that every command has."""
-    options = (
-        click.argument("file", metavar="FILE"),
-        click.option("--mesh", metavar="AXES", help="The devices, as data=2,model=4, major axis first."),
-        click.option(
-            "--arg",
-            "args",
-            multiple=True,
-            metavar="NAME_OR_INDEX=SPEC",
-            help="Sharding of an argument (repeatable). A path such as params means all below it.",
-        ),
-        click.option(
-            "--plan",
-            metavar="PLAN",
-            help="How arguments and results lie, and how all is done that is not said: a file of `shardwright plan`.",
-        ),
-        click.option("--strict-plan", is_flag=True, help="Fail where an entry of the plan does not fit the program."),
-        click.option(
-            "--strategy",
-            type=click.Choice(list(STRATEGY_WORDS)),
-            default=DEFAULT_STRATEGY,
-            show_default=True,
-            metavar="NAME",
-            help="How to propagate, by name (below).",
-        ),
-        click.option(
-            "--conservative", is_flag=True, help="Let only whole axes flow, and none to where neighbours would send."
-        ),
-        click.option(
-            "--devices", type=click.IntRange(min=1), metavar="N", help="Refuse a mesh of more than N devices."
-        ),
-        click.option(
-            "--hardware",
-            metavar="NAME|FILE",
-            help="What communication is to be cheap on, where it is decided on: h100, …, or a TOML file; see "
-            "`shardwright hardware`. [default: tpu_v5p]",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def partition_options(command: F) -> F:
-    """How programs are partitioned, for commands that do that."""
-    options = (
-        click.option(
-            "--strict",
-            is_flag=True,
-            help="Fail where an op is computed whole or a tensor gathered for want of a local form, or a sharding cut.",
-        ),
-        click.option(
-            "--arguments",
-            type=click.Choice(list(ARGUMENTS)),
-            default="split",
-            show_default=True,
-            help=f"What each device takes. {'; '.join(f'{name}: {words}' for name, words in ARGUMENTS.items())}.",
-        ),
-        click.option(
-            "--effort",
-            type=click.Choice(list(EFFORTS)),
-            default=DEFAULT_EFFORT,
-            show_default=True,
-            help=f"How ops are split. {'; '.join(f'{name}: {words}' for name, words in EFFORTS.items())}.",
-        ),
-        click.option(
-            "--optimize",
-            type=click.Choice(list(OPTIMIZATIONS)),
-            default="off",
-            show_default=True,
-            help="What becomes of collectives, also those of a program that came with them. "
-            f"{'; '.join(f'{name}: {words}' for name, words in OPTIMIZATIONS.items())}.",
-        ),
-        click.option("--reasons", is_flag=True, help="Say of every op what the next best way to split it would take."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def input_options(command: F) -> F:
-    """Where inputs come from, for commands that run programs."""
-    options = (
-        click.option("--inputs", metavar="F.npz", help="Inputs by argument name, as numpy.savez writes them."),
-        click.option(
-            "--seed",
-            type=click.IntRange(min=0),
-            default=0,
-            show_default=True,
-            metavar="N",
-            help="Seed of the inputs that are drawn.",
-        ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            default=600.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Give up on what takes longer to compile and run.",
-        ),
-        click.option(
-            "--rtol", type=float, metavar="R", help="Allow |a - b| <= atol + R|b| instead of what is measured."
-        ),
-        click.option("--atol", type=float, metavar="A", help="The absolute part of the same."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def print_json(value: Summary) -> None:

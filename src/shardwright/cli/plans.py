@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shardwright.cli.given import (
-    Given,
-    answer,
-    epilog,
-    examples,
-    partition_options,
-    print_json,
-    program_options,
-    progress,
-)
+from shardwright.cli.given import Given, answer, epilog, examples, print_json, progress
+from shardwright.cli.options import partition_options, program_options
 from shardwright.files import is_standard_output, write_file
 from shardwright.plans.formats.homes import HOMES
 from shardwright.report.layout import console

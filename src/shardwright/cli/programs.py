@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shardwright.cli.given import (
-    VIRTUAL_DEVICES,
-    Given,
-    answer,
-    check_devices,
-    deliver,
-    epilog,
-    input_options,
-    partition_options,
-    program_options,
-    progress,
-)
+from shardwright.cli.given import VIRTUAL_DEVICES, Given, answer, check_devices, deliver, epilog, progress
+from shardwright.cli.options import input_options, partition_options, program_options
 from shardwright.files import is_standard_output, make_folder, write_files
 from shardwright.notation.module_notations import module_notation_names
 from shardwright.report.devices import describe_mesh

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from shardwright.cli.given import Given, epilog, print_json, program_options, progress
+from shardwright.cli.given import Given, epilog, print_json, progress
+from shardwright.cli.options import program_options
 from shardwright.report.layout import console
 
 
