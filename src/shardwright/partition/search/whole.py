@@ -113,10 +113,16 @@ class _Choosing:
     def run(self) -> Best:
         for proves in (False, True) if self.first else ():
             last = self.best.rounds + self.budget.rounds
+            before: Solution | None = None
             while self.best.rounds < last and not self.best.is_proven:
                 solution = self.solution(proves)
-                if solution is None or not self.learns_from(solution, proves):
+                if solution is None:
                     break
+                # rounding goes elsewhere each time, as long as nothing is proven
+                is_new = not proves and (before is None or solution.ways != before.ways)
+                if not self.learns_from(solution, proves) and not is_new:
+                    break
+                before = solution
         for _ in range(_POLISHED if self.ways else 0):
             ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
             if ways == self.ways:
