@@ -212,3 +212,16 @@ def test_a_module_without_numbers_can_be_planned() -> None:
     assert program.call.given() == {}
     with pytest.raises(sw.ShardingError, match="has no numbers"):
         spmd.compile(trial=False)
+
+
+def test_ops_that_check_values_are_refused() -> None:
+    class Inverse(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.x = torch.nn.Parameter(torch.eye(4))
+
+        def forward(self) -> Any:
+            return torch.linalg.inv(self.x)
+
+    with pytest.raises(sw.ShardingError, match="checks its values while it runs"):
+        sw.from_torch(Inverse(), (), train=lambda module: module().sum())

@@ -35,13 +35,17 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "extremes": lambda x: x.amax(1) + x.max(2).values.sum(2)[:, :, None].amin(1, keepdim=True)[..., 0, None],
     "cumsum": lambda x: x.cumsum(1) + x.cumsum(-1),
     "embedding": lambda x: F.embedding(torch.tensor([[0, 3, 3], [1, 2, 0]]), x.flatten(1)),
+    "index from behind": lambda x: (
+        x[:, torch.tensor([-1, 0])] * x[:, [-2]] + torch.zeros(2, 8, 8).index_put((torch.tensor([-1]),), x[0, :1])
+    ),
+    "diagonal": lambda x: x.diagonal(1, 2, 3) + torch.einsum("bcii->bci", x)[..., 1:] + x[0, :, 0].trace(),
     "index": lambda x: x[:, torch.tensor([0, 2, 2])] * x.index_select(1, torch.tensor([1, 1, 3])),
     "gather": lambda x: x.gather(1, torch.zeros(4, 2, 8, 8, dtype=torch.int64)),
     "scatter": lambda x: torch.zeros(4, 6, 8, 8).scatter_add(1, torch.ones(4, 6, 8, 8, dtype=torch.int64), x),
     "where": lambda x: torch.where(x > 0, x, x * x).masked_fill(x > 1, 0.0),
     "triangle": lambda x: x.tril() + x.triu(1),
     "pad": lambda x: F.pad(x, (1, 2, 0, 1)),
-    "flip and roll": lambda x: x.flip(1) * x.roll(2, 2),
+    "flip and roll": lambda x: x.flip(1) * x.roll(2, 2) + x.roll(-3),
     "repeat": lambda x: x.repeat(1, 2, 1, 1) * x.repeat_interleave(2, 1),
     "stack and split": lambda x: torch.stack(x.chunk(3, 1)).sum(0) * torch.cat(x.split(2, 1)[:1], 1),
     "sort": lambda x: x.sort(1).values * x.topk(6, 1).values,
@@ -57,6 +61,25 @@ OPS: dict[str, Callable[[Any], Any]] = {
     "entropy with what is left out": lambda x: F.cross_entropy(
         x.mean((2, 3)), torch.tensor([1, -100, 3, -100]), weight=torch.arange(1.0, 7.0)
     ),
+    "interpolation": lambda x: F.interpolate(x, scale_factor=2) + F.interpolate(x, size=(16, 16), mode="bilinear"),
+    "bags of one size": lambda x: F.embedding_bag(torch.tensor([[0, 3], [1, 3]]), x.flatten(1), padding_idx=3),
+    "bags of any size": lambda x: F.embedding_bag(
+        torch.tensor([0, 3, 1, 2, 2]), x.flatten(1), torch.tensor([0, 2, 2]), mode="mean"
+    ),
+    "weighted bags": lambda x: F.embedding_bag(
+        torch.tensor([[0, 3], [1, 2]]), x.flatten(1), mode="sum", per_sample_weights=x[0, 0, :2, :2]
+    ),
+    "distances": lambda x: torch.cdist(x[0].flatten(1), x[0].flatten(1)) + torch.cdist(x[0, :, 0], x[1, :, 0], p=1),
+    "what divisions leave": lambda x: x.fmod(0.7) + x.remainder(0.7) + x.remainder(-0.7) + (x.detach() + 5).fmod(x),
+    "cumprod": lambda x: x.cumprod(1) + x.cumprod(-1),
+    "scattered means": lambda x: torch.zeros(4, 3, 8, 8).scatter_reduce(
+        1, (torch.arange(6) % 3).view(1, 6, 1, 1).expand(4, 6, 8, 8), x, "mean"
+    ),
+    "median": lambda x: x.median(1).values + x.kthvalue(2, 1).values,
+    "adaptive maximum": lambda x: F.adaptive_max_pool2d(x, 2) + F.adaptive_avg_pool2d(x, 2),
+    "hypotenuse": lambda x: torch.hypot(x, x + 3),
+    "sampled image": lambda x: F.grid_sample(x, x[:, :2].movedim(1, 3).tanh(), align_corners=False),
+    "convolution of volumes": lambda x: F.conv3d(x[:, None], x[:1, :3, :3, :3][None].repeat(2, 1, 1, 1, 1)),
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
 }
 
@@ -90,3 +113,29 @@ def test_gradients_are_those_of_torch(name: str) -> None:
     expected.backward()
     torch.testing.assert_close(value, expected.detach(), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(gradients["x"], module.x.grad, rtol=1e-4, atol=1e-5)
+
+
+class _Numbers(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any, i: Any) -> Any:
+        left = (
+            x[[-1]],
+            x[:, torch.tensor([-1, 0])],
+            x.take(torch.tensor([-1, 3])),
+            i % 3,
+            i % -3,
+            7 % i,
+            i.fmod(-3),
+            x % 1.5,
+            x.fmod(-1.5),
+        )
+        return *left, x.isfinite(), x == x, x != x, (i > 0) != (i > 2)
+
+
+def test_integers_signs_and_what_is_no_number() -> None:
+    x = torch.tensor([[-2.5, float("nan"), 1e30, -7.25], [float("inf"), -0.5, 3.0, -float("inf")]])
+    i = torch.tensor([[-7, 5, -1, 8], [3, -3, 100, -100]])
+    program = sw.from_torch(_Numbers(), (x, i))
+    given = {"x": "data,model", "i": "data,model"}
+    results = program.shard({"data": 2, "model": 2}, given).partition().compile(trial=False)(x, i)
+    for result, expected in zip(results, _Numbers()(x, i), strict=True):
+        torch.testing.assert_close(result, expected, equal_nan=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -48,10 +48,54 @@ _BACKWARD = (
     _aten._fused_rms_norm,
     _aten._fused_rms_norm_backward,
     _aten.unfold_backward,
-    _aten.diagonal_backward,
     _aten.norm,
 )
 """Ops of losses and gradients that torch-mlir has no StableHLO for."""
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """What is left of a division that is rounded down, from what is left of one that is rounded to zero."""
+    x = x if isinstance(x, torch.Tensor) else torch.full_like(y, x)
+    left = torch.fmod(x, y)
+    return torch.where((left != 0) & ((left < 0) != (y < 0)), left + y, left)
+
+
+def _diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """What stands on a diagonal: sums of rows of which nothing else is left."""
+    last = x.movedim((dim1, dim2), (-2, -1))
+    begin, count = _on_diagonal(last.shape, offset)
+    alone = torch.where(_is_on_diagonal(last.shape, offset), last, torch.zeros((), dtype=x.dtype))
+    return alone.sum(-1, dtype=x.dtype).narrow(-1, begin, count)
+
+
+def _undiagonal(gradient: Any, sizes: Sequence[int], offset: int, dim1: int, dim2: int) -> Any:
+    """The gradient of a diagonal: zeros beside it."""
+    shape = [size for dim, size in enumerate(sizes) if dim not in (dim1 % len(sizes), dim2 % len(sizes))]
+    shape += [sizes[dim1], sizes[dim2]]
+    begin, count = _on_diagonal(shape, offset)
+    rows = torch.nn.functional.pad(gradient, (begin, shape[-2] - begin - count)).unsqueeze(-1)
+    alone = torch.where(_is_on_diagonal(shape, offset), rows, torch.zeros((), dtype=gradient.dtype))
+    return alone.movedim((-2, -1), (dim1, dim2))
+
+
+def _on_diagonal(shape: Sequence[int], offset: int) -> tuple[int, int]:
+    """The first row of a diagonal, and how many it has."""
+    begin = max(-offset, 0)
+    return begin, max(0, min(shape[-2] - begin, shape[-1] - max(offset, 0)))
+
+
+def _is_on_diagonal(shape: Sequence[int], offset: int) -> Any:
+    return torch.arange(shape[-2]).unsqueeze(-1) + offset == torch.arange(shape[-1])
+
+
+_OWN = {
+    _aten.diagonal.default: _diagonal,
+    _aten.diagonal_backward.default: _undiagonal,
+    _aten.remainder.Scalar: _remainder,
+    _aten.remainder.Scalar_Tensor: _remainder,
+    _aten.remainder.Tensor: _remainder,
+}
+"""Ops that torch-mlir has no StableHLO for, or writes as others than they are."""
 
 
 def table() -> dict[Any, Callable[..., Any]]:
@@ -61,4 +105,4 @@ def table() -> dict[Any, Callable[..., Any]]:
     """
     own = get_decomposition_table()
     core = {op: rule for op, rule in core_aten_decompositions().items() if op in own}
-    return {**core, **own, **get_decompositions(_BACKWARD), **GRADIENTS}
+    return {**core, **own, **get_decompositions(_BACKWARD), **GRADIENTS, **_OWN}

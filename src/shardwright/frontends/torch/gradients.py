@@ -68,8 +68,8 @@ def _convolution(
     groups: int,
     wanted: Sequence[bool],
 ) -> Any:
-    """Gradients of a convolution in source, weight and bias; of one without groups torch-mlir has its own."""
-    if groups == 1 and not transposed:
+    """Gradients of a convolution in source, weight and bias; of a flat one without groups torch-mlir has its own."""
+    if groups == 1 and not transposed and weight.dim() <= 4:
         return NotImplemented
     small, large = (source, gradient) if transposed else (gradient, source)
     window = _Window(weight.shape[2:], stride, padding, dilation, large.shape[2:])

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._functorch._aot_autograd.descriptors import (
     BufferAOTInput,
+    ForwardTokenAOTInput,
     GradAOTOutput,
     InputMutationAOTOutput,
     ParamAOTInput,
@@ -24,6 +25,7 @@ from torch.fx.traceback import preserve_node_meta
 from shardwright.errors import ShardingError
 from shardwright.frontends.torch.decompositions import table
 from shardwright.frontends.torch.export import PREFIX, Exported, tracing
+from shardwright.frontends.torch.pieces import apart
 from shardwright.frontends.torch.slots import Kind, Slot
 
 __all__ = ["Functional", "forward", "joint", "own_name"]
@@ -56,11 +58,24 @@ class _Run(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the
         self._only_loss = only_loss
 
     def forward(self, *tensors: Any) -> Any:
-        results = torch.fx.Interpreter(self.graph_module).run(*tensors)
+        results = _Interpreter(self.graph_module).run(*tensors)
         if not self._only_loss:
             return results
         loss, *others = results
         return (loss, *(other.detach() for other in others))
+
+
+class _Interpreter(torch.fx.Interpreter):  # type: ignore[misc]  # torch is not there for the type checker
+    """Runs a graph, with pieces in the place of ops that torch-mlir does not know."""
+
+    def run_node(self, node: Any) -> Any:
+        if node.op == "call_function":
+            with self._set_current_node(node):
+                args, options = self.fetch_args_kwargs_from_env(node)
+                result = apart(node, args, options)
+            if result is not NotImplemented:
+                return result
+        return super().run_node(node)
 
 
 def forward(exported: Exported, tensors: Sequence[Any], names: Sequence[str], name: str) -> Functional:
@@ -141,6 +156,12 @@ def _result_slot(about: Any, names: Sequence[str]) -> Slot:
 
 
 def _unknown(about: Any) -> ShardingError:
+    if isinstance(about, ForwardTokenAOTInput):
+        return ShardingError(
+            "the program checks its values while it runs",
+            cause="an op raises an error for some of them, as torch.linalg's do of matrices without an inverse",
+            remedy="leave it out of the module, or write what it does with products and sums",
+        )
     return ShardingError(
         "the program takes or gives what is neither a tensor of the module nor an argument or a result",
         cause=str(about)[:200],

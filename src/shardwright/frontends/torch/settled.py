@@ -1,6 +1,11 @@
-"""What torch-mlir leaves to be said plainly: constants of `arith`, sizes that are known, converts to the same type."""
+"""What torch-mlir leaves to be said plainly: constants of `arith`, sizes that are known, converts to the same type.
+
+And booleans, which it compares as numbers with a sign; XLA compares those without only.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
@@ -9,6 +14,8 @@ from shardwright.ir.signature import Signature
 
 __all__ = ["settle"]
 
+_TYPE, _SIGNED = "compare_type", "#stablehlo<comparison_type SIGNED>"
+
 
 def settle(graph: Graph) -> None:
     """Rewrite a program that torch-mlir wrote, in place."""
@@ -16,6 +23,7 @@ def settle(graph: Graph) -> None:
         Pattern({"arith.constant"}, _constant),
         Pattern({"stablehlo.dynamic_iota"}, _static_iota),
         Pattern({"stablehlo.convert", "stablehlo.reshape"}, _to_itself),
+        Pattern({"stablehlo.compare"}, _without_sign),
     ]
     with Rewriter(graph, graph.main.block) as rewriter:
         apply_patterns(rewriter, patterns)
@@ -48,4 +56,22 @@ def _to_itself(op: Op, rewriter: Rewriter) -> bool:
     if op.signature.operands != op.signature.results:
         return False
     rewriter.replace(op, op.operands, "it is of this type already")
+    return True
+
+
+def _without_sign(op: Op, rewriter: Rewriter) -> bool:
+    """Booleans have none."""
+    signature = op.signature
+    attributes = dict(signature.attributes)
+    if signature.operands[0].dtype != "i1" or attributes.get(_TYPE) != _SIGNED:
+        return False
+    attributes[_TYPE] = _SIGNED.replace("SIGNED", "UNSIGNED")
+    made = rewriter.create(
+        replace(signature, attributes=tuple(attributes.items())),
+        op.operands,
+        rewriter.before(op),
+        "booleans have no sign",
+        location=op.location,
+    )
+    rewriter.replace(op, made.results, "booleans have no sign")
     return True
