@@ -86,13 +86,15 @@ def test_dropped_arguments_that_cannot_be_told_are_refused(monkeypatch: pytest.M
         lowered(fn, 3, F32((4,)), F32((4,)))
 
 
-def test_callbacks_in_an_order_are_refused_at_their_line() -> None:
+def test_tokens_of_callbacks_in_an_order_are_no_arguments() -> None:
     def ordered(x: Any) -> Any:
         return io_callback(lambda a: a, F32((4,)), x, ordered=True)
 
-    with pytest.raises(ShardingError, match="apart from the process that made it") as caught:
-        lowered(ordered, F32((4,)))
-    assert caught.value.diagnostic.location.startswith(f"{__file__}:{ordered.__code__.co_firstlineno + 1}")
+    source, call = lowered(ordered, F32((4,)))
+    assert source.graph.main.argument_names == ["x"]
+    assert [op.name for op in source.graph.main.block.ops][:1] == ["stablehlo.create_token"]
+    assert len(call.callbacks.functions) == 1
+    assert call.callbacks.is_ordered
 
 
 def test_donation_is_kept() -> None:

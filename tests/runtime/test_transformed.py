@@ -213,19 +213,6 @@ def test_on_other_devices_than_the_first_ones(order: list[int]) -> None:
     close(jax.jit(plan.constrained())(PARAMS, X, 2), net(PARAMS, X, 2))
 
 
-def test_calls_of_python_with_effects_are_refused_with_what_jax_can_do() -> None:
-    def function(x: Any) -> Any:
-        jax.debug.print("sum {}", x.sum())
-        return 2 * x
-
-    plan = sw.from_jax(function, X).shard(MESH, {"x": P("data")})
-    with pytest.raises(sw.ShardingError, match=r"debug\.print, io_callback") as caught:
-        plan.partition()
-    assert caught.value.diagnostic.location.startswith(__file__)
-    close(jax.jit(plan.constrained())(X), 2 * X)
-    close(jax.jit(function, in_shardings=plan.in_shardings)(X), 2 * X)
-
-
 def test_maps_that_are_manual_along_some_axes_stand_inside() -> None:
     mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
 

@@ -14,13 +14,12 @@ import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.effects import python_calls, with_own_tokens
 from shardwright.frontends.exported import EXPORTED, exported_program
 from shardwright.frontends.load import Source, parse_source
 from shardwright.frontends.wrappers import leaf_names, lowered_by_wrapper
-from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
 from shardwright.runtime.call import JaxCall
-from shardwright.runtime.runnable import check_runnable
 from shardwright.words import counted, kind_of
 
 __all__ = ["lower"]
@@ -93,8 +92,7 @@ def _of_lowered(
     """The program of what was lowered, and how it is called; `traced` and `fn` are `None` where they are not here."""
     text = _at_the_function(lowered.as_text(debug_info=True), fn)
     name = name or _module_name(text)
-    source = parse_source(text, name)
-    _check_effects(source.graph, name)
+    source = with_own_tokens(parse_source(text, name))
     in_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.args_info))
     out_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.out_info))
     names = source.graph.main.argument_names
@@ -111,7 +109,7 @@ def _of_lowered(
         _devices(lowered),
         tuple(bool(leaf.donated) for leaf in jax.tree.leaves(lowered.args_info)),
         traced,
-        tuple(_told(lowered).get("host_callbacks", ())),
+        python_calls(_told(lowered)),
     )
     return source, call
 
@@ -200,22 +198,6 @@ def _check_unjitted(name: str, options: Mapping[str, Any]) -> None:
             cause="a jitted function has its own static and donated arguments",
             remedy="give them to jax.jit, or give the function itself",
         )
-
-
-def _check_effects(graph: Graph, name: str) -> None:
-    """Whether the module takes what the function does; effects in an order add tokens, which nobody can give it.
-
-    Raises:
-        ShardingError: it takes tokens, at the line of the callback that they are for.
-    """
-    if all(graph.types[argument].is_tensor for argument in graph.main.block.arguments):
-        return
-    check_runnable(graph)
-    raise ShardingError(
-        f"{name} has effects that must follow each other",
-        cause="its module takes tokens beside the arguments",
-        remedy="leave the effects out, or give them ordered=False",
-    )
 
 
 def _kept(fn: Any, args: tuple[Any, ...], lowered: Any, names: list[str], name: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from shardwright.boundary import Boundary, without_manual_axes
+from shardwright.boundary import NOTHING_STATED, Boundary, without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Block, Graph, Op
@@ -27,6 +27,7 @@ __all__ = [
     "even_boundary",
     "is_program",
     "plain_bodies",
+    "plain_signature",
     "unknown_regions",
 ]
 
@@ -86,6 +87,12 @@ def unknown_regions(graph: Graph, op: Op) -> ShardingError:
     )
 
 
+def plain_signature(op: Op) -> Signature:
+    """What an op without regions is, apart from the layouts that it states itself or in its bodies."""
+    signature = op.signature if op.results or op.regions else replace(op.signature, boundary=NOTHING_STATED)
+    return plain_bodies(signature) if signature.bodies else signature
+
+
 @memoize
 def plain_bodies(signature: Signature) -> Signature:
     """The same op; its bodies, which compute on scalars, ask for no layouts."""
@@ -117,4 +124,4 @@ class _Copier(Copier):
         elif op.name == "sdy.named_computation":
             self.inline(op, into)
         elif op.name != "sdy.sharding_group":
-            self.copy(op, plain_bodies(op.signature) if op.signature.bodies else op.signature, into)
+            self.copy(op, plain_signature(op), into)

@@ -13,6 +13,7 @@ from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.sub_meshes import sub_meshes
 from shardwright.ir.types import TensorType
 from shardwright.notation.sdy.sharding import has_kinds_of
+from shardwright.rules.custom_call import is_python
 from shardwright.sharding import TensorSharding
 from shardwright.stage import Stage
 from shardwright.steps import local_bytes
@@ -60,23 +61,17 @@ def _is_on_one_device(sharding: TensorSharding | None) -> bool:
     return sharding is not None and sharding.mesh.is_maximal
 
 
-_CALLBACK = (
-    "leave out the call of Python (debug.print, io_callback, …), make it a pure_callback, or run the function with "
-    "jax.jit: plan.in_shardings and plan.constrained() give it these shardings"
-)
-
-
 def _check_effects(graph: Graph) -> None:
+    """Refuse effects that no program of all devices has; of calls of Python `localize.python` makes one."""
     for op in graph.walk():
-        if op.signature.get("has_side_effect", False) and any(map(_is_on_one_device, _shardings_of(op, graph))):
+        alone = op.signature.get("has_side_effect", False) and any(map(_is_on_one_device, _shardings_of(op, graph)))
+        if alone and not is_python(op.signature):
             raise ShardingError(
                 f"{op.signature.label} is to run on one device alone, and has effects",
                 op=op.signature.label,
                 location=str(graph.locations[op.location]),
                 cause="every device runs every op of its program",
-                remedy=_CALLBACK
-                if "python" in op.signature.label
-                else "take its sharding away if all devices may run it, or leave the module to XLA's partitioner",
+                remedy="take its sharding away if all devices may run it, or leave the module to XLA's partitioner",
             )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.runtime.placement import laid_out
+from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
 
 __all__ = ["Call", "JaxCall"]
 
@@ -76,7 +77,7 @@ class JaxCall:
         donated: Whether results may take the buffer of each argument leaf.
         traced: The function as JAX traced it, which takes and gives what it does; `None` where it is not at hand, as in
             a pickle.
-        callbacks: The Python functions that the module calls, by the numbers that it has for them; none in a pickle.
+        callbacks: The Python functions that the module calls; none in a pickle.
         stage: What a library lowered that jits functions in a way of its own; `in_tree` and all else are of what that
             gives to JAX.
     """
@@ -92,7 +93,7 @@ class JaxCall:
     devices: tuple[Any, ...] = ()
     donated: tuple[bool, ...] = ()
     traced: Any = field(default=None, compare=False, repr=False)
-    callbacks: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    callbacks: PythonCalls = field(default=NO_CALLS, compare=False, repr=False)
     stage: Any = field(default=None, compare=False, repr=False)
 
     def on(self, mesh: Mesh) -> tuple[Any, ...] | None:
@@ -122,7 +123,7 @@ class JaxCall:
         numbers = tuple(
             device if isinstance(device, tuple) else (device.platform, device.id) for device in self.devices
         )
-        call = replace(self, values=values, devices=numbers, traced=None, callbacks=(), stage=None)
+        call = replace(self, values=values, devices=numbers, traced=None, callbacks=NO_CALLS, stage=None)
         return JaxCall, tuple(getattr(call, field.name) for field in fields(call))
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -24,6 +24,7 @@ from shardwright.runtime.execute import try_first
 from shardwright.runtime.filled import Filled
 from shardwright.runtime.inlined import inlined
 from shardwright.runtime.placement import mesh_devices, named_shardings
+from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
 from shardwright.runtime.shared import check_processes
 from shardwright.runtime.stepped import Stepped, placed, stepped
 from shardwright.runtime.tensors import Tensors
@@ -278,7 +279,7 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
     even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(whole, types, strict=True)]
     named = named_shardings([*even, *whole], among)  # before XLA, which takes longer to refuse
     check_processes(program.module, list(devices.flat))
-    callbacks = call.callbacks if call else ()
+    callbacks = call.callbacks if call else NO_CALLS
     if trial and devices.flat[0].platform == "cpu" and jax.process_count() == 1 and not callbacks:
         try_first(program.module, mesh, program.in_shardings, list(program.in_types.values()))
     try:
@@ -302,7 +303,7 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
     return Compiled(ins, outs, program.in_types, call, direct)
 
 
-def _check_no_python(callbacks: Sequence[Any], module: str) -> None:
+def _check_no_python(callbacks: PythonCalls, module: str) -> None:
     """Refuse calls of Python in what XLA runs without JAX, which would follow a number to nowhere.
 
     Raises:

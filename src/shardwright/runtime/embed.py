@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
+from jax.interpreters import ad, batching, mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 
+from shardwright.errors import ShardingError
+from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
 from shardwright.runtime.spelled import spell_groups
 
 __all__ = ["local_call"]
@@ -39,26 +41,39 @@ class _Module:
 
     text: str
     results: tuple[ShapedArray, ...]
-    callbacks: tuple[Any, ...]
+    callbacks: PythonCalls
 
 
 def local_call(
-    text: str, results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], callbacks: Sequence[Any] = ()
+    text: str, results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]], callbacks: PythonCalls = NO_CALLS
 ) -> Callable[..., list[Any]]:
     """A function of the shards of one device, to be traced where all axes of the mesh are manual.
 
     Arguments:
         text: A per-device module, its entry called `main`. Its partitions are the devices in the order of the mesh.
         results: Shape and element type of each result.
-        callbacks: The Python functions that it calls, by the numbers that it has for them.
+        callbacks: The Python functions that it calls.
     """
-    module = _Module(text, tuple(ShapedArray(shape, dtype) for shape, dtype in results), tuple(callbacks))
+    module = _Module(text, tuple(ShapedArray(shape, dtype) for shape, dtype in results), callbacks)
     return lambda *shards: _local.bind(*shards, module=module)
 
 
-@_local.def_abstract_eval  # type: ignore[untyped-decorator]
-def _results_of(*shards: ShapedArray, module: _Module) -> list[ShapedArray]:
-    return list(module.results)
+@_local.def_effectful_abstract_eval  # type: ignore[untyped-decorator]
+def _results_of(*shards: ShapedArray, module: _Module) -> tuple[list[ShapedArray], set[Any]]:
+    return list(module.results), module.callbacks.effects
+
+
+def _refuse(what: str, transform: str) -> Callable[..., Any]:
+    """What stands in place of a rule that there is none for: programs have others around, where JAX can have these."""
+
+    def rule(*_: Any, **__: Any) -> Any:
+        raise ShardingError(
+            f"the program cannot be {what} here",
+            cause="it calls Python with effects, or came from text or a file: JAX has the one program, no other of it",
+            remedy=f"shard what is to run: sw.jit({transform}(f), mesh, …)",
+        )
+
+    return rule
 
 
 def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
@@ -67,26 +82,63 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
     into = ctx.module_context
     text = _CHANNEL.sub(lambda match: f"{match[1]}{int(match[2]) + call * _CHANNELS}", module.text)
     first = len(into.host_callbacks)
-    for callback in module.callbacks:
+    for callback in module.callbacks.functions:
         into.add_host_callback(callback)
     text = _CALLBACK.sub(lambda match: f"{match[1]}{first + int(match[2])}", text)
     with into.module.context:
         read = ir.Module.parse(text)
         spell_groups(read)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]
+    main: Any = None
     for op in functions:
         name = ir.StringAttr(op.attributes["sym_name"]).value
         new = f"shardwright_{call}_{name}"
         ir.SymbolTable.replace_all_symbol_uses(name, new, read.operation)
         ir.SymbolTable.set_symbol_name(op.operation, new)
-    results: Any = None
+        main = op if name == "main" else main
     for op in functions:
         _make_private(op.operation)
-        if ir.StringAttr(op.attributes["sym_name"]).value == f"shardwright_{call}_main":
-            results = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
         into.module.body.append(op)
         into.symbol_table.insert(op)
-    return func.CallOp(results, ir.FlatSymbolRefAttr.get(f"shardwright_{call}_main"), shards).results
+    return _called(ctx, main, shards, module.callbacks.order)
+
+
+def _called(ctx: Any, main: Any, shards: Sequence[Any], order: Any) -> Any:
+    """The results of a call; one with effects in an `order` takes JAX's token for it, and gives it back."""
+    operands = list(shards)
+    if order is not None:
+        _take_token(main)
+        operands.append(ctx.tokens_in.get(order))
+    symbol = ir.FlatSymbolRefAttr.get(ir.StringAttr(main.attributes["sym_name"]).value)
+    types = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+    results = list(func.CallOp(types, symbol, operands).results)
+    if order is not None:
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({order: results.pop()})))
+    return results
+
+
+def _take_token(function: Any) -> None:
+    """Have a function take a token in place of those that it makes, and return one that awaits all that it has."""
+    block = function.regions[0].blocks[0]
+    token_type = ir.Type.parse("!stablehlo.token")
+    own = block.add_argument(token_type, ir.Location.unknown())
+    tokens, made = [own], []
+    for op in block.operations:
+        if op.operation.name == "stablehlo.create_token":
+            op.operation.results[0].replace_all_uses_with(own)
+            made.append(op.operation)
+        else:
+            tokens += [result for result in op.operation.results if result.type == token_type]
+    for operation in made:
+        operation.erase()
+    last = block.operations[len(block.operations) - 1].operation
+    returned = list(last.operands)
+    with ir.InsertionPoint(last), ir.Location.unknown():
+        awaited = ir.Operation.create("stablehlo.after_all", [token_type], tokens).results[0]
+        func.ReturnOp([*returned, awaited])
+    last.erase()
+    inputs, results = [argument.type for argument in block.arguments], [value.type for value in (*returned, awaited)]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
 
 
 def _make_private(function: ir.Operation) -> None:
@@ -98,3 +150,5 @@ def _make_private(function: ir.Operation) -> None:
 
 
 mlir.register_lowering(_local, _lower)
+ad.primitive_jvps[_local] = _refuse("differentiated", "jax.grad")
+batching.primitive_batchers[_local] = _refuse("mapped", "jax.vmap")

@@ -33,6 +33,9 @@ def transformable(program: Inlined, call: JaxCall, shardings: Sequence[Any]) -> 
     """
     original = constrained(call, shardings)
 
+    if call.callbacks.effects:
+        return _with_effects(program, call, original)
+
     @custom_vmap
     def mapped(*leaves: Any) -> tuple[Any, ...]:
         return tuple(call.results(program(*call.arguments(leaves))))
@@ -48,6 +51,25 @@ def transformable(program: Inlined, call: JaxCall, shardings: Sequence[Any]) -> 
     @derived.defjvp
     def _(leaves: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
         return jax.jvp(original, leaves, tangents)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        results: Any = jax.jit(derived)(*call.leaves(args, kwargs))
+        return jax.tree.unflatten(call.out_tree, results)
+
+    function.__name__ = function.__qualname__ = call.name
+    return function
+
+
+def _with_effects(program: Inlined, call: JaxCall, original: Leaves) -> Callable[..., Any]:
+    """The function of a program with effects: JAX maps none, and differentiates those that only show values."""
+
+    def leaves_of(*leaves: Any) -> tuple[Any, ...]:
+        return tuple(call.results(program(*call.arguments(leaves))))
+
+    derived: Any = leaves_of
+    if call.callbacks.have_derivative:
+        derived = jax.custom_jvp(leaves_of)
+        derived.defjvp(lambda leaves, tangents: jax.jvp(original, leaves, tangents))
 
     def function(*args: Any, **kwargs: Any) -> Any:
         results: Any = jax.jit(derived)(*call.leaves(args, kwargs))

@@ -16,6 +16,7 @@ from shardwright.runtime.arrays import numpy_dtype
 from shardwright.runtime.embed import local_call
 from shardwright.runtime.filled import Filled
 from shardwright.runtime.placement import laid_out, mesh_here
+from shardwright.runtime.python_calls import PythonCalls
 
 __all__ = ["Inlined", "inlined"]
 
@@ -29,7 +30,7 @@ def inlined(
     named: Sequence[jax.sharding.NamedSharding],
     fillings: Sequence[Filled | None],
     devices: Sequence[Any],
-    callbacks: Sequence[Any],
+    callbacks: PythonCalls,
 ) -> Inlined | None:
     """The function of a per-device module, or `None` where JAX has no words for how its values lie.
 

@@ -6,21 +6,13 @@ elsewhere, XLA follows that to nowhere and ends the process. So it does with an 
 
 from __future__ import annotations
 
-import re
-
 from shardwright.errors import ShardingError
 from shardwright.ir.context import is_registered
-from shardwright.ir.graph import Graph, Op
+from shardwright.ir.graph import Graph
+from shardwright.rules.custom_call import is_python
 from shardwright.rules.traits import facts_of
 
 __all__ = ["check_runnable"]
-
-_TARGET = re.compile(r"\w*python\w*_callback")
-"""`xla_ffi_python_cpu_callback`, `xla_python_gpu_callback`, … as `jax.pure_callback` and its relatives are lowered."""
-
-
-def _is_python(op: Op) -> bool:
-    return op.name == "stablehlo.custom_call" and bool(_TARGET.fullmatch(str(op.signature.get("call_target_name", ""))))
 
 
 def check_runnable(graph: Graph, with_python: bool = False) -> None:
@@ -46,7 +38,7 @@ def check_runnable(graph: Graph, with_python: bool = False) -> None:
         facts = facts_of(op.name)
         reason = facts.refused if facts.host else ""
         name = op.name
-        if _is_python(op) and not with_python:
+        if is_python(op.signature) and not with_python:
             name = f"{op.name} @{op.signature.get('call_target_name')}"
             reason = "it calls a Python function that only the process which lowered it has"
         if reason:

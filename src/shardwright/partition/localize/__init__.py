@@ -13,6 +13,7 @@ from shardwright.partition.localize import (  # noqa: F401 (imported for what th
     joins,
     pads,
     pooling,
+    python,
     random,
     reduction,
     reversals,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from shardwright.boundary import NOTHING_STATED
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DEVICE_OPS, MANUAL, RETURNS
@@ -13,11 +11,12 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.stages import LOCAL_MARK
 from shardwright.memo import uncollected
 from shardwright.mesh import Mesh
-from shardwright.partition.bodies import SHARDING_NAMES, is_program, plain_bodies
+from shardwright.partition.bodies import SHARDING_NAMES, is_program, plain_signature
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.manual import agree_at_boundary, inline, of_devices
 from shardwright.partition.localize.registry import Shardings, form_of, localize_op
 from shardwright.partition.localize.uneven import shard_type
+from shardwright.rules.custom_call import is_python_with_effects
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
@@ -173,7 +172,7 @@ class _Localizer:
         """The one op that an op is on a device, on the same operands; `None` where that is not all that tells."""
         if op.regions or op.signature.name in _BY_THEMSELVES:
             return None
-        return form_of(_plain(op), self.shardings(op.operands), self.shardings(op.results))
+        return form_of(plain_signature(op), self.shardings(op.operands), self.shardings(op.results))
 
     def op(self, op: Op, ctx: Local) -> None:
         """Write one op."""
@@ -192,7 +191,13 @@ class _Localizer:
         elif name == "stablehlo.partition_id" and self.depth:
             results = (ctx.position(Mesh(ctx.mesh.axes)),)
         else:
-            signature = _plain(op)
+            signature = plain_signature(op)
+            if self.depth and is_python_with_effects(signature):
+                raise ShardingError(
+                    "Python is called in a manual computation that leaves axes free",
+                    cause="whether one device calls, or one for each of its shards, nothing says; JAX has no such call",
+                    remedy="make the computation manual along all axes, or take the call out of it",
+                )
             if name in DEVICE_OPS and self.depth:
                 signature = of_devices(ctx, self.source, signature)
             results = localize_op(ctx, signature, operands, self.shardings(op.operands), self.shardings(op.results))
@@ -249,12 +254,6 @@ class _Localizer:
         for number, (one, other) in enumerate(zip(flowing, carried, strict=True)):
             if not one.equivalent(other):
                 raise ShardingError(f"{what} {number} lies as {one!r}, the result it flows into as {other!r}")
-
-
-def _plain(op: Op) -> Signature:
-    """What an op without regions is, apart from the layouts that it states itself or in its bodies."""
-    signature = op.signature if op.results else replace(op.signature, boundary=NOTHING_STATED)
-    return plain_bodies(signature) if signature.bodies else signature
 
 
 def _local_attributes(attributes: dict[str, str]) -> dict[str, str]:
