@@ -46,6 +46,11 @@ def test_layouts_in_memory_are_honoured(layout: Any) -> None:
     np.testing.assert_array_equal(compiled(other), y)
     if layout == Layout((1, 0)):
         assert spmd.verify([X]).ok
+    (chosen,), _ = compiled.input_formats
+    assert compiled(jax.device_put(X, chosen)).format == compiled.output_formats
+    assert layout is Layout.AUTO or chosen.layout.major_to_minor == layout.major_to_minor
+    inside = jax.jit(lambda x: compiled(x) + 1)(X)  # there orders are for the whole to choose
+    np.testing.assert_array_equal(inside, y + 1)
 
 
 def test_memory_kinds_are_kept() -> None:
@@ -73,6 +78,24 @@ def test_memory_kinds_are_kept() -> None:
     assert [s.memory_kind for s in plan.in_shardings] == ["pinned_host", "device"]
     assert [s.memory_kind for s in plan.out_shardings] == ["device", "pinned_host"]
     assert spmd.verify([X, X]).ok
+    (first, _), _ = compiled.input_formats
+    assert first.sharding.memory_kind == "pinned_host"
+    moved, kept = jax.jit(lambda x, w: compiled(x, w))(X, X)
+    np.testing.assert_array_equal(moved, 3 * X)
+    assert [array.sharding.memory_kind for array in (moved, kept)] == ["device", "pinned_host"]
+
+
+def test_uneven_ones_in_other_memories_run_by_themselves() -> None:
+    def function(x: Any) -> Any:
+        return jax.device_put(2 * x, jax.memory.Space.Host)
+
+    compiled = sw.jit(function, sw.Mesh(x=8), {0: PartitionSpec("x")}, results={0: PartitionSpec("x")})
+    x = X[:7]
+    y = compiled(x)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert y.sharding.memory_kind == "pinned_host"
+    with pytest.raises(sw.ShardingError, match="cannot be part of what JAX traces"):
+        jax.jit(lambda x: compiled(x))(x)
 
 
 def test_a_memory_that_devices_do_not_have_is_refused() -> None:

@@ -168,6 +168,13 @@ class JaxCall:
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
         return args, kwargs
 
+    def formats(self, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[Any, Any]:
+        """What is said of the arguments and results of the module, as of the function's; `None` of unused arguments."""
+        leaves = [None] * len(self.in_leaves)
+        for number, one in zip(self.kept, ins, strict=True):
+            leaves[number] = one
+        return jax.tree.unflatten(self.in_tree, leaves), jax.tree.unflatten(self.out_tree, outs)
+
     def placed(self, leaves: Sequence[Any], place: Callable[[Any, Any], Any], shardings: Sequence[Any]) -> Any:
         """`(args, kwargs)` of the function, its leaves placed as the module's arguments lie; unused ones are zeros."""
         given = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,9 @@ from shardwright.runtime.contributions import stack_of
 from shardwright.runtime.direct import Direct
 from shardwright.runtime.execute import try_first
 from shardwright.runtime.filled import Filled
+from shardwright.runtime.function import of_arrays, transformable
 from shardwright.runtime.inlined import inlined
-from shardwright.runtime.placement import mesh_devices, named_shardings
+from shardwright.runtime.placement import MEMORY_KIND, in_memory, mesh_devices, named_shardings
 from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
 from shardwright.runtime.shared import check_processes
 from shardwright.runtime.stepped import Stepped, placed, stepped
@@ -61,13 +62,15 @@ class Compiled:
         in_types: dict[str, TensorType],
         call: JaxCall | None,
         executable: Stepped | Direct,
+        function: Callable[..., Any] | None = None,
     ) -> None:
-        """Hold what `compile_program` made."""
+        """Hold what `compile_program` made; `function` is the same for JAX to trace, where it has words for it."""
         self.in_shardings = tuple(in_shardings)
         self.out_shardings = tuple(out_shardings)
         self._in_types = in_types
         self._call = call
         self._executable = executable
+        self._function = function
         self._run = executable.step if isinstance(executable, Stepped) else self._run_directly
         self._outside: Callable[..., Any] | None = None
 
@@ -148,16 +151,38 @@ class Compiled:
 
     def _run_directly(self, *args: Any, **kwargs: Any) -> Any:
         if _is_traced(args, kwargs):
+            if self._function is not None:
+                return self._function(*args, **kwargs)
             raise ShardingError(
                 "the program cannot be part of what JAX traces",
-                cause="JAX has no words for how its values lie: they await reductions, or are in memories, orders of "
-                "elements or of devices of their own",
+                cause="JAX has no words for how its values lie: they await reductions, are in orders of devices of "
+                "their own, or uneven ones in other memories",
                 remedy="call it by itself, or jit the function with plan.in_shardings and plan.out_shardings",
             )
         direct: Any = self._executable
         if self._call is not None:
             return self._call.unflatten(direct.run(self._call.flatten(args, kwargs)))
         return tuple(direct.run(self._checked(args, kwargs)))
+
+    @property
+    def input_formats(self) -> Any:
+        """Sharding and order of elements in memory of the arguments, `(args, kwargs)`, as of `jax.stages.Compiled`.
+
+        What lies so is taken as it is; `Layout.AUTO` has XLA choose it.
+        """
+        return self._formats[0]
+
+    @property
+    def output_formats(self) -> Any:
+        """The same of what the function returns."""
+        return self._formats[1]
+
+    @property
+    def _formats(self) -> tuple[Any, Any]:
+        if isinstance(self._executable, Stepped):
+            return self._executable.step.input_formats, self._executable.step.output_formats
+        ins, outs = self._executable.formats
+        return ((tuple(ins), {}), tuple(outs)) if self._call is None else self._call.formats(ins, outs)
 
     def as_text(self) -> str:
         """The HLO of one device, as XLA runs it."""
@@ -227,6 +252,7 @@ class LocalProgram:
         out_types: Global type of each result.
         local_results: Type of each result on one device.
         donors: Whether results may take the buffer of each argument.
+        attributes: What is said of each argument and then of each result, as MLIR text by name.
     """
 
     module: str
@@ -237,6 +263,7 @@ class LocalProgram:
     out_types: Sequence[TensorType]
     local_results: Sequence[TensorType]
     donors: Sequence[bool]
+    attributes: Sequence[Mapping[str, str]]
 
     @classmethod
     def of(
@@ -251,7 +278,13 @@ class LocalProgram:
         (in_types, ins), (out_types, outs) = arguments, results
         donors = ["jax.buffer_donor" in row for row in local.main.argument_attributes]
         types = list(out_types.values()), list(local.results.values())
-        return cls(module, mesh, ins, outs, in_types, *types, donors)
+        attributes = [*local.main.argument_attributes, *local.main.result_attributes]
+        return cls(module, mesh, ins, outs, in_types, *types, donors, attributes)
+
+    @property
+    def orders_elements(self) -> bool:
+        """Whether some argument or result is to have its elements in an order of its own in memory."""
+        return any("mhlo.layout_mode" in row for row in self.attributes)
 
 
 def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Compiled:
@@ -278,18 +311,19 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
     whole = list(map(unbounded, every))
     even = [sharding.evenly_dividing(type.dims) for sharding, type in zip(whole, types, strict=True)]
     named = named_shardings([*even, *whole], among)  # before XLA, which takes longer to refuse
+    outside = in_memory(named[: len(every)], program.attributes)
     check_processes(program.module, list(devices.flat))
     callbacks = call.callbacks if call else NO_CALLS
     if trial and devices.flat[0].platform == "cpu" and jax.process_count() == 1 and not callbacks:
         try_first(program.module, mesh, program.in_shardings, list(program.in_types.values()))
     try:
         function = None
-        if not any(stacks) and not any(0 in type.dims for type in types):  # JAX takes shards of nothing for the whole
-            fillings = _fillings(types, every, named)
+        fillings = _fillings(types, every, named)
+        if not any(stacks) and _is_for_jax(program, types, fillings):
             own = program.module, program.local_results
-            function = inlined(*own, named[: len(every)], fillings, list(devices.flat), callbacks)
-        if function is not None:
-            ins, outs = named[:count], named[count : len(every)]
+            function = inlined(*own, outside, fillings, list(devices.flat), callbacks)
+        if function is not None and not program.orders_elements:
+            ins, outs = outside[:count], outside[count:]
             made = stepped(function, ins, outs, program.donors, call, program.in_types)
             return Compiled(ins, outs, program.in_types, call, made)
         _check_no_python(callbacks, program.module)
@@ -300,7 +334,17 @@ def compile_program(program: LocalProgram, call: Call | None, trial: bool) -> Co
     kept = [sharding.with_memory_kind(kind) for sharding, kind in zip(named, (*kinds, *kinds), strict=True)]
     ins, outs = kept[:count], kept[count : len(every)]
     direct = Direct(executable, ins, outs, program.out_types, stacks, _fillings(types, every, kept))
-    return Compiled(ins, outs, program.in_types, call, direct)
+    if function is not None:
+        function = of_arrays(function) if call is None else transformable(function, call, [*ins, *outs])
+    return Compiled(ins, outs, program.in_types, call, direct, function)
+
+
+def _is_for_jax(program: LocalProgram, types: Sequence[TensorType], fillings: Sequence[Filled | None]) -> bool:
+    """Whether JAX can hand over such arrays: shards of nothing it takes for the whole, and it fills none elsewhere than
+    in the devices' own memory.
+    """
+    is_elsewhere = any(filled and MEMORY_KIND in row for filled, row in zip(fillings, program.attributes, strict=True))
+    return not is_elsewhere and not any(0 in type.dims for type in types)
 
 
 def _check_no_python(callbacks: PythonCalls, module: str) -> None:
@@ -313,7 +357,7 @@ def _check_no_python(callbacks: PythonCalls, module: str) -> None:
         raise ShardingError(
             "the program cannot call Python functions here",
             cause="JAX has no words for how its values lie, so that XLA runs it by itself, without what it calls",
-            remedy="leave out the calls, or memories, orders of elements and contributions to reductions",
+            remedy="leave out the calls, or orders of elements and contributions to reductions",
         )
 
 

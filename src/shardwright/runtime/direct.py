@@ -1,7 +1,8 @@
 """Per-device programs that XLA runs as they are, for what JAX has no words for between its own programs.
 
-Values that await other reductions than sums, orders of elements, memories, and meshes of which each has its own order
-of devices: `runtime.inlined` tells where JAX can have the program itself, which then goes before this.
+Values that await other reductions than sums, orders of elements, uneven ones in memories of their own, and meshes of
+which each has its own order of devices: `runtime.inlined` tells where JAX can have the program itself, which then goes
+before this.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import jax
+from jax.experimental.layout import Format
 
 from shardwright.ir.types import TensorType
 from shardwright.runtime.contributions import Stack
@@ -55,6 +57,13 @@ class Direct:
             results = [self._result(number, parts) for number, parts in enumerate(shards)]
             self._makers = [self._maker(number, array) for number, array in enumerate(results)]
             return results
+
+    @property
+    def formats(self) -> tuple[list[Format], list[Format]]:
+        """In which order each argument has its elements in memory, and each result, and how they lie."""
+        orders = self.executable.layouts, self.executable.result_layouts
+        ins, outs = zip(orders, (self._in_shardings, self._out_shardings), strict=True)
+        return list(map(Format, *ins)), list(map(Format, *outs))
 
     def as_text(self) -> str:
         """The HLO of one device, as XLA runs it."""

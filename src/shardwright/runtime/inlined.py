@@ -15,7 +15,7 @@ from shardwright.ir.types import TensorType
 from shardwright.runtime.arrays import numpy_dtype
 from shardwright.runtime.embed import local_call
 from shardwright.runtime.filled import Filled
-from shardwright.runtime.placement import laid_out, mesh_here
+from shardwright.runtime.placement import in_place, laid_out, mesh_here
 from shardwright.runtime.python_calls import PythonCalls
 
 __all__ = ["Inlined", "inlined"]
@@ -34,8 +34,8 @@ def inlined(
 ) -> Inlined | None:
     """The function of a per-device module, or `None` where JAX has no words for how its values lie.
 
-    That is so where they await a reduction, are not in the memory or the order of elements that JAX gives them, or lie
-    on meshes of devices in several orders or of several cuts.
+    That is so where they await a reduction, or lie on meshes of devices in several orders or of several cuts. Orders of
+    elements in memory, which a module asks for of its arguments and results, are inside of another for that to choose.
 
     Arguments:
         module: MLIR text.
@@ -49,7 +49,7 @@ def inlined(
     mesh = inside[0].mesh if inside else None
     if mesh is None or any(one.mesh != mesh or one.spec.unreduced for one in inside):
         return None
-    if list(mesh.devices.flat) != list(devices) or "mhlo.layout_mode" in module or "mhlo.memory_kind" in module:
+    if list(mesh.devices.flat) != list(devices):
         return None
     count = len(inside) - len(local_results)
     types = [(type.dims, np.dtype(numpy_dtype(type.dtype))) for type in local_results]
@@ -66,7 +66,9 @@ def inlined(
             out_specs=tuple(specs[count:]),
             check_vma=False,
         )
-        results = zip(mapped(*fed), fillings[count:], strict=True)
-        return tuple(result if filled is None else filled.cut_array(result) for result, filled in results)
+        results = zip(mapped(*fed), fillings[count:], inside[count:], strict=True)
+        return tuple(
+            in_place(result, one) if filled is None else filled.cut_array(result) for result, filled, one in results
+        )
 
     return function

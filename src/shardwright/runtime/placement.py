@@ -20,7 +20,7 @@ from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
-__all__ = ["MEMORY_KIND", "in_memory", "laid_out", "mesh_devices", "mesh_here", "named_shardings"]
+__all__ = ["MEMORY_KIND", "in_memory", "in_place", "laid_out", "mesh_devices", "mesh_here", "named_shardings"]
 
 MEMORY_KIND = "mhlo.memory_kind"
 """The attribute of an argument or result that says in which memory of a device it is."""
@@ -74,9 +74,22 @@ def laid_out(value: Any, sharding: jax.sharding.NamedSharding) -> Any:
     """A value that JAX traces, to lie so: a constraint, or where shardings are a part of types another type."""
     mesh = mesh_here(sharding.mesh)
     named = jax.sharding.NamedSharding(mesh, sharding.spec)
+    value = in_place(value, sharding)
     if jax.sharding.AxisType.Explicit in mesh.axis_types:
         return jax.sharding.reshard(value, named)
     return jax.lax.with_sharding_constraint(value, named)
+
+
+def in_place(value: Any, sharding: jax.sharding.NamedSharding) -> Any:
+    """A value that JAX traces, in the memory that a sharding names; itself where that is the devices' own."""
+    if sharding.memory_kind in (None, _own_memory(sharding)):
+        return value
+    return jax.device_put(value, sharding)
+
+
+def _own_memory(sharding: jax.sharding.NamedSharding) -> str:
+    device: Any = next(iter(sharding.device_set))
+    return str(device.default_memory().kind)
 
 
 def in_memory(

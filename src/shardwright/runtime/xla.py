@@ -67,6 +67,7 @@ class Executable:
         devices: The device of each partition.
         here: The partitions whose devices are of this process: all of them, where there is one.
         layouts: The order of elements in memory of each argument's shards, as the module or XLA chose it.
+        result_layouts: The same of each result's.
         memory_kinds: In which memory of a device each argument is, `None` for the device's own.
         result_memory_kinds: The same of each result.
     """
@@ -79,6 +80,7 @@ class Executable:
         self.here = tuple(number for number, device in enumerate(self.devices) if device.process_index == own)
         self.memory_kinds = tuple(memory_kinds)
         self.layouts = tuple(map(Layout.from_pjrt_layout, loaded.get_parameter_layouts()))
+        self.result_layouts = tuple(map(Layout.from_pjrt_layout, loaded.get_output_layouts()))
         self.result_memory_kinds = tuple(loaded.get_output_memory_kinds()[0])
         self._orders: dict[Any, bool] = {}
 
