@@ -79,6 +79,30 @@ def test_static_arguments() -> None:
         numbered([2], X)
 
 
+@pytest.mark.parametrize(
+    "static", [{"static_argnums": 1}, {"static_argnames": "n"}, {"static_argnums": (-1,), "static_argnames": ("n",)}]
+)
+def test_static_arguments_are_given_either_way_as_to_jax(static: Any) -> None:
+    def power(x: Any, n: int) -> Any:
+        return x * int(n)
+
+    step, own = sw.jit(power, {"data": 2}, {"x": "data"}, **static), jax.jit(power, **static)
+    for function in (step, own):
+        close(function(X, 2), 2 * X)
+        if static != {"static_argnums": (-1,), "static_argnames": ("n",)}:
+            close(function(X, n=3), 3 * X)
+
+
+def test_a_position_beyond_those_that_are_given_is_none_of_them() -> None:
+    def power(x: Any, n: int, *, scale: int = 1) -> Any:
+        return x * n * int(scale)
+
+    options: Any = {"static_argnums": 1, "static_argnames": ("scale",)}
+    step, own = sw.jit(power, {"data": 2}, {"x": "data"}, **options), jax.jit(power, **options)
+    for function in (step, own):
+        close(function(X, n=3, scale=2), 6 * X)
+
+
 def test_where_jax_traces() -> None:
     step = sw.jit(lambda x, w: jnp.sin(x) @ w, {"data": 2, "model": 4}, ("data", (None, "model")))
     x, w = jnp.asarray(X), jnp.asarray(PARAMS["w1"])

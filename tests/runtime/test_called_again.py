@@ -83,6 +83,17 @@ def test_arrays_that_lie_otherwise_are_brought_where_they_belong(lies: str) -> N
         np.testing.assert_allclose(compiled(w, X)[0], step(W, X)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("number", [300, -1, 2.0, 2**70, "a"])
+def test_numbers_that_are_none_of_the_type_are_refused(number: Any) -> None:
+    """Of 4.5 it made 4."""
+    x = np.arange(8, dtype=np.uint8)
+    compiled = sw.from_jax(lambda x, n: x + n, x, np.uint8(1)).shard({"x": 2}, ("x", None)).partition().compile()
+    for fits in (7, True, np.int64(5), np.uint8(200)):
+        np.testing.assert_array_equal(compiled(x, fits), x + np.uint8(fits))
+    with pytest.raises(sw.ShardingError, match=r"is called with .* where it was lowered for uint8\[\]"):
+        compiled(x, number)
+
+
 def test_a_donated_array_is_refused_the_second_time() -> None:
     compiled = trained(donate_argnums=0).compile(trial=False)
     w = jax.device_put(W, compiled.in_shardings[0])

@@ -17,6 +17,7 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.effects import python_calls, with_own_tokens
 from shardwright.frontends.exported import EXPORTED, exported_program
 from shardwright.frontends.load import Source, parse_source
+from shardwright.frontends.static import static_arguments
 from shardwright.frontends.wrappers import leaf_names, lowered_by_wrapper
 from shardwright.ir.locations import pytree_path
 from shardwright.runtime.call import JaxCall
@@ -105,7 +106,7 @@ def _of_lowered(
         kept,
         tuple(names),
         name,
-        _values(args, kwargs, jit, kept, names, lowered.in_tree),
+        _values(fn, args, kwargs, jit, kept, names, lowered.in_tree),
         _devices(lowered),
         tuple(bool(leaf.donated) for leaf in jax.tree.leaves(lowered.args_info)),
         traced,
@@ -146,6 +147,7 @@ def _devices(lowered: Any) -> tuple[Any, ...]:
 
 
 def _values(
+    fn: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     jit: Mapping[str, Any],
@@ -154,10 +156,7 @@ def _values(
     tree: Any,
 ) -> dict[str, Any]:
     """The arrays and numbers among the arguments, by the names of the module's; none where these cannot be matched."""
-    numbers, static = (jit.get(key, ()) for key in ("static_argnums", "static_argnames"))
-    numbers = (numbers,) if isinstance(numbers, int) else numbers
-    static = (static,) if isinstance(static, str) else static
-    skipped = {number % len(args) for number in numbers} if args else set()
+    skipped, static = static_arguments(fn, jit, len(args))
     dynamic = tuple(value for number, value in enumerate(args) if number not in skipped)
     leaves, own = jax.tree.flatten((dynamic, {key: value for key, value in kwargs.items() if key not in static}))
     if own != tree:

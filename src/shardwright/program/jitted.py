@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.static import static_arguments
 from shardwright.program.asked import jit_options
 from shardwright.program.program import MeshLike, Plan, Program, Shardings, Spmd, from_jax
 from shardwright.propagation import DEFAULT_STRATEGY
@@ -97,9 +98,7 @@ class Jitted:
         return dynamic, {name: value for name, value in kwargs.items() if name not in names}
 
     def _static(self, count: int) -> tuple[set[int], set[str]]:
-        numbers, names = (self._options[option] for option in ("static_argnums", "static_argnames"))
-        numbers = (numbers,) if isinstance(numbers, int) else numbers
-        return {number % count for number in numbers if count}, set((names,) if isinstance(names, str) else names)
+        return static_arguments(self._fn, self._options, count)
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         """What tells calls apart that are not of one program: containers, types, static arguments, 64 bits or not."""

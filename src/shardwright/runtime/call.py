@@ -273,7 +273,7 @@ class JaxCall:
         """A leaf of the type that it was lowered for; numbers take it, and numpy's arrays as `jax.jit` has them do."""
         leaf = self.in_leaves[number]
         array = value if isinstance(value, jax.Array) else np.asarray(value)
-        same_type = array.dtype == leaf.dtype or np.isscalar(value)
+        same_type = array.dtype == leaf.dtype or (np.isscalar(value) and _is_number_of(value, leaf.dtype))
         if not isinstance(value, jax.Array) and not same_type:
             same_type = jax.dtypes.canonicalize_dtype(array.dtype) == leaf.dtype
         if array.shape != leaf.shape or not same_type:
@@ -284,6 +284,21 @@ class JaxCall:
                 remedy="give the shape and element type of lowering, or lower anew",
             )
         return array if array.dtype == leaf.dtype else np.asarray(value, leaf.dtype)
+
+
+def _is_number_of(value: Any, dtype: Any) -> bool:
+    """Whether a number becomes one of this type without losing what it is: of 4.5 no integer, of 300 no `uint8`."""
+    own, other = _kind_of(np.asarray(value).dtype), _kind_of(dtype)
+    if own != 1 or other != 1:
+        return own <= other
+    bounds: Any = jax.numpy.iinfo(dtype)  # type: ignore[no-untyped-call]
+    return bool(bounds.min <= value <= bounds.max)
+
+
+def _kind_of(dtype: Any) -> int:
+    """The kinds of numbers in the order in which one holds the other; behind them what is none."""
+    kinds = (np.bool_, np.integer, np.floating, np.complexfloating)
+    return next((at for at, kind in enumerate(kinds) if jax.numpy.issubdtype(dtype, kind)), len(kinds))
 
 
 def _all(donated: Any) -> bool:

@@ -101,7 +101,7 @@ class Compiled:
         try:
             try:
                 return self._run(*args, **kwargs)
-            except (TypeError, ValueError):  # so JAX says that arguments are of another type, or lie elsewhere
+            except (TypeError, ValueError, OverflowError):  # so JAX says that arguments are of other types or elsewhere
                 pass
             return self._placed_and_run(args, kwargs)
         except jax.errors.JaxRuntimeError as error:
@@ -119,7 +119,7 @@ class Compiled:
             return True, self._run(*args, **kwargs)
         except jax.errors.JaxRuntimeError as error:
             raise _refused("run", error) from None
-        except (TypeError, ValueError):  # as of `__call__`
+        except (TypeError, ValueError, OverflowError):  # as of `__call__`
             return False, None
 
     def is_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
