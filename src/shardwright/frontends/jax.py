@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.custom_partitions import with_functions
 from shardwright.frontends.effects import python_calls, with_own_tokens
 from shardwright.frontends.exported import EXPORTED, exported_program
 from shardwright.frontends.load import Source, parse_source
@@ -91,7 +92,7 @@ def _of_lowered(
     jit: Mapping[str, Any],
 ) -> tuple[Source, JaxCall]:
     """The program of what was lowered, and how it is called; `traced` and `fn` are `None` where they are not here."""
-    text = _at_the_function(lowered.as_text(debug_info=True), fn)
+    text = with_functions(_at_the_function(lowered.as_text(debug_info=True), fn), _told(lowered))
     name = name or _module_name(text)
     source = with_own_tokens(parse_source(text, name))
     in_leaves = tuple(_struct(leaf) for leaf in jax.tree.leaves(lowered.args_info))

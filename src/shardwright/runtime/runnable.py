@@ -9,10 +9,19 @@ from __future__ import annotations
 from shardwright.errors import ShardingError
 from shardwright.ir.context import is_registered
 from shardwright.ir.graph import Graph
+from shardwright.ir.signature import Signature
 from shardwright.rules.custom_call import is_python
 from shardwright.rules.traits import facts_of
 
 __all__ = ["check_runnable"]
+
+_PARTITIONED = "stablehlo.custom_call @CustomSPMDPartitioning"
+"""A function with `jax.experimental.custom_partitioning` in a program for several devices."""
+
+
+def _needs_its_process(signature: Signature, with_python: bool) -> bool:
+    """Whether an op calls Python where that is not at hand; or has XLA ask it how it is partitioned."""
+    return (is_python(signature) and not with_python) or signature.label == _PARTITIONED
 
 
 def check_runnable(graph: Graph, with_python: bool = False) -> None:
@@ -38,8 +47,8 @@ def check_runnable(graph: Graph, with_python: bool = False) -> None:
         facts = facts_of(op.name)
         reason = facts.refused if facts.host else ""
         name = op.name
-        if is_python(op.signature) and not with_python:
-            name = f"{op.name} @{op.signature.get('call_target_name')}"
+        if _needs_its_process(op.signature, with_python):
+            name = op.signature.label
             reason = "it calls a Python function that only the process which lowered it has"
         if reason:
             raise ShardingError(
@@ -47,6 +56,6 @@ def check_runnable(graph: Graph, with_python: bool = False) -> None:
                 op=name,
                 location=str(graph.locations[op.location]),
                 cause=reason,
-                remedy="leave it out (pure_callback, io_callback, debug.print, …), or run the function with jax.jit "
-                "and the plan's in_shardings and out_shardings",
+                remedy="leave it out (pure_callback, io_callback, debug.print, custom_partitioning, …), or run the "
+                "function with jax.jit and the plan's in_shardings and out_shardings",
             )
