@@ -95,17 +95,18 @@ def read_index(path: Path) -> dict[str, Stored]:
         return _whole_tensors([path])
     if (path / INDEX).is_file():
         return _read_own(path)
-    indices = sorted(path.glob(_WHOLE_TENSORS))
+    is_folder = path.is_dir()
+    indices = sorted(path.glob(_WHOLE_TENSORS)) if is_folder else []
     if indices:
         return _whole_tensors([_beside(path, name) for name in _files_named(indices[0])])
-    files = sorted(path.glob("*.safetensors"))
+    files = sorted(path.glob("*.safetensors")) if is_folder else []
     if len(files) == 1:
         return _whole_tensors(files)
     raise ShardingError(
         f"no checkpoint: {str(path)!r}",
         location=str(path),
         cause=f"it has no {INDEX}, no {_WHOLE_TENSORS}, and {len(files)} files of safetensors"
-        if path.is_dir()
+        if is_folder
         else "there is no such file or folder",
         remedy="give the folder that save_arrays wrote, one of Orbax, or a file of safetensors",
     )
