@@ -54,9 +54,9 @@ def test_it_is_what_it_gives_for_whole_arrays() -> None:
     spmd = sw.from_jax(over_devices(function(first, second)), X).plan().partition()
     assert "CustomSPMDPartitioning" not in spmd.module("local")
     expected = function(softmax, both)(X)
-    for results in (spmd.compile()(X), jax.jit(lambda x: spmd.compile()(x))(X)):
+    compiled = spmd.compile(trial=False)
+    for results in (compiled(X), jax.jit(lambda x: compiled(x))(X)):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), results, expected)
-    assert spmd.verify().ok
 
 
 def test_what_sends_where_arrays_are_whole_is_refused() -> None:
@@ -65,7 +65,7 @@ def test_what_sends_where_arrays_are_whole_is_refused() -> None:
         sw.from_jax(over_devices(lambda x: sums(x)), X)
     assert "unbound axis name: x" in caught.value.diagnostic.cause
     plan = sw.from_jax(lambda x: sums(x), X).shard({"x": 2}, ("x",))
-    np.testing.assert_allclose(plan.partition().compile()(X), X.sum(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(plan.partition().compile(trial=False)(X), X.sum(0), rtol=1e-4, atol=1e-5)
 
 
 def test_from_a_file_it_is_refused_where_it_is_compiled() -> None:
