@@ -178,8 +178,11 @@ def test_where_the_functions_are_not_at_hand_programs_are_written_and_not_run() 
         with pytest.raises(sw.ShardingError, match="apart from the process that made it") as caught:
             spmd.compile()
         assert caught.value.diagnostic.location == f"{__file__}:{function.__code__.co_firstlineno + 1}"
-    spmd = program.shard(MESH, {0: P("x", "y")}).partition()
+    spmd = sw.from_jax(function, EVEN).shard(MESH, {0: P("x", "y")}).partition()
     assert list(spmd.traffic.kinds) == ["all_gather", "all_reduce"], "the operand, and what the call gives"
+    (note,) = spmd.notes
+    assert note.message == "operand 1 is gathered along dimension 0, 1: one device calls Python with whole values"
+    assert not note.is_fallback
     with pytest.raises(sw.ShardingError, match="apart from the process that made it"):
         spmd.verify()
 

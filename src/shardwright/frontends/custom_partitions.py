@@ -66,8 +66,9 @@ def _function(name: str, info: Any, ins: str, outs: str) -> str:
         of_device = info.partition(
             *info.static_args, info.mesh, info.in_tree.unflatten(operands), info.out_tree.unflatten(results)
         )
-        plain = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in operands]
-        lowered = jax.jit(of_device[1], keep_unused=True).lower(*info.in_tree.unflatten(plain))
+        with jax.enable_x64(any(one.dtype.itemsize == 8 for one in (*operands, *results))):
+            plain = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in operands]
+            lowered = jax.jit(of_device[1], keep_unused=True).lower(*info.in_tree.unflatten(plain))
     except NameError as error:  # JAX's error of an axis that is none of a map's
         raise _refused(f"it communicates where arrays are whole: {error}".split("\n", 1)[0]) from None
     text = lowered.as_text()

@@ -19,7 +19,8 @@ def static_arguments(fn: Callable[..., Any], options: Mapping[str, Any], count: 
         options: Those of `jax.jit`.
         count: How many arguments are given by position.
     """
-    numbers, names = (options.get(key, ()) for key in ("static_argnums", "static_argnames"))
+    numbers, names = (options.get(key) for key in ("static_argnums", "static_argnames"))
+    numbers, names = () if numbers is None else numbers, () if names is None else names
     positions = {numbers} if isinstance(numbers, int) else {*numbers}
     called = {names} if isinstance(names, str) else {*names}
     if bool(positions) != bool(called):

@@ -13,7 +13,7 @@ from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.sub_meshes import sub_meshes
 from shardwright.ir.types import TensorType
 from shardwright.notation.sdy.sharding import has_kinds_of
-from shardwright.rules.custom_call import is_python
+from shardwright.rules.custom_call import is_python, is_python_label
 from shardwright.sharding import TensorSharding
 from shardwright.stage import Stage
 from shardwright.steps import local_bytes
@@ -126,12 +126,12 @@ class Alone(NamedTuple):
 
 
 def alone(graph: Graph) -> Iterator[Alone]:
-    """What is to be on one device alone, or on those of a sub-mesh."""
+    """What is to be on one device alone, or on those of a sub-mesh; not what one device calls Python for, for all."""
     parts = sub_meshes(graph)
     if not parts and not any(mesh.is_maximal for mesh in graph.meshes.values()):
         return
-    for what, sharding, where, _, type in _stated(graph):
-        if sharding is None:
+    for what, sharding, where, op, type in _stated(graph):
+        if sharding is None or is_python_label(op):
             continue
         mesh = sharding.mesh
         if mesh.is_maximal:

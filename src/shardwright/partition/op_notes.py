@@ -24,6 +24,7 @@ from shardwright.partition.proposals import Source
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.values import Value
 from shardwright.partition.ways import Choice
+from shardwright.rules.custom_call import is_python_with_effects
 from shardwright.rules.given import is_opaque
 from shardwright.rules.registry import is_given
 from shardwright.rules.rule import TensorMapping
@@ -263,6 +264,8 @@ def _cheapest(choice: Choice, remedy: str) -> _Reason:
 
 
 def _no_form(signature: Signature) -> _Reason:
+    if is_python_with_effects(signature):
+        return _Reason("one device calls Python with whole values", "", False)
     if splits_of(signature) is not None and is_given(signature):
         return _Reason("by the rule given for this op it is not computed in parts along it", "", True)
     if splits_of(signature) is None and signature.name == "stablehlo.custom_call":
@@ -289,7 +292,7 @@ def _other_dims(signature: Signature, number: int, splits: Splits, mapping: Tens
 
 def is_unknown(signature: Signature) -> bool:
     """Whether nothing tells what an op computes: it is computed whole, on every device."""
-    return is_opaque(signature) and splits_of(signature) is None
+    return is_opaque(signature) and splits_of(signature) is None and not is_python_with_effects(signature)
 
 
 def _less_split(had: TensorSharding, has: TensorSharding) -> Dims:

@@ -12,7 +12,7 @@ from shardwright.rules.facts import Flow, OpFacts, declare
 from shardwright.rules.registry import FactorsOf, sharding_rule
 from shardwright.rules.rule import ShardingRule, factors_in
 
-__all__ = ["is_python", "is_python_with_effects", "is_splittable_call", "known_targets"]
+__all__ = ["is_python", "is_python_label", "is_python_with_effects", "is_splittable_call", "known_targets"]
 
 declare(["stablehlo.custom_call @MoveToDevice", "stablehlo.custom_call @MoveToHost"], OpFacts(flow=Flow.PASS_THROUGH))
 
@@ -43,14 +43,18 @@ _VECTOR = -1
 """Ranks below that of a call's matrices."""
 
 
-_PYTHON = re.compile(r"\w*python\w*_callback")
+_PYTHON = re.compile(r"stablehlo\.custom_call @\w*python\w*_callback")
 """`xla_ffi_python_cpu_callback`, `xla_python_gpu_callback`, … as `jax.pure_callback` and its relatives are lowered."""
 
 
 def is_python(signature: Signature) -> bool:
     """Whether an op calls a function of Python, which the process that lowered it has."""
-    called = signature.name == "stablehlo.custom_call"
-    return called and bool(_PYTHON.fullmatch(str(signature.get("call_target_name", ""))))
+    return is_python_label(signature.label)
+
+
+def is_python_label(label: str) -> bool:
+    """The same of an op as users know it."""
+    return bool(_PYTHON.fullmatch(label))
 
 
 def is_python_with_effects(signature: Signature) -> bool:
