@@ -156,6 +156,13 @@ def test_a_program_from_text_is_part_of_others_and_has_no_derivative() -> None:
         jax.grad(lambda x: step(x)[0].sum())(jnp.asarray(X))
 
 
+def test_a_program_whose_entry_has_another_name_is_compiled() -> None:
+    text = jax.jit(lambda x: jnp.sin(x)).lower(X).as_text().replace("@main", "@forward")
+    step = sw.load(text).shard(MESH, {0: "data"}).partition().compile(trial=False)
+    for run in (step, jax.jit(lambda x: step(x))):
+        close(run(X)[0], np.sin(X))
+
+
 def test_what_jax_has_no_words_for_is_refused_where_it_traces() -> None:
     step = sw.load(MAXIMUM).plan().partition().compile(trial=False)
     with pytest.raises(sw.ShardingError, match="cannot be part of what JAX traces"):

@@ -50,7 +50,8 @@ def local_call(
     """A function of the shards of one device, to be traced where all axes of the mesh are manual.
 
     Arguments:
-        text: A per-device module, its entry called `main`. Its partitions are the devices in the order of the mesh.
+        text: A per-device module, its entry called `main` or public. Its partitions are the devices in the order of the
+            mesh.
         results: Shape and element type of each result.
         callbacks: The Python functions that it calls.
     """
@@ -89,18 +90,27 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
         read = ir.Module.parse(text)
         spell_groups(read)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]
-    main: Any = None
+    main = _entry(functions)  # before they are named anew
     for op in functions:
         name = ir.StringAttr(op.attributes["sym_name"]).value
         new = f"shardwright_{call}_{name}"
         ir.SymbolTable.replace_all_symbol_uses(name, new, read.operation)
         ir.SymbolTable.set_symbol_name(op.operation, new)
-        main = op if name == "main" else main
     for op in functions:
         _make_private(op.operation)
         into.module.body.append(op)
         into.symbol_table.insert(op)
     return _called(ctx, main, shards, module.callbacks.order)
+
+
+def _entry(functions: Sequence[Any]) -> Any:
+    """The function that is called `main`, or is the one that is public."""
+    named = [op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
+    private = ir.StringAttr.get("private")
+    public = [
+        op for op in functions if "sym_visibility" not in op.attributes or op.attributes["sym_visibility"] != private
+    ]
+    return (named or public)[0]
 
 
 def _called(ctx: Any, main: Any, shards: Sequence[Any], order: Any) -> Any:
