@@ -248,18 +248,14 @@ class Partitioned(LocalValue):
         return write_file(path, plan_text(self.saved))
 
     def check_can_run(self) -> None:
-        """Check that `verify` can run this here: no calls back into Python, and no more than the memory holds.
+        """Check that `verify` can run this here: it calls no Python that is not here, and the memory holds it.
 
         Raises:
             ShardingError: it cannot.
         """
-        from shardwright.runtime.limits import check_run
-        from shardwright.runtime.runnable import check_runnable
+        from shardwright.program.running import check_can_run
 
-        check_runnable(self.annotated)  # what nobody reads is run too, unsharded
-        check_runnable(self.local)
-        graph = self.source.graph
-        check_run([*graph.arguments.values(), *graph.results.values()], self.local, self.mesh.size)
+        check_can_run(self.source.graph, self.annotated, self.local, self.mesh, self.call)
 
     def verify(
         self,
@@ -273,9 +269,9 @@ class Partitioned(LocalValue):
     ) -> Verification:
         """Run this and the unsharded program on the same inputs, on virtual CPU devices, and compare the results.
 
-        Both run in a process of their own. What results may differ by is measured: how far those of the unsharded
-        program move when it is computed in float64, and when its roundings fall out otherwise. A difference is not
-        raised: see `Verification.ok` and `.require()`.
+        Both run in a process of their own, which asks this one for the Python functions that they call. What results
+        may differ by is measured: how far those of the unsharded program move when it is computed in float64, and when
+        its roundings fall out otherwise. A difference is not raised: see `Verification.ok` and `.require()`.
 
         Arguments:
             inputs: As for `inputs`.
@@ -294,9 +290,9 @@ class Partitioned(LocalValue):
 
         self.check_can_run()
         if processes is not None:
-            from shardwright.runtime.several import check_share
+            from shardwright.program.running import check_can_be_shared
 
-            check_share(self.mesh.size, processes)
+            check_can_be_shared(self.local, self.mesh, processes)
         given = self._given_arrays(inputs)
         tolerance = Tolerance.given(rtol, atol)
         best = self._verify(given, seed, 0, tolerance, timeout, processes)
@@ -335,6 +331,7 @@ class Partitioned(LocalValue):
                 watch=self.clock.watch,
                 timeout=timeout,
                 processes=processes,
+                call=self.call,
             )
 
     def compile(self, *, trial: bool = True) -> Compiled:

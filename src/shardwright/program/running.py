@@ -18,7 +18,40 @@ if TYPE_CHECKING:
     from shardwright.runtime.tensors import Tensors
     from shardwright.runtime.verify import Verification
 
-__all__ = ["compiled", "verified"]
+__all__ = ["check_can_be_shared", "check_can_run", "compiled", "verified"]
+
+
+def _callbacks(call: Call | None) -> tuple[Any, ...]:
+    """The Python functions that a program calls, where they are at hand, by the numbers that it has for them."""
+    if call is None:
+        return ()
+    from shardwright.runtime.call import JaxCall  # imports jax, which commands do without
+
+    return call.callbacks.functions if isinstance(call, JaxCall) else ()
+
+
+def check_can_run(graph: Graph, annotated: Graph, local: Graph, mesh: Mesh, call: Call | None) -> None:
+    """Check that a program can be run on this machine, and beside it the unsharded one: see `Spmd.check_can_run`."""
+    from shardwright.runtime.limits import check_run
+    from shardwright.runtime.runnable import check_runnable
+
+    with_python = bool(_callbacks(call))
+    check_runnable(annotated, with_python, repeats=True)  # what nobody reads is run too, unsharded
+    check_runnable(local, with_python, repeats=True)
+    check_run([*graph.arguments.values(), *graph.results.values()], local, mesh.size)
+
+
+def check_can_be_shared(local: Graph, mesh: Mesh, processes: int) -> None:
+    """Check that several processes can run a program, each on as many devices as the others.
+
+    Raises:
+        ShardingError: they cannot.
+    """
+    from shardwright.runtime.runnable import check_runnable
+    from shardwright.runtime.several import check_share
+
+    check_share(mesh.size, processes)
+    check_runnable(local)  # those have no pipe to this process
 
 
 def compiled(
@@ -42,7 +75,7 @@ def compiled(
     from shardwright.runtime.compiled import LocalProgram, compile_program  # imports jax, which commands do without
     from shardwright.runtime.runnable import check_runnable
 
-    check_runnable(local, with_python=isinstance(call, JaxCall) and bool(call.callbacks))
+    check_runnable(local, with_python=bool(_callbacks(call)))
     made = compile_program(LocalProgram.of(module, local, mesh, arguments, results), call, trial)
     if call is None:
         return made
@@ -62,6 +95,8 @@ def verified(
     mesh: Mesh,
     shardings: tuple[Sequence[TensorSharding], Sequence[TensorSharding]],
     arrays: Sequence[Array],
+    *,
+    call: Call | None,
     **options: Any,
 ) -> Verification:
     """What comes of running a program beside the unsharded one.
@@ -73,6 +108,7 @@ def verified(
         mesh: The devices.
         shardings: How arguments lie, and results.
         arrays: Inputs.
+        call: How the function is called that it comes from.
         **options: Those of `runtime.verify.verify`.
 
     Raises:
@@ -96,6 +132,7 @@ def verified(
         list(source.graph.results),
         graph=graph,
         partitioned=partitioned,
+        callbacks=_callbacks(call),
         **options,
     )
     return verification.with_note(ANOTHER_ORDER) if has_another_order(source.graph) else verification

@@ -17,6 +17,7 @@ from shardwright.memo import current_session
 from shardwright.mesh import Mesh
 from shardwright.process import DEFAULT_TIMEOUT, python_child, remove_folder, unfinished
 from shardwright.runtime.arrays import Array
+from shardwright.runtime.calls import answering
 from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
 from shardwright.runtime.launch import ending, last_lines
 from shardwright.sharding import TensorSharding
@@ -121,7 +122,9 @@ def try_jobs(jobs: Sequence[Job], *, timeout: float = DEFAULT_TIMEOUT) -> list[E
     """
     with temporary_folder() as folder:
         save_jobs(folder, jobs)
-        status = _work(folder, max((job.devices for job in jobs), default=1), timeout)
+        devices = max((job.devices for job in jobs), default=1)
+        with answering([job.callbacks for job in jobs]) as pipe:
+            status = _work(folder, devices, timeout, pipe)
         results: list[Execution | ShardingError] = []
         died: WorkerDied | None = None
         for job, result in zip(jobs, load_results(folder, len(jobs)), strict=True):
@@ -188,14 +191,16 @@ def temporary_folder() -> Iterator[Path]:
         unfinished.discard(folder)
 
 
-def _work(folder: Path, devices: int, timeout: float) -> int | None:
-    """The exit status of the worker on `folder`; `None` where it took too long."""
+def _work(folder: Path, devices: int, timeout: float, pipe: tuple[int, ...]) -> int | None:
+    """The exit status of the worker on `folder`, which asks by `pipe`; `None` where it took too long."""
     with (
         (folder / "stderr").open("wb") as stderr,
         python_child(
             "shardwright.runtime.worker",
             str(folder),
+            *map(str, pipe),
             environment=environment_of(devices),
+            pass_fds=pipe,
             stdin=subprocess.PIPE,  # it watches that, which closes when this process ends
             stdout=stderr,
             stderr=stderr,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, load_arrays, save_arrays
+from shardwright.runtime.calls import Asking
 from shardwright.runtime.records import mesh_from, mesh_record, sharding_from, sharding_record
 from shardwright.runtime.shards import ReplicaDifference
 from shardwright.sharding import TensorSharding
@@ -46,6 +47,7 @@ class Job:
         seeds: Run once for each, given as the last argument; the outputs of all runs follow each other.
         partitioned: Whether XLA is to partition the module, which is annotated; it is per-device else.
         draft: Compile in haste, for a module that is run to measure and not to be measured.
+        callbacks: The Python functions that the module calls, by the numbers that it has for them.
     """
 
     module: str
@@ -58,6 +60,7 @@ class Job:
     seeds: tuple[int, ...] = ()
     draft: bool = False
     partitioned: bool = False
+    callbacks: tuple[Callable[..., Any], ...] = ()
 
     @property
     def devices(self) -> int:
@@ -100,13 +103,14 @@ def save_jobs(folder: Path, jobs: Sequence[Job]) -> None:
                 "seeds": job.seeds,
                 "draft": job.draft,
                 "partitioned": job.partitioned,
+                "callbacks": len(job.callbacks),
             }
         )
     (folder / "jobs.json").write_text(json.dumps(heads))
 
 
-def load_jobs(folder: Path) -> list[Job]:
-    """Read what `save_jobs` wrote."""
+def load_jobs(folder: Path, asking: Asking | None = None) -> list[Job]:
+    """Read what `save_jobs` wrote, with those functions that can be asked for."""
     jobs = []
     for number, head in enumerate(json.loads((folder / "jobs.json").read_text())):
         mesh = mesh_from(head["mesh"]) if head["mesh"] else None
@@ -122,6 +126,7 @@ def load_jobs(folder: Path) -> list[Job]:
                 seeds=tuple(head["seeds"]),
                 draft=head["draft"],
                 partitioned=head["partitioned"],
+                callbacks=asking.functions(number, head["callbacks"]) if asking else (),
             )
         )
     return jobs

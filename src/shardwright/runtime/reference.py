@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class Reference:
         graph: Graph | None = None,
         measured: bool = True,
         layout: Job | None = None,
+        callbacks: tuple[Callable[..., Any], ...] = (),
     ) -> None:
         """Prepare the runs.
 
@@ -50,10 +52,12 @@ class Reference:
             graph: The same program as a graph, if it is at hand; without shardings, unless there is a `layout`.
             measured: Whether to find out what rounding does.
             layout: A job whose mesh and shardings the program has: XLA partitions it. For one device, if not given.
+            callbacks: The Python functions that it calls, by the numbers that it has for them.
         """
         self.module = module
         self.inputs = inputs
         self._job = Job("", inputs) if layout is None else replace(layout, inputs=inputs, partitioned=True)
+        self._job = replace(self._job, callbacks=callbacks)
         self.outputs: tuple[Array, ...] = ()
         self.seconds = 0.0
         self.exact: tuple[Array, ...] = ()

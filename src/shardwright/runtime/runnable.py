@@ -10,7 +10,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import is_registered
 from shardwright.ir.graph import Graph
 from shardwright.ir.signature import Signature
-from shardwright.rules.custom_call import is_python
+from shardwright.rules.custom_call import is_python, is_python_with_effects
 from shardwright.rules.traits import facts_of
 
 __all__ = ["check_runnable"]
@@ -19,17 +19,24 @@ _PARTITIONED = "stablehlo.custom_call @CustomSPMDPartitioning"
 """A function with `jax.experimental.custom_partitioning` in a program for several devices."""
 
 
-def _needs_its_process(signature: Signature, with_python: bool) -> bool:
-    """Whether an op calls Python where that is not at hand; or has XLA ask it how it is partitioned."""
-    return (is_python(signature) and not with_python) or signature.label == _PARTITIONED
+_ELSEWHERE = "it calls a Python function that only the process which lowered it has"
+_AGAIN = "it calls a Python function that does something, and programs are run several times here"
 
 
-def check_runnable(graph: Graph, with_python: bool = False) -> None:
+def _reason(signature: Signature, with_python: bool, repeats: bool) -> str:
+    """Why an op cannot be run: it calls Python that is not at hand or has effects, or has XLA ask for its partition."""
+    if signature.label == _PARTITIONED or (is_python(signature) and not with_python):
+        return _ELSEWHERE
+    return _AGAIN if repeats and is_python_with_effects(signature) else ""
+
+
+def check_runnable(graph: Graph, with_python: bool = False, *, repeats: bool = False) -> None:
     """Whether a program can be run from its module alone.
 
     Arguments:
         graph: The program.
         with_python: Whether the Python functions that it calls are at hand.
+        repeats: Whether it is run several times, so that these may do nothing.
 
     Raises:
         ShardingError: it calls back into Python, talks to a host that does not answer, or has an op that is none of
@@ -47,9 +54,8 @@ def check_runnable(graph: Graph, with_python: bool = False) -> None:
         facts = facts_of(op.name)
         reason = facts.refused if facts.host else ""
         name = op.name
-        if _needs_its_process(op.signature, with_python):
-            name = op.signature.label
-            reason = "it calls a Python function that only the process which lowered it has"
+        if python := _reason(op.signature, with_python, repeats):
+            name, reason = op.signature.label, python
         if reason:
             raise ShardingError(
                 "the program cannot be run apart from the process that made it",

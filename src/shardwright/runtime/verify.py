@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module
@@ -145,6 +146,7 @@ def verify(
     timeout: float = DEFAULT_TIMEOUT,
     watch: Callable[[str], None] | None = None,
     processes: int | None = None,
+    callbacks: tuple[Callable[..., Any], ...] = (),
 ) -> Verification:
     """Run both programs on the same inputs, in one subprocess, and compare.
 
@@ -163,12 +165,15 @@ def verify(
         timeout: Seconds for all runs together.
         watch: Hears what is being done.
         processes: Run the per-device program in so many processes too.
+        callbacks: The Python functions that both call, by the numbers that they have for them.
 
     Raises:
         ShardingError: one of them cannot be run. That outputs differ is not raised: see `Verification.require`.
     """
-    job = Job(local, tuple(inputs), mesh, tuple(in_shardings), tuple(out_shardings), tuple(out_types))
-    reference = Reference(unsharded, tuple(inputs), graph, tolerance is None, _even(job) if partitioned else None)
+    shardings = tuple(in_shardings), tuple(out_shardings)
+    job = Job(local, tuple(inputs), mesh, *shardings, tuple(out_types), callbacks=callbacks)
+    layout = _even(job) if partitioned else None
+    reference = Reference(unsharded, job.inputs, graph, tolerance is None, layout, callbacks)
     result = _run(job, reference, timeout)
     verification = judged(reference, result, names, tolerance)
     if not verification.ok:

@@ -1,8 +1,9 @@
-"""A process that runs jobs: `python -P -m shardwright.runtime.worker FOLDER`.
+"""A process that runs jobs: `python -P -m shardwright.runtime.worker FOLDER [DESCRIPTOR]`.
 
 XLA needs to know the number of virtual devices before it starts, and a module it does not like may abort it. So jobs
 go to a process of their own, by way of a folder: see `runtime.jobs` for the files. Standard input is a pipe from the
-process that wants them run: when it closes, that process is gone, and the folder and this process go too.
+process that wants them run: when it closes, that process is gone, and the folder and this process go too. Functions of
+Python that jobs call are asked for by the descriptor, see `runtime.calls`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=watch_parent, args=(folder, os.getppid()), daemon=True).start()
 
     from shardwright.errors import ShardingError
+    from shardwright.runtime.calls import Asking
     from shardwright.runtime.jobs import NO_ROOM, Execution, load_jobs, save_results
     from shardwright.runtime.xla import run_job
 
-    for number, job in enumerate(load_jobs(folder)):
+    asking = Asking(int(arguments[1])) if len(arguments) > 1 else None
+    for number, job in enumerate(load_jobs(folder, asking)):
         result: Execution | str
         try:
             result = run_job(job)

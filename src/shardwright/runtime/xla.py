@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -46,6 +46,8 @@ __all__ = [
     "run_job",
 ]
 
+
+Callbacks: TypeAlias = Sequence[Callable[..., Any]]
 
 _MEMORY_KIND = "mhlo.memory_kind"
 
@@ -192,10 +194,13 @@ def available_devices(count: int, platform: str | None = None) -> list[Any]:
 
 
 def compile_unsharded(
-    module: str, platform: str | None = None, draft: bool = False, repeatable: bool = False
+    module: str, platform: str | None = None, draft: bool = False, repeatable: bool = False, callbacks: Callbacks = ()
 ) -> Executable:
-    """Compile a module for one device; as a draft, in haste; repeatable, to the same bits on every device."""
-    return _compile(module, available_devices(1, platform), draft, repeatable)
+    """Compile a module for one device; as a draft, in haste; repeatable, to the same bits on every device.
+
+    `callbacks` are the Python functions that it calls, by the numbers that it has for them.
+    """
+    return _compile(module, available_devices(1, platform), draft, repeatable, callbacks=callbacks)
 
 
 def compile_local(
@@ -205,20 +210,27 @@ def compile_local(
     among: Sequence[Any] | None = None,
     draft: bool = False,
     repeatable: bool = False,
+    callbacks: Callbacks = (),
 ) -> Executable:
     """Compile a per-device module for the devices of `mesh`: those of `among`, or the first ones, by their number.
 
     As a draft, in haste; repeatable, to the same bits on every device that is given the same.
     """
     devices = available_devices(mesh.size, platform) if among is None else among
-    return _compile(module, [devices[mesh.device_id(position)] for position in range(mesh.size)], draft, repeatable)
+    places = [devices[mesh.device_id(position)] for position in range(mesh.size)]
+    return _compile(module, places, draft, repeatable, callbacks=callbacks)
 
 
 def compile_partitioned(
-    module: str, mesh: Mesh, platform: str | None = None, draft: bool = False, repeatable: bool = False
+    module: str,
+    mesh: Mesh,
+    platform: str | None = None,
+    draft: bool = False,
+    repeatable: bool = False,
+    callbacks: Callbacks = (),
 ) -> Executable:
     """Compile a module with sdy shardings for the devices of `mesh`, partitioned by XLA."""
-    return _compile(module, available_devices(mesh.size, platform), draft, repeatable, partition=True)
+    return _compile(module, available_devices(mesh.size, platform), draft, repeatable, True, callbacks)
 
 
 def _with_main(text: str) -> tuple[ir.Module, ir.Operation]:
@@ -253,10 +265,16 @@ def compile_absent(module: str, devices: Sequence[Any]) -> Any:
 
 
 def _compile(
-    module: str, devices: Sequence[Any], draft: bool = False, repeatable: bool = False, partition: bool = False
+    module: str,
+    devices: Sequence[Any],
+    draft: bool = False,
+    repeatable: bool = False,
+    partition: bool = False,
+    callbacks: Callbacks = (),
 ) -> Executable:
     read, options, memory_kinds = _prepared(module, devices, draft, repeatable, partition)
-    loaded = devices[0].client.compile_and_load(read, _jax.DeviceList(tuple(devices)), options)
+    places = _jax.DeviceList(tuple(devices))
+    loaded = devices[0].client.compile_and_load(read, places, options, host_callbacks=list(callbacks))
     return Executable(loaded, devices, memory_kinds)
 
 
@@ -335,10 +353,10 @@ def run_job(job: Job, platform: str | None = None) -> Execution:
     start = time.perf_counter()
     try:
         executable = (
-            compile_unsharded(job.module, platform, job.draft, repeatable=True)
+            compile_unsharded(job.module, platform, job.draft, repeatable=True, callbacks=job.callbacks)
             if job.mesh is None
             else (compile_partitioned if job.partitioned else compile_local)(
-                job.module, job.mesh, platform, draft=job.draft, repeatable=True
+                job.module, job.mesh, platform, draft=job.draft, repeatable=True, callbacks=job.callbacks
             )
         )
         compiled = time.perf_counter()
