@@ -170,19 +170,16 @@ def verify(
     Raises:
         ShardingError: one of them cannot be run. That outputs differ is not raised: see `Verification.require`.
     """
-    shardings = tuple(in_shardings), tuple(out_shardings)
-    job = Job(local, tuple(inputs), mesh, *shardings, tuple(out_types), callbacks=callbacks)
-    layout = _even(job) if partitioned else None
-    reference = Reference(unsharded, job.inputs, graph, tolerance is None, layout, callbacks)
+    types = tuple(in_shardings), tuple(out_shardings), tuple(out_types)
+    job = Job(local, tuple(inputs), mesh, *types, callbacks=callbacks)
+    reference = Reference(unsharded, job.inputs, graph, tolerance is None, _even(job, partitioned), callbacks)
     result = _run(job, reference, timeout)
-    verification = judged(reference, result, names, tolerance)
-    if not verification.ok:
-        verification = _judged_again(job, result, reference, names, tolerance, timeout, watch)
+    verification = _judged_closely(job, result, reference, names, tolerance, timeout, watch)
     if processes is None:
         return verification
     several = _run_in_processes(job, processes, timeout, watch)
-    failures = judged(reference, several, names, tolerance).failures
-    return replace(verification, in_processes=_in_processes(job, processes, several, result, tuple(failures)))
+    failures = tuple(judged(reference, several, names, tolerance).failures)
+    return replace(verification, in_processes=_in_processes(job, processes, several, result, failures))
 
 
 def _run(job: Job, reference: Reference, timeout: float) -> Execution:
@@ -211,7 +208,7 @@ def _in_processes(
     return InProcesses(processes, job.devices // processes, same, apart, failures, several.run_seconds)
 
 
-def _judged_again(
+def _judged_closely(
     job: Job,
     result: Execution,
     reference: Reference,
@@ -220,7 +217,10 @@ def _judged_again(
     timeout: float,
     watch: Callable[[str], None] | None,
 ) -> Verification:
-    """What differs is looked at more closely: with NaN kept, and with more runs that tell what rounding does."""
+    """What differs is looked at again: with NaN kept, and with more runs that tell what rounding does."""
+    verification = judged(reference, result, names, tolerance)
+    if verification.ok:
+        return verification
     job, result = _with_nan_kept(job, result, reference, timeout)
     verification = judged(reference, result, names, tolerance)
     if verification.ok or not reference.perturbed:
@@ -250,8 +250,10 @@ def _with_nan_kept(job: Job, result: Execution, reference: Reference, timeout: f
     return kept, again
 
 
-def _even(job: Job) -> Job:
-    """The layouts that XLA's partitioner gives a program: what divides of those at its boundary."""
+def _even(job: Job, partitioned: bool) -> Job | None:
+    """The layouts that XLA's partitioner gives a program, if it has any: what divides of those at its boundary."""
+    if not partitioned:
+        return None
     ins = [one.evenly_dividing(array.shape) for one, array in zip(job.in_shardings, job.inputs, strict=True)]
     outs = [one.evenly_dividing(type.dims) for one, type in zip(job.out_shardings, job.out_types, strict=True)]
     return replace(job, in_shardings=tuple(ins), out_shardings=tuple(outs))
