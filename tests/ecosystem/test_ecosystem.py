@@ -1,7 +1,8 @@
 """Programs of JAX's libraries: sharded, verified, compiled, called as they are, and given to `jax.jit` with our shardings.
 
 What is not installed is skipped and said; `-m long` has those that take long to compile. The libraries are no
-dependency of ours: `pip install flax optax equinox dm-haiku diffrax optimistix numpyro jaxopt jraph distrax` has them.
+dependency of ours: `pip install flax optax equinox dm-haiku diffrax optimistix lineax numpyro jaxopt jraph distrax chex`
+has them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ import pytest
 
 import shardwright as sw
 from shardwright.runtime.call import JaxCall
-from tests.ecosystem import models, training  # noqa: F401  # they register their programs
+from tests.ecosystem import (  # noqa: F401  # they register their programs
+    functional,
+    graphs,
+    inference,
+    layers,
+    losses,
+    models,
+    nnx_models,
+    solvers,
+    training,
+)
 from tests.ecosystem.programs import PROGRAMS, Case
 from tests.frontends.devices import eight_devices
 
@@ -28,6 +39,9 @@ CASES = [
 
 def close(one: Any, other: Any) -> None:
     def same(a: Any, b: Any) -> None:
+        if not isinstance(a, jax.Array | np.ndarray):  # functions and numbers that models have
+            assert a == b
+            return
         if jax.numpy.issubdtype(a.dtype, jax.dtypes.prng_key):
             a, b = map(jax.random.key_data, (a, b))
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
@@ -61,5 +75,5 @@ def test_a_program_of_the_ecosystem(name: str) -> None:
 
 
 def test_there_are_many() -> None:
-    assert len(PROGRAMS) >= 35
-    assert sum(not entry.is_long for entry in PROGRAMS.values()) >= 15
+    assert len(PROGRAMS) >= 96
+    assert sum(not entry.is_long for entry in PROGRAMS.values()) >= 38

@@ -22,7 +22,12 @@ OPTIMIZERS = {
     "scheduled": lambda optax: optax.adam(optax.warmup_cosine_decay_schedule(0.0, 1e-2, 2, 10)),
     "masked": lambda optax: optax.masked(optax.adam(1e-2), {"w": True, "b": False}),
     "skipping": lambda optax: optax.apply_if_finite(optax.sgd(0.1), 3),
-    "lookahead": lambda optax: optax.chain(optax.add_decayed_weights(1e-2), optax.trace(0.9), optax.scale(-0.1)),
+    "decayed_trace": lambda optax: optax.chain(optax.add_decayed_weights(1e-2), optax.trace(0.9), optax.scale(-0.1)),
+    "nesterov": lambda optax: optax.chain(optax.adaptive_grad_clip(0.1), optax.sgd(0.1, momentum=0.9, nesterov=True)),
+    "injected": lambda optax: optax.inject_hyperparams(optax.nadam)(optax.cosine_decay_schedule(1e-2, 10)),
+    "muon": lambda optax: optax.contrib.muon(1e-2),
+    "schedule_free": lambda optax: optax.contrib.schedule_free_adamw(1e-2),
+    "partitioned": lambda optax: optax.partition({"w": optax.sgd(0.1), "b": optax.adam(1e-2)}, {"w": "w", "b": "b"}),
 }
 QUICK = ("adamw", "adafactor", "clipped_momentum", "accumulated")
 
@@ -52,6 +57,62 @@ def _register(name: str) -> None:
 
 for _name in OPTIMIZERS:
     _register(_name)
+
+
+def _fitted(params: Any, x: Any) -> Any:
+    return (jnp.tanh(x @ params["w"]).sum(-1) ** 2).mean()
+
+
+@program("optax", long=True)
+def optax_lookahead() -> Case:
+    import optax
+
+    optimizer = optax.lookahead(optax.sgd(0.1), sync_period=2, slow_step_size=0.5)
+    params = optax.LookaheadParams.init_synced({"w": batch(WIDTH, 32) / 8})
+
+    def step(params: Any, state: Any, x: Any) -> Any:
+        updates, state = optimizer.update(jax.grad(_fitted)(params.fast, x), state, params)
+        return optax.apply_updates(params, updates), state
+
+    shardings = {"x": "data", "params/(fast|slow)/w": P(None, "model")}
+    return Case(step, (params, optimizer.init(params), batch()), shardings)
+
+
+@program("optax", long=True)
+def optax_sharpness_aware() -> Case:
+    import optax
+    import optax.contrib
+
+    params = {"w": batch(WIDTH, 32) / 8}
+    rise = optax.chain(optax.contrib.normalize(), optax.sgd(0.05))
+    optimizer = optax.contrib.sam(optax.sgd(0.1), rise, sync_period=2, opaque_mode=True)
+
+    def step(params: Any, state: Any, x: Any) -> Any:
+        gradient = jax.grad(_fitted)
+        updates, state = optimizer.update(
+            gradient(params, x), state, params, grad_fn=lambda params, _: gradient(params, x)
+        )
+        return optax.apply_updates(params, updates), state
+
+    return Case(step, (params, optimizer.init(params), batch()), {"x": "data", "params/w": P(None, "model")})
+
+
+@program("optax", long=True)
+def optax_line_search() -> Case:
+    import optax
+
+    params = {"w": batch(WIDTH, 32) / 8}
+    optimizer = optax.lbfgs(memory_size=2)
+
+    def step(params: Any, state: Any, x: Any) -> Any:
+        def loss(params: Any) -> Any:
+            return _fitted(params, x)
+
+        value, gradient = optax.value_and_grad_from_state(loss)(params, state=state)
+        updates, state = optimizer.update(gradient, state, params, value=value, grad=gradient, value_fn=loss)
+        return optax.apply_updates(params, updates), state
+
+    return Case(step, (params, optimizer.init(params), batch()), {"x": "data", "params/w": P(None, "model")})
 
 
 def _squared_error(w: Any, x: Any, y: Any) -> Any:
