@@ -68,10 +68,13 @@ def test_a_function_that_answers_otherwise_each_time_is_a_difference() -> None:
 
 def test_what_a_function_raises_is_told() -> None:
     def function(x: Any, total: Any) -> Any:
-        raise ValueError("no such thing")
+        raise ValueError("no such\nthing")
 
-    with pytest.raises(sw.ShardingError, match="ValueError: no such thing"):
+    with pytest.raises(sw.ShardingError) as caught:
         verified(function, jax.ShapeDtypeStruct((8, 8), jnp.float32))
+    told = caught.value.diagnostic
+    assert told.message == "a Python function that the program calls raised ValueError: no such thing"
+    assert told.remedy == "give inputs with which it does not (inputs=), or change it"
 
 
 def test_several_processes_are_refused_at_the_line() -> None:

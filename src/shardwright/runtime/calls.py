@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["Asking", "answering"]
+__all__ = ["RAISED", "Asking", "answering"]
+
+RAISED = "a Python function that the program calls raised "
+"""How it is told; what XLA makes of it is around it."""
 
 
 @contextmanager
@@ -56,7 +59,7 @@ def _called(function: Callable[..., Any], arrays: Sequence[Any]) -> tuple[Any, s
     try:
         return tuple(np.asarray(result) for result in function(*arrays)), ""
     except Exception as error:  # whatever a function of users raises; it goes on as the failure of the program
-        return None, f"{type(error).__name__}: {error}"
+        return None, " ".join(f"{type(error).__name__}: {error}".split())
 
 
 class Asking:
@@ -80,5 +83,5 @@ class Asking:
             self._pipe.send((job, number, [np.asarray(array) for array in arrays]))
             results, failure = self._pipe.recv()
         if failure:
-            raise RuntimeError(failure)
+            raise RuntimeError(f"{RAISED}{failure}")
         return results

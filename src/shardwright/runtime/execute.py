@@ -17,7 +17,7 @@ from shardwright.memo import current_session
 from shardwright.mesh import Mesh
 from shardwright.process import DEFAULT_TIMEOUT, python_child, remove_folder, unfinished
 from shardwright.runtime.arrays import Array
-from shardwright.runtime.calls import answering
+from shardwright.runtime.calls import RAISED, answering
 from shardwright.runtime.jobs import NO_ROOM, Execution, Job, load_results, save_jobs
 from shardwright.runtime.launch import ending, last_lines
 from shardwright.sharding import TensorSharding
@@ -132,7 +132,8 @@ def try_jobs(jobs: Sequence[Job], *, timeout: float = DEFAULT_TIMEOUT) -> list[E
                 _survivors()[_key(job)] = True
                 results.append(result)
             elif result is not None:
-                results.append(ShardingError(result))
+                remedy = "give inputs with which it does not (inputs=), or change it" if RAISED in result else ""
+                results.append(ShardingError(result, remedy=remedy))
             elif died is None:
                 died = _died(job, status, folder, timeout)
                 results.append(died)

@@ -28,6 +28,7 @@ from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import Array, numpy_dtype
+from shardwright.runtime.calls import RAISED
 from shardwright.runtime.contributions import contributed
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.marks import mark_manual
@@ -337,6 +338,8 @@ def _memory_kinds(function: ir.Operation, rows: str, device: Any) -> list[str | 
 
 def refusal(words: str) -> str:
     """What to say of a module that XLA refuses; a check within XLA that fails is no fault of the module."""
+    if RAISED in words:
+        return RAISED + words.partition(RAISED)[2].split("\n", 1)[0]
     if "RET_CHECK" not in words:
         return f"XLA cannot run the module: {words}"
     why = "; its FFT on CPUs reads row-major arrays only, and it chose another layout" if "fft_thunk" in words else ""
