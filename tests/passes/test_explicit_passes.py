@@ -35,6 +35,7 @@ _Named = tuple[str, dict[str, bool]]
 _FULL: _Named = ("sdy-insert-explicit-reshards", {"enable-full-version": True})
 _COLLECTIVES: _Named = ("sdy-reshard-to-collectives", {})
 _LOCAL: _Named = ("sdy-convert-global-to-local", {})
+_DROPPED: _Named = ("sdy-drop-sharding-and-mesh", {})
 
 
 def _module(text: str, *passes: _Named) -> ir.Module:
@@ -80,7 +81,7 @@ def test_the_default_leaves_reshards_to_the_partitioner() -> None:
 
 def test_a_local_program_is_that_of_the_partitioner() -> None:
     propagated = propagate(read(load_module(_PROGRAM)))
-    made = _module(module_text(write(propagated)), ("sdy-convert-global-to-local", {"enable-rgv3": True}))
+    made = _module(module_text(write(propagated)), ("sdy-convert-global-to-local", {"enable-rgv3": True}), _DROPPED)
     assert "tensor<4x4xf32>, %arg1: tensor<4x8xf32>) -> tensor<4x8xf32>" in _body(made)
     local = write(localize(materialize(propagated).graph), shardings=False)
     assert _body(made) == _body(local)
@@ -102,8 +103,8 @@ def test_replica_groups_of_very_many_devices_are_not_listed(monkeypatch: pytest.
 
 
 def test_explicit_first_or_not_the_local_program_is_the_same() -> None:
-    at_once = _module(_PROGRAM, (_PROPAGATED, {}), _LOCAL)
-    in_steps = _module(_PROGRAM, (_PROPAGATED, {}), _FULL, _COLLECTIVES, _LOCAL)
+    at_once = _module(_PROGRAM, (_PROPAGATED, {}), _LOCAL, _DROPPED)
+    in_steps = _module(_PROGRAM, (_PROPAGATED, {}), _FULL, _COLLECTIVES, _LOCAL, _DROPPED)
     assert _body(at_once) == _body(in_steps)
 
 
@@ -123,7 +124,7 @@ func.func @second(%a: tensor<9xf32> {sdy.sharding = #sdy.sharding<@three, [{"x"}
 
 
 def test_every_function_that_is_entered_is_a_program_of_its_own() -> None:
-    text = module_text(_module(_SEVERAL, _LOCAL))
+    text = module_text(_module(_SEVERAL, _LOCAL, _DROPPED))
     assert "@first(%arg0: tensor<4xf32>) -> tensor<4xf32>" in text
     assert "@second(%arg0: tensor<3xf32>) -> tensor<3xf32>" in text
 

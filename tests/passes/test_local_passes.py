@@ -90,7 +90,7 @@ def test_what_one_device_computes_all_compute() -> None:
     assert "stablehlo.tanh %arg0 : tensor<8x8xf32>" in text
     assert "custom_call @f(%0) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>, <@mesh, [{}]>]>}" in text
     assert "tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<4xf32>)" in _run(
-        text, "builtin.module(sdy-convert-global-to-local)"
+        text, "builtin.module(sdy-convert-global-to-local,sdy-drop-sharding-and-mesh)"
     )
 
 

@@ -29,7 +29,7 @@ _BY_THEMSELVES = _UNRESOLVED | _DROPPED | RETURNS | DEVICE_OPS
 
 
 @uncollected
-def localize(graph: Graph, *, grid: bool = False) -> Graph:
+def localize(graph: Graph, *, grid: bool = False, values: dict[int, int] | None = None) -> Graph:
     """The program that each device of the mesh runs.
 
     Arguments:
@@ -38,6 +38,7 @@ def localize(graph: Graph, *, grid: bool = False) -> Graph:
             (sdy collectives) or in manual computations.
         grid: Whether it is for `processes.raised`: slices by the device's place are `shard.all_slice` where these are
             along whole axes of the mesh.
+        values: Takes up which value of the program made is the shard of each of the program given.
 
     Returns:
         A new graph without shardings, whose arguments and results are shards. Its collectives name devices by their
@@ -47,7 +48,11 @@ def localize(graph: Graph, *, grid: bool = False) -> Graph:
         ShardingError: a value without a sharding, or an op that cannot be computed in the parts asked for, at its
             location.
     """
-    return _Localizer(graph, grid).run()
+    localizer = _Localizer(graph, grid)
+    made = localizer.run()
+    if values is not None:
+        values.update(localizer.values)
+    return made
 
 
 class _Localizer:
