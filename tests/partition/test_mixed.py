@@ -78,14 +78,14 @@ def test_a_program_that_is_explicit_but_for_one_op_is_refused_at_its_line() -> N
     assert raised.value.diagnostic.location.startswith("-:5")
 
 
-def test_a_collective_of_devices_in_a_program_for_one_is_refused_at_its_line() -> None:
-    groups = "replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>"
-    body = f"""%0 = "stablehlo.all_reduce"(%a) <{{{groups}}}> ({{
+def test_a_collective_that_gives_each_device_something_else_is_refused_at_its_line() -> None:
+    groups = "replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, scatter_dimension = 0 : i64"
+    body = f"""%0 = "stablehlo.reduce_scatter"(%a) <{{{groups}}}> ({{
   ^bb0(%p: tensor<f32>, %q: tensor<f32>):
     %s = stablehlo.add %p, %q : tensor<f32>
     stablehlo.return %s : tensor<f32>
-  }}) : (tensor<8x16xf32>) -> tensor<8x16xf32>
-  return %0 : tensor<8x16xf32>"""
-    with pytest.raises(ShardingError, match=r"stablehlo\.all_reduce cannot be partitioned") as raised:
-        _spmd(body, "tensor<8x16xf32>")
+  }}) : (tensor<8x16xf32>) -> tensor<1x16xf32>
+  return %0 : tensor<1x16xf32>"""
+    with pytest.raises(ShardingError, match=r"stablehlo\.reduce_scatter cannot be partitioned") as raised:
+        _spmd(body, "tensor<1x16xf32>")
     assert raised.value.diagnostic.location.startswith("-:4")

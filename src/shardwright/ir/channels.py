@@ -48,4 +48,4 @@ def _handle(signature: Signature) -> int:
 def _names_devices(signature: Signature) -> bool:
     """Whether it names more than the one replica that there is."""
     rows = signature.text("replica_groups") or signature.text("source_target_pairs") or ""
-    return rows.startswith("dense") and bool((dense_array(rows) > 0).any())
+    return "mesh_axes" in rows or (rows.startswith("dense") and bool((dense_array(rows) > 0).any()))

@@ -29,6 +29,7 @@ from shardwright.partition.notes import (
 )
 from shardwright.partition.one_mesh import on_one_mesh
 from shardwright.partition.options import state_options
+from shardwright.partition.own_collectives import with_own_collectives
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
@@ -88,7 +89,7 @@ def materialize(
     told = (*alone_notes(graph), *bound_notes(graph if annotated is None else annotated))
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph, annotated)
-    graph = with_tensor_constants(graph)
+    graph = with_own_collectives(with_tensor_constants(graph))
     if graph.stage is Stage.EXPLICIT:
         return _as_it_is(with_body_arguments(with_rolls(recognize(without_unit_axes(graph)))), told, with_reasons)
     graph, annotated = with_segments(graph, annotated)

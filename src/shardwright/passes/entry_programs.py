@@ -10,6 +10,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import Callees
+from shardwright.ir.channels import give_channels
 from shardwright.ir.context import ir
 from shardwright.ir.erasing import erase
 from shardwright.ir.graph import Graph
@@ -48,6 +49,7 @@ def _program(module: ir.Module, handle: Any) -> Graph:
     names = {mesh.name for mesh in meshes}
     graph.meshes = {name: mesh for name, mesh in graph.meshes.items() if name in names and mesh.axes} or graph.meshes
     graph.callees = Callees()  # they stay where they are
+    give_channels(graph)
     for op in graph.walk():
         signature = op.signature
         if op.name == "sdy.constant":  # what import makes of StableHLO's, to be copied freely

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from shardwright.errors import ShardingError
+from shardwright.ir.attributes import i64_array
 from shardwright.ir.builder import Builder
 from shardwright.ir.carriers import CARRIED_CONSTRAINT
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Graph, Op
-from shardwright.ir.signature import Signature
+from shardwright.ir.signature import Body, Signature
+from shardwright.ir.types import TensorType
 from shardwright.notation import modules
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
 from shardwright.partition.localize.unit_windows import append_in_order, is_out_of_order
+from shardwright.partition.own_collectives import OWN_COLLECTIVES, copies_in
 from shardwright.stage import Stage
 
 __all__ = ["ANOTHER_ORDER", "has_another_order", "unsharded", "unsharded_text"]
@@ -58,6 +61,7 @@ def unsharded_text(graph: Graph, content: str | bytes, name: str = "-") -> str:
     """
     carries = isinstance(content, str) and CARRIED_CONSTRAINT in content
     runs = not carries and len({mesh.axes for mesh in graph.used_meshes}) < 2 and not has_another_order(graph)
+    runs = runs and OWN_COLLECTIVES.isdisjoint(graph.op_names())
     if runs and all(op.name in _RUNS_AS_IT_IS for op in graph.walk() if op.name.startswith("sdy.")):
         return content if isinstance(content, str) else module_text(load_module(content, name))
     return module_text(modules.write(unsharded(graph), shardings=False))
@@ -94,12 +98,48 @@ class _Unsharded(Copier):
             self.copy(op, constant, into)
         elif name.startswith("sdy.") and len(op.operands) == len(op.results) == 1:
             self.pass_on(op)
+        elif name in OWN_COLLECTIVES:
+            self.collective(op, into)
         elif is_out_of_order(signature):
             image, kernel = (self.values[value] for value in op.operands)
             made = append_in_order(Builder(self.target, into, op.location), signature, image, kernel)
             self.values.update(zip(op.results, made, strict=True))
         elif name not in _NO_RESULT:
             self.copy(op, plain_bodies(signature) if signature.bodies else signature, into)
+
+    def collective(self, op: Op, into: list[Op]) -> None:
+        """What devices that all hold the same value make of it, on one of them."""
+        signature, graph = op.signature, self.source
+        try:
+            copies = copies_in(signature, graph.mesh, graph.meshes)
+        except ShardingError as error:
+            raise error.at(signature.label, str(graph.locations[op.location])) from None
+        builder = Builder(self.target, into, op.location)
+        for value, result in zip(op.operands, op.results, strict=True):
+            one = self.values[value]
+            if signature.name == "stablehlo.all_gather":
+                one = _side_by_side(builder, one, copies, signature.get("all_gather_dim"), graph.types[result])
+            elif copies > 1:
+                one = _combined(builder, one, copies, signature.bodies)
+            self.values[result] = one
+
+
+def _side_by_side(builder: Builder, value: int, copies: int, dim: int, type: TensorType) -> int:
+    attributes = (("dimension", f"{dim} : i64"),)
+    signature = Signature("stablehlo.concatenate", attributes, (builder.type(value),) * copies, (type,))
+    return builder.append(signature, (value,) * copies)[0]
+
+
+def _combined(builder: Builder, value: int, copies: int, bodies: tuple[Body, ...]) -> int:
+    """Copies of a value combined by a body of two scalars: those of half as many with one another."""
+    if copies == 1:
+        return value
+    half = _combined(builder, value, copies // 2, bodies)
+    type = builder.type(value)
+    attributes = (("dimensions", i64_array(range(type.rank))),)
+    pair = Signature("stablehlo.map", attributes, (type, type), (type,), bodies)
+    (both,) = builder.append(pair, (half, half))
+    return builder.append(pair, (both, value))[0] if copies % 2 else both
 
 
 def _plain(attributes: dict[str, str]) -> dict[str, str]:
