@@ -15,6 +15,7 @@ from shardwright.partition import localize, with_whole_arguments
 from shardwright.passes.dense_groups import with_dense_groups
 from shardwright.passes.entry_programs import rewrite_entries
 from shardwright.passes.explicit_form import Said, explicit_and_said
+from shardwright.passes.mesh_runs import local_by_mesh
 from shardwright.passes.registry import Option, Options, register
 
 __all__: list[str] = []
@@ -47,7 +48,7 @@ def convert_global_to_local(module: ir.Module, options: Options) -> None:
         made.main.result_shardings = list(graph.main.result_shardings)
         return made if options[_RGV3.name] else with_dense_groups(made)
 
-    rewrite_entries(module, local)
+    rewrite_entries(module, local, several=local_by_mesh)
 
 
 def _say(made: Graph, explicit: Graph, said: Said, values: Mapping[int, int]) -> None:

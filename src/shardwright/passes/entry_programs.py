@@ -20,23 +20,35 @@ from shardwright.mesh import Mesh
 from shardwright.notation.modules import READERS, write
 from shardwright.passes.call_graph import callee_of
 from shardwright.passes.entry import entries, named_symbols
+from shardwright.passes.mesh_runs import Change, has_several_sizes, refused
 from shardwright.passes.module_ops import functions, operations, symbol_of
 
 __all__ = ["rewrite_entries"]
 
 
-def rewrite_entries(module: ir.Module, change: Callable[[Graph], Graph], *, shardings: bool = True) -> None:
+def rewrite_entries(
+    module: ir.Module, change: Change, *, shardings: bool = True, several: Callable[[Graph, Change], Graph] = refused
+) -> None:
     """Replace every function that a module is entered by with what `change` makes of its program.
 
     Programs without a mesh stay as they are; functions that only those replaced called are gone, those that ops name
     in other ways stay as they are.
 
+    Arguments:
+        module: It is changed.
+        change: What to make of a program.
+        shardings: Whether those of the program made are written.
+        several: What to do with a program on meshes of different size, and the change.
+
     Raises:
-        ShardingError: what a graph cannot hold, meshes of different size in one program, or what `change` raises; the
-            module is not changed then.
+        ShardingError: what a graph cannot hold, or what `change` or `several` raises; the module is not changed then.
     """
     programs = [(handle, _program(module, handle)) for handle in entries(module) if handle.regions[0].blocks]
-    made = [(handle, change(graph)) for handle, graph in programs if any(mesh.axes for mesh in graph.meshes.values())]
+    made = [
+        (handle, several(graph, change) if has_several_sizes(graph) else change(graph))
+        for handle, graph in programs
+        if any(mesh.axes for mesh in graph.meshes.values())
+    ]
     before = _called(module)
     for handle, graph in made:
         _replace(handle, graph, shardings)
@@ -54,14 +66,6 @@ def _program(module: ir.Module, handle: Any) -> Graph:
         signature = op.signature
         if op.name == "sdy.constant":  # what import makes of StableHLO's, to be copied freely
             op.signature = Signature("stablehlo.constant", signature.attributes, signature.operands, signature.results)
-    sizes = {mesh.size: mesh for mesh in (*graph.meshes.values(), *meshes) if mesh.axes}
-    if len(sizes) > 1:
-        raise ShardingError(
-            f"function @{symbol_of(handle)} uses meshes of different size",
-            op="func.func",
-            cause="devices: " + ", ".join(f"{_named(mesh)} of {size}" for size, mesh in sizes.items()),
-            remedy="use one set of devices within a program",
-        )
     return graph
 
 
@@ -70,10 +74,6 @@ def _in_shardings(graph: Graph) -> list[Mesh]:
     shardings = [*graph.shardings, *graph.main.result_shardings]
     shardings += [sharding for op in graph.walk() for sharding in op.signature.boundary.shardings]
     return list(dict.fromkeys(sharding.mesh for sharding in shardings if sharding is not None))
-
-
-def _named(mesh: Mesh) -> str:
-    return f"@{mesh.name}" if mesh.name else repr(mesh)
 
 
 class _EntryReader(Reader):
@@ -93,12 +93,29 @@ class _EntryReader(Reader):
 def _replace(handle: Any, graph: Graph, shardings: bool) -> None:
     written = write(graph, shardings=shardings)
     (function,) = [view for view in written.body.operations if view.operation.name == "func.func"]
+    _add_meshes(handle.parent, written)
     if "sym_visibility" in handle.attributes:
         function.operation.attributes["sym_visibility"] = handle.attributes["sym_visibility"]
     else:
         del function.operation.attributes["sym_visibility"]
     function.operation.move_before(handle)
     erase(handle)
+
+
+def _add_meshes(module: Any, written: ir.Module) -> None:
+    """Put the meshes that a program was given, by which it says those of several, before all else."""
+    body = module.regions[0].blocks[0]
+    known = {symbol_of(view.operation): view.operation for view in body.operations if "sym_name" in view.attributes}
+    for view in [view for view in written.body.operations if view.operation.name == "sdy.mesh"]:
+        name = symbol_of(view.operation)
+        if name not in known:
+            view.operation.move_before(body.operations[0])
+        elif view.attributes["mesh"] != known[name].attributes["mesh"]:
+            raise ShardingError(
+                f"the module has another @{name} than the mesh that a program was given",
+                op="sdy.mesh",
+                remedy=f"call @{name} otherwise, or remove it where nothing uses it",
+            )
 
 
 def _called(module: ir.Module) -> set[str]:

@@ -14,6 +14,7 @@ from shardwright.ir.graph import Graph
 from shardwright.partition import enclose
 from shardwright.passes.entry_programs import rewrite_entries
 from shardwright.passes.explicit_form import made_explicit
+from shardwright.passes.mesh_runs import explicit_by_mesh
 from shardwright.passes.minimal_reshards import insert_minimal_reshards
 from shardwright.passes.registry import Option, Options, register
 
@@ -35,7 +36,7 @@ __all__: list[str] = []
 def insert_explicit_reshards(module: ir.Module, options: Options) -> None:
     """Split every op and insert the collectives that this takes; or the few reshards of `minimal_reshards`."""
     if options["enable-full-version"]:
-        rewrite_entries(module, _explicit)
+        rewrite_entries(module, _explicit, several=explicit_by_mesh)
     else:
         insert_minimal_reshards(module)
 
@@ -48,7 +49,7 @@ def insert_explicit_reshards(module: ir.Module, options: Options) -> None:
 )
 def reshard_to_collectives(module: ir.Module, options: Options) -> None:
     """The same; a program that is explicit already is checked and stays."""
-    rewrite_entries(module, _explicit)
+    rewrite_entries(module, _explicit, several=explicit_by_mesh)
 
 
 @register(
@@ -58,7 +59,7 @@ def reshard_to_collectives(module: ir.Module, options: Options) -> None:
 )
 def pad_for_divisibility(module: ir.Module, options: Options) -> None:
     """The same: an explicit program has no dimension that its axes do not divide."""
-    rewrite_entries(module, _explicit)
+    rewrite_entries(module, _explicit, several=explicit_by_mesh)
 
 
 @register(
@@ -68,7 +69,7 @@ def pad_for_divisibility(module: ir.Module, options: Options) -> None:
 )
 def resolve_permutation_factors(module: ir.Module, options: Options) -> None:
     """The same: such ops exchange what they need within a manual computation."""
-    rewrite_entries(module, _explicit)
+    rewrite_entries(module, _explicit, several=explicit_by_mesh)
 
 
 def _explicit(graph: Graph) -> Graph:

@@ -1,0 +1,154 @@
+"""Values on meshes of different size in one program: kept apart, pass by pass, as in the C++."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import shardwright as sw
+import shardwright.passes.all
+from shardwright.errors import ShardingError
+from shardwright.ir.context import load_module, module_text
+from shardwright.passes.pipeline import parse_pipeline, run_step
+from tests.oracles.shardy import run_batch
+
+_MESHES = """sdy.mesh @two = <["x"=2]>
+sdy.mesh @four = <["x"=2, "y"=2]>
+"""
+_HEAD = """func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@two, [{"x"}, {}]>},
+    %b: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@four, [{"x"}, {"y"}]>})"""
+_BETWEEN = f"""{_MESHES}{_HEAD} -> (tensor<8x16xf32>, tensor<8x16xf32>) {{
+  %0 = stablehlo.tanh %a : tensor<8x16xf32>
+  %1 = stablehlo.tanh %b : tensor<8x16xf32>
+  %2 = sdy.sharding_constraint %1 <@two, [{{"x"}}, {{?}}]> : tensor<8x16xf32>
+  %3 = stablehlo.add %0, %2 : tensor<8x16xf32>
+  %4 = stablehlo.add %3, %1 : tensor<8x16xf32>
+  return %3, %4 : tensor<8x16xf32>, tensor<8x16xf32>
+}}
+"""
+_BESIDE = f"""{_MESHES}{_HEAD} -> (tensor<16x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {{
+  %0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0]
+    : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
+  %1 = stablehlo.tanh %b : tensor<8x16xf32>
+  %2 = sdy.sharding_constraint %1 <@four, [{{}}, {{"x"}}]> : tensor<8x16xf32>
+  return %0, %2, %a : tensor<16x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>
+}}
+"""
+_PROPAGATED = "sdy-propagation-pipeline"
+_FULL = "func.func(sdy-insert-explicit-reshards{enable-full-version=true})"
+_COLLECTIVES = "func.func(sdy-reshard-to-collectives)"
+_LOCAL = "sdy-convert-global-to-local"
+
+
+def _made(text: str, *passes: str) -> str:
+    module = load_module(text)
+    for step in parse_pipeline(f"builtin.module({','.join(passes)})"):
+        run_step(module, step)
+    assert module.operation.verify()
+    return module_text(module)
+
+
+_BEFORE = ("sdy-import-pipeline", "sdy-basic-propagate", "sdy-user-priority-propagate", _PROPAGATED)
+
+
+@pytest.mark.oracle
+def test_propagation_and_what_stands_between_meshes_are_those_of_shardy() -> None:
+    jobs: list[tuple[str, tuple[str, ...]]] = [(text, (name,)) for text in (_BETWEEN, _BESIDE) for name in _BEFORE]
+    jobs += [(_BETWEEN, (_PROPAGATED, _FULL)), (_BETWEEN, (_PROPAGATED, _FULL, _COLLECTIVES))]
+    answers = run_batch([(text, f"builtin.module({','.join(passes)})") for text, passes in jobs])
+    for (text, passes), theirs in zip(jobs, answers, strict=True):
+        assert _made(text, *passes) == theirs, passes
+
+
+def test_each_part_gets_its_communication_and_ops_between_stay() -> None:
+    on_two = '{sdy.sharding = #sdy.sharding_per_value<[<@two, [{"x"}, {}]>]>}'
+    on_four = '{sdy.sharding = #sdy.sharding_per_value<[<@four, [{"x"}, {"y"}]>]>}'
+    text = f"""{_MESHES}{_HEAD} -> (tensor<8x16xf32> {{sdy.sharding = #sdy.sharding<@four, [{{"x"}}, {{"y"}}]>}}) {{
+  %0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] {on_two}
+    : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
+  %1 = stablehlo.dot_general %b, %0, contracting_dims = [1] x [0] {on_four}
+    : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+  %2 = sdy.reshard %a <@four, [{{"x"}}, {{}}]> : tensor<8x16xf32>
+  %3 = stablehlo.add %1, %2 {on_four} : tensor<8x16xf32>
+  return %3 : tensor<8x16xf32>
+}}
+"""
+    made = _made(text, _FULL)
+    assert re.findall(r"= ((?:sdy|stablehlo)\.\w+) ", made) == [
+        "stablehlo.dot_general",
+        "sdy.reduce_scatter",
+        "stablehlo.dot_general",
+        "sdy.reshard",
+        "sdy.all_slice",
+        "stablehlo.add",
+    ]
+    assert f"{on_four} : (tensor<8x16xf32>, tensor<16x16xf32>)" in made
+
+
+def test_parts_beside_one_another_are_local_each_on_its_mesh() -> None:
+    made = _made(_BESIDE, _PROPAGATED, _LOCAL, "sdy-drop-sharding-and-mesh")
+    assert (
+        "(%arg0: tensor<4x16xf32>, %arg1: tensor<4x8xf32>) -> (tensor<16x16xf32>, tensor<8x8xf32>, tensor<4x16xf32>)"
+        in made
+    )
+    assert "dense<[[0, 1]]> : tensor<1x2xi64>" in made, "between two devices"
+    assert "tensor<2x2xi64>" in made, "between four"
+    handles = re.findall(r"handle = (\d+), type = 1", made)
+    assert len(handles) > 1
+    assert len(set(handles)) == len(handles)
+
+
+def test_what_nobody_reads_may_end_a_part() -> None:
+    text = _BESIDE.replace("  return ", "  %3 = stablehlo.abs %b : tensor<8x16xf32>\n  return ").replace(
+        "%0, %2, %a : tensor<16x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>", "%a : tensor<8x16xf32>"
+    )
+    made = _made(
+        text.replace("-> (tensor<16x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>)", "-> tensor<8x16xf32>"), _LOCAL
+    )
+    assert "(%arg0: tensor<4x16xf32> " in made
+    assert "%arg1: tensor<4x8xf32> " in made
+
+
+def test_no_device_has_a_program_with_a_value_between_meshes() -> None:
+    module = load_module(_BETWEEN)
+    for step in parse_pipeline(f"builtin.module({_PROPAGATED})"):
+        run_step(module, step)
+    before = module_text(module)
+    (step,) = parse_pipeline(f"builtin.module({_LOCAL})")
+    with pytest.raises(ShardingError, match="function @main uses meshes of different size") as caught:
+        run_step(module, step)
+    assert module_text(module) == before
+    found = caught.value.diagnostic
+    assert found.op == "sdy.reshard"
+    assert (found.location or "").startswith("-:7")
+    assert found.remedy
+
+
+def test_the_command_refuses_them_at_the_mesh() -> None:
+    with pytest.raises(ShardingError, match="the module has meshes of different size") as caught:
+        sw.load(_BETWEEN)
+    assert (caught.value.diagnostic.location or "").startswith("-:2")
+    assert caught.value.diagnostic.remedy
+
+
+_UNALIGNED = """sdy.mesh @one = <["x"=2, "y"=3]>
+sdy.mesh @other = <["a"=3, "b"=2]>
+func.func @main(%a: tensor<6x6xf32> {sdy.sharding = #sdy.sharding<@one, [{"x"}, {}]>},
+    %b: tensor<6x6xf32> {sdy.sharding = #sdy.sharding<@other, [{"a"}, {"b"}]>}) -> tensor<6x6xf32> {
+  %0 = stablehlo.tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@one, [{"x"}, {}]>]>} : tensor<6x6xf32>
+  %1 = stablehlo.add %0, %b {sdy.sharding = #sdy.sharding_per_value<[<@one, [{}, {}]>]>} : tensor<6x6xf32>
+  return %1 : tensor<6x6xf32>
+}
+"""
+
+
+def test_the_mesh_by_which_two_of_one_size_are_said_is_in_the_module() -> None:
+    made = _made(_UNALIGNED, _FULL)
+    assert "sdy.mesh @common = " in made
+    assert "<@common, " in made
+
+
+def test_a_mesh_of_that_name_that_is_another_is_refused() -> None:
+    with pytest.raises(ShardingError, match="another @common than the mesh that a program was given"):
+        _made('sdy.mesh @common = <["z"=6]>\n' + _UNALIGNED, _FULL)
