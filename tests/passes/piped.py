@@ -66,11 +66,10 @@ def _compared(text: str, pipeline: str, expected: str | ShardyFailure) -> Compar
     return Compared(text, "\n".join(difference))
 
 
-def assert_alike(texts: Sequence[str], passes: str, *, deaths: float = 0.0, unlike: float = 0.0) -> int:
-    """Fail where more than these parts differ, or the C++ dies of; how many modules were compared."""
+def assert_alike(texts: Sequence[str], passes: str, *, deaths: float = 0.0) -> int:
+    """Fail where one differs, or the C++ dies of more than this part; how many modules were compared."""
     outcomes = compared(texts, passes)
-    different = [outcome for outcome in outcomes if outcome.difference]
-    for outcome in different[int(unlike * len(texts)) :]:
+    for outcome in (outcome for outcome in outcomes if outcome.difference):
         raise AssertionError(f"{passes} differs\n{outcome.difference}\nfor the module\n{outcome.text}")
     dead = [outcome for outcome in outcomes if outcome.died]
     assert len(dead) <= deaths * len(texts), f"the C++ makes nothing of {len(dead)}: {dead[0].died}\n{dead[0].text}"

@@ -1,4 +1,4 @@
-"""Functions that custom calls name survive passes that put other functions in the place of their calls."""
+"""Functions that others call: those that custom calls name survive, and groups have members in several."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import shardwright.passes.all  # noqa: F401  (registers the passes)
 from tests.passes.differential import Job, ours
+from tests.passes.piped import assert_alike
 
 _T = "tensor<8xf32>"
 
@@ -57,3 +58,24 @@ def test_without_main_what_a_custom_call_names_is_no_entry() -> None:
     text = ours(Job('sdy.mesh @mesh = <["x"=4]>\n' + named + entry, "sdy-remove-sub-axes-in-input-output-shardings"))
     assert '{"x":(1)2, ?}' in text.split("@named(")[1]
     assert '{"x":(1)2, ?}' not in text.split("func.func @entry(")[1].split("->")[0]
+
+
+_CONTRADICTED = """sdy.mesh @mesh = <["a"=2, "b"=2]>
+func.func private @f(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"b"}]>},
+    %b: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}, {}]>}) {
+  sdy.sharding_group %a group_id=1 : tensor<8x8xf32>
+  sdy.sharding_group %b group_id=1 : tensor<8x8xf32>
+  return
+}
+func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"a"}]>}) -> tensor<8x8xf32> {
+  sdy.sharding_group %a group_id=1 : tensor<8x8xf32>
+  return %a : tensor<8x8xf32>
+}
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("edges", ["", "sdy-add-func-data-flow-edges,"])
+def test_of_a_group_that_contradicts_itself_the_function_that_stands_first_decides(edges: str) -> None:
+    for name in ("basic", "user-priority"):
+        assert assert_alike([_CONTRADICTED], f"sdy-sharding-group-import,{edges}sdy-{name}-propagate") == 1

@@ -35,6 +35,7 @@ class FunctionPart:
         arguments: Where its arguments stand among those of the graph.
         results: Where its results stand among those of the graph; nowhere, for a function that others call.
         is_entered: Whether a program enters by it.
+        start: At which place among the ops of the graph's block it begins.
         ops: Its ops with their handles, an op before those in its regions.
     """
 
@@ -43,6 +44,7 @@ class FunctionPart:
     results: range
     ops: tuple[tuple[Any, Op], ...]
     is_entered: bool
+    start: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +57,11 @@ class ModuleGraph:
 
     graph: Graph
     parts: tuple[FunctionPart, ...]
+
+    def starts(self) -> dict[int, int]:
+        """The place among the ops of the block at which the function of each argument begins."""
+        arguments = self.graph.main.block.arguments
+        return {arguments[number]: part.start for part in self.parts for number in part.arguments}
 
     def called(self) -> tuple[CalledFunction, ...]:
         """The functions that others call, whose `func.return` stands in the graph."""
@@ -89,7 +96,7 @@ def read_module_graph(module: ir.Module) -> ModuleGraph:
         function = reader.function(handle)
         block = function.block
         arguments = range(len(combined.block.arguments), len(combined.block.arguments) + len(block.arguments))
-        results = range(0)
+        results, start = range(0), len(combined.block.ops)
         ops = tuple(_with_handles(handle.regions[0].blocks[0], block))
         combined.block.arguments += block.arguments
         combined.argument_attributes += function.argument_attributes
@@ -102,7 +109,7 @@ def read_module_graph(module: ir.Module) -> ModuleGraph:
             combined.block.ops += block.ops[:-1]
         else:
             combined.block.ops += block.ops
-        parts.append(FunctionPart(handle, arguments, results, ops, is_entered))
+        parts.append(FunctionPart(handle, arguments, results, ops, is_entered, start))
     types = tuple(reader.types[value] for value in returned)
     combined.block.ops.append(Op(Signature("func.return", (), types, ()), returned, ()))
     graph = Graph(reader.types, reader.shardings, combined, reader.meshes, reader.locations)

@@ -77,6 +77,7 @@ def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
         contradicted=lambda number, value: warn(_maker(read, value), _CONTRADICTED.format(number)),
         functions=read.called(),
         noted_results=_noted_results(read) if origins else None,
+        starts=read.starts(),
     )
     added = write_back(read, made)
     if method(strategy).user_priority:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import shardwright.rules.families  # noqa: F401  (registers the rules)
@@ -125,6 +126,7 @@ def propagate_only(
     functions: Sequence[CalledFunction] = (),
     noted_results: Sequence[int] | None = None,
     contradicted: Contradicted | None = None,
+    starts: Mapping[int, int] = MappingProxyType({}),
 ) -> Graph:
     """Propagate through a program as it stands: the `sdy` pass of that name, without import and export.
 
@@ -133,7 +135,8 @@ def propagate_only(
     `rfc` here. `functions` are those that others call, in the order in which they stand in the program, where it has
     several: data flows to and from them where `sdy.func_data_flow_edge` ops are. Where it is known which use of a value
     comes first, `noted_results` are the results that tell of the origins of what they return. `contradicted` hears of
-    groups whose members do not have one sharding: of each its number and its first value.
+    groups whose members do not have one sharding: of each its number and its first value. `starts` are the places
+    among the ops of the block at which the functions of arguments begin; all do at its start where nothing is said.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
     _check(graph, arguments=False)
@@ -143,6 +146,7 @@ def propagate_only(
     results = list(graph.main.result_shardings)
     working = Working.of(graph)
     working.build_uses(parsed=True)
+    working.starts = {value: working.block.ops[place] for value, place in starts.items()}
     find_edges(working)
     _check_edges(graph, working)
     find_function_edges(working, functions)

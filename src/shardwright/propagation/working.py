@@ -115,6 +115,7 @@ class Working:
         edges: The data-flow edges, by the value that holds their sharding.
         holder: Value → the edge value that holds its sharding, for owners and targets of edges.
         groups: Sharding groups: lists of values.
+        starts: Where several functions stand behind one another, the op with which that of an argument begins.
     """
 
     block: Block
@@ -125,6 +126,7 @@ class Working:
     edges: dict[int, DataFlowEdge] = field(default_factory=dict)
     holder: dict[int, int] = field(default_factory=dict)
     groups: list[list[int]] = field(default_factory=list)
+    starts: dict[int, Op] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Working:

@@ -126,7 +126,7 @@ def _agree(working: Working, group: list[int], rewriter: Rewriter) -> bool:
         return True
     nothing = replicated(given[0].mesh, given[0].rank, open=True)
     for index, value in enumerate(group):
-        group[index] = _constrained(rewriter, value, working.types[value], nothing)
+        group[index] = _constrained(working, rewriter, value, nothing)
     return False
 
 
@@ -134,10 +134,13 @@ def _says_nothing(sharding: TensorSharding) -> bool:
     return all(dim.open and not dim.axes for dim in sharding.dims)
 
 
-def _constrained(rewriter: Rewriter, value: int, type: TensorType, sharding: TensorSharding) -> int:
+def _constrained(working: Working, rewriter: Rewriter, value: int, sharding: TensorSharding) -> int:
     """Put a constraint after `value` that all its users read instead; the constraint's result."""
     reason = "the members of a sharding group contradict one another"
-    signature = Signature(CONSTRAINT, (), (type,), (type,))
-    op = rewriter.create(signature, (value,), rewriter.behind(value), reason, shardings=(sharding,))
+    type, first = working.types[value], working.starts.get(value)
+    point = rewriter.behind(value) if first is None else rewriter.before(first)
+    op = rewriter.create(Signature(CONSTRAINT, (), (type,), (type,)), (value,), point, reason, shardings=(sharding,))
+    if first is not None:
+        working.starts |= {argument: op for argument, start in working.starts.items() if start is first}
     rewriter.replace_uses(value, op.results[0], reason, but=op)
     return op.results[0]
