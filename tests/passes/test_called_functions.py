@@ -79,3 +79,39 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"
 def test_of_a_group_that_contradicts_itself_the_function_that_stands_first_decides(edges: str) -> None:
     for name in ("basic", "user-priority"):
         assert assert_alike([_CONTRADICTED], f"sdy-sharding-group-import,{edges}sdy-{name}-propagate") == 1
+
+
+_READ_TWICE = """sdy.mesh @mesh = <["a"=2, "b"=2, "c"=4]>
+func.func private @f(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = stablehlo.add %a, %0 : tensor<8x8xf32>
+  %2 = sdy.sharding_constraint %b <@mesh, [{}, {"c", ?}]> : tensor<8x8xf32>
+  %3 = stablehlo.dot %b, %b : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %1, %1 : tensor<8x8xf32>, tensor<8x8xf32>
+}
+func.func private @g(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %0 = stablehlo.dot %b, %a : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = stablehlo.dot %a, %a : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %2 = sdy.sharding_constraint %0 <@mesh, [{}, {}]> : tensor<8x8xf32>
+  return %1, %1 : tensor<8x8xf32>, tensor<8x8xf32>
+}
+func.func private @h(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0:2 = call @g(%a, %a) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+  %1 = sdy.sharding_constraint %a <@mesh, [{"a"}, {}]> : tensor<8x8xf32>
+  return %0#1 : tensor<8x8xf32>
+}
+func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = stablehlo.add %a, %a : tensor<8x8xf32>
+  %1:2 = call @f(%a, %0) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+  return %0 : tensor<8x8xf32>
+}
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "passes",
+    ["sdy-add-func-data-flow-edges,sdy-basic-propagate", "sdy-propagation-pipeline{dedup-functions-fully=true}"],
+)
+def test_values_are_read_in_the_order_that_passes_before_have_left(passes: str) -> None:
+    assert assert_alike([_READ_TWICE], passes) == 1

@@ -63,6 +63,35 @@ class ModuleGraph:
         arguments = self.graph.main.block.arguments
         return {arguments[number]: part.start for part in self.parts for number in part.arguments}
 
+    def values(self) -> dict[int, Any]:
+        """The handle of every value."""
+        values: dict[int, Any] = {}
+        arguments = self.graph.main.block.arguments
+        for part in self.parts:
+            given = part.handle.regions[0].blocks[0].arguments
+            values.update(zip((arguments[index] for index in part.arguments), given, strict=True))
+            for handle, op in part.ops:
+                values.update(zip(op.results, handle.results, strict=True))
+                for region, inner in zip(handle.regions, op.regions, strict=False):
+                    values.update(zip(inner.arguments, region.blocks[0].arguments, strict=True))
+        return values
+
+    def readers(self) -> dict[int, list[tuple[int, int]]]:
+        """Of values that are read several times: which op (by its place among all) reads each as which operand.
+
+        The newest use stands last. MLIR lists the uses of a value, and some conflicts are settled in that order. In a
+        module that was parsed that is the order of the program; passes may leave another.
+        """
+        places = {op: place for place, op in enumerate(self.graph.main.block.walk())}
+        owners = {handle: places.get(op, len(places) - 1) for part in self.parts for handle, op in part.ops}
+        several = {value for value, uses in enumerate(self.graph.uses()) if len(uses) > 1}
+        readers: dict[int, list[tuple[int, int]]] = {}
+        for value, handle in self.values().items():
+            if value in several:
+                uses = [(owners.get(use.owner.operation), use.operand_number) for use in handle.uses]
+                readers[value] = [(place, number) for place, number in reversed(uses) if place is not None]
+        return readers
+
     def called(self) -> tuple[CalledFunction, ...]:
         """The functions that others call, whose `func.return` stands in the graph."""
         arguments = self.graph.main.block.arguments

@@ -78,6 +78,7 @@ def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
         functions=read.called(),
         noted_results=_noted_results(read) if origins else None,
         starts=read.starts(),
+        readers=read.readers(),
     )
     added = write_back(read, made)
     if method(strategy).user_priority:

@@ -78,14 +78,7 @@ class _WriteBack:
 
     def _constraints(self, new: Sequence[Op]) -> tuple[tuple[Any, Op], ...]:
         """Put constraints behind what they are of, for all its users to read."""
-        values: dict[int, Any] = {}
-        for part in self.read.parts:
-            arguments = self.read.graph.main.block.arguments
-            values.update(zip((arguments[index] for index in part.arguments), _block(part).arguments, strict=True))
-            for handle, op in part.ops:
-                values.update(zip(op.results, handle.results, strict=True))
-                for region, inner in zip(handle.regions, op.regions, strict=False):
-                    values.update(zip(inner.arguments, region.blocks[0].arguments, strict=True))
+        values = self.read.values()
         return tuple([(self._constraint(op, values[op.operands[0]]), op) for op in reversed(new)])
 
     def _constraint(self, op: Op, value: Any) -> Any:

@@ -27,7 +27,7 @@ from shardwright.propagation.steps.constraints import apply_constraints
 from shardwright.propagation.steps.dataflow import add_edges, find_edges, find_function_edges
 from shardwright.propagation.steps.groups import Contradicted, collect_groups
 from shardwright.propagation.steps.normalize import normalize
-from shardwright.propagation.working import EDGE, CalledFunction, Working
+from shardwright.propagation.working import EDGE, CalledFunction, Readers, Working
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
@@ -127,6 +127,7 @@ def propagate_only(
     noted_results: Sequence[int] | None = None,
     contradicted: Contradicted | None = None,
     starts: Mapping[int, int] = MappingProxyType({}),
+    readers: Readers = MappingProxyType({}),
 ) -> Graph:
     """Propagate through a program as it stands: the `sdy` pass of that name, without import and export.
 
@@ -137,6 +138,7 @@ def propagate_only(
     comes first, `noted_results` are the results that tell of the origins of what they return. `contradicted` hears of
     groups whose members do not have one sharding: of each its number and its first value. `starts` are the places
     among the ops of the block at which the functions of arguments begin; all do at its start where nothing is said.
+    `readers` tell of values in which order they are read, where that need not be that of a parsed module.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
     _check(graph, arguments=False)
@@ -145,7 +147,7 @@ def propagate_only(
         record = Recording()
     results = list(graph.main.result_shardings)
     working = Working.of(graph)
-    working.build_uses(parsed=True)
+    working.build_uses(readers)
     working.starts = {value: working.block.ops[place] for value, place in starts.items()}
     find_edges(working)
     _check_edges(graph, working)

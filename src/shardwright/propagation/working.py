@@ -7,6 +7,8 @@ its end.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardwright.ir.graph import Block, Graph, Op
@@ -24,9 +26,13 @@ __all__ = [
     "NAMED",
     "CalledFunction",
     "DataFlowEdge",
+    "Readers",
     "Working",
     "special_ops",
 ]
+
+Readers = Mapping[int, Sequence[tuple[int, int]]]
+"""For a value, the ops that read it by their places among all, each with the number of its operand, newest last."""
 
 CONSTRAINT = "sdy.sharding_constraint"
 GROUP = "sdy.sharding_group"
@@ -116,6 +122,7 @@ class Working:
         holder: Value → the edge value that holds its sharding, for owners and targets of edges.
         groups: Sharding groups: lists of values.
         starts: Where several functions stand behind one another, the op with which that of an argument begins.
+        operand_orders: As which operands an op reads a value, the newest use first, where that is known.
     """
 
     block: Block
@@ -127,6 +134,7 @@ class Working:
     holder: dict[int, int] = field(default_factory=dict)
     groups: list[list[int]] = field(default_factory=list)
     starts: dict[int, Op] = field(default_factory=dict)
+    operand_orders: dict[tuple[Op, int], list[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Working:
@@ -145,12 +153,21 @@ class Working:
         self.shardings.append(sharding)
         return len(self.types) - 1
 
-    def build_uses(self, parsed: bool = False) -> None:
+    def build_uses(self, readers: Readers | None = None) -> None:
         """Find the uses, in program order, as Shardy's constant splitter leaves them.
 
-        As a `parsed` module has them, what an op's regions read comes before what it reads itself.
+        With `readers` they are as in a module that was parsed, where what an op's regions read comes before what it
+        reads itself; but those of the values given are as these have them.
         """
-        self.uses = Uses(self.block, len(self.types), regions_first=parsed)
+        self.uses = Uses(self.block, len(self.types), regions_first=readers is not None)
+        ops = self.block.walk() if readers else []
+        for value, listed in (readers or {}).items():
+            newest = dict.fromkeys(ops[place] for place, _ in reversed(listed))
+            times = Counter(place for place, _ in listed)
+            counts = {ops[place]: count for place, count in times.items()}
+            self.uses.readers[value] = {op: counts[op] for op in reversed(newest)}
+            for place, number in listed:
+                self.operand_orders.setdefault((ops[place], value), []).insert(0, number)
 
     def rewriter(self) -> Rewriter:
         """What changes the program, and `uses` with it."""

@@ -169,17 +169,22 @@ class Propagator:
         return notified
 
     def _redirected(self) -> dict[tuple[Op, int], list[int]]:
-        """`(user, value)` → the edges that the use is a source of, the last operand first.
+        """`(user, value)` → the edges that the use is a source of, the newest use first: that of the last operand.
 
         An edge into a computation is not woken by its source, as in Shardy: it waits for the next phase.
         """
-        redirected: dict[tuple[Op, int], list[int]] = {}
+        redirected: dict[tuple[Op, int], dict[int, list[int]]] = {}
         for edge in self.working.edges.values():
             if edge.inward:
                 continue
             for reader in edge.readers:
-                redirected.setdefault((reader, reader.operands[edge.index]), []).insert(0, self.positions[edge.op])
-        return redirected
+                of_operand = redirected.setdefault((reader, reader.operands[edge.index]), {})
+                of_operand.setdefault(edge.index, []).insert(0, self.positions[edge.op])
+        orders = self.working.operand_orders
+        return {
+            use: [place for number in orders.get(use, sorted(edges, reverse=True)) for place in edges.get(number, ())]
+            for use, edges in redirected.items()
+        }
 
     # Kinds of ops
 
