@@ -146,13 +146,7 @@ def propagate_only(
     if record is None and debug.any:
         record = Recording()
     results = list(graph.main.result_shardings)
-    working = Working.of(graph)
-    working.build_uses(readers)
-    working.starts = {value: working.block.ops[place] for value, place in starts.items()}
-    find_edges(working)
-    _check_edges(graph, working)
-    find_function_edges(working, functions)
-    see_boundaries(working)
+    working = _as_it_stands(graph, functions, starts, readers)
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
@@ -169,6 +163,20 @@ def propagate_only(
     if record is not None and debug.any:
         write_debug(debug, record, made, graph.main.block.terminator.operands, sink=False, noted_results=noted_results)
     return made
+
+
+def _as_it_stands(
+    graph: Graph, functions: Sequence[CalledFunction], starts: Mapping[int, int], readers: Readers
+) -> Working:
+    """A program that nothing is imported into, with the edges that it has."""
+    working = Working.of(graph)
+    working.build_uses(readers)
+    working.starts = {value: working.block.ops[place] for value, place in starts.items()}
+    find_edges(working)
+    _check_edges(graph, working)
+    find_function_edges(working, functions)
+    see_boundaries(working)
+    return working
 
 
 def _rivals(propagator: Propagator, graph: Graph) -> Rivals:
