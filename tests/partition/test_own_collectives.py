@@ -9,6 +9,7 @@ import shardwright.passes.all
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.passes.pipeline import parse_pipeline, run_step
+from shardwright.runtime.unsharded import unsharded
 from tests.oracles.shardy import run_pipeline
 
 _T = "tensor<8x16xf32>"
@@ -69,6 +70,21 @@ def test_what_they_come_to_is_what_the_partitioned_program_gives() -> None:
     assert names.count("stablehlo.all_reduce") == 5
     assert "stablehlo.collective_permute" in names
     assert spmd.verify().ok
+
+
+def _without_a_mesh(body: str) -> sw.Plan:
+    lines = _text(body).replace(' {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}', "").splitlines()
+    return sw.load("\n".join(lines[1:])).shard(sw.Mesh(x=2, y=4), {"a": sw.P("x", "y")})
+
+
+def test_the_mesh_may_be_given_later_where_devices_are_listed() -> None:
+    listed = _without_a_mesh(_reduce(f"{_CHANNEL}, {_BY_Y}, use_global_device_ids"))
+    copies = [op for op in unsharded(listed.program.source.graph).walk() if op.name == "stablehlo.map"]
+    assert len(copies) == 2, "of four copies"
+    unknown = _without_a_mesh(_reduce(f"{_CHANNEL}, {_ALL}"))
+    with pytest.raises(ShardingError, match="how many there are is not said") as caught:
+        unsharded(unknown.program.source.graph)
+    assert (caught.value.diagnostic.location or "").startswith("-:3")
 
 
 def test_a_broadcast_to_every_device_is_kept() -> None:

@@ -33,7 +33,6 @@ _GROUPED = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo
 """Those whose groups are of replicas unless `use_global_device_ids` is said."""
 _DIFFERENT = frozenset({"stablehlo.all_to_all", "stablehlo.reduce_scatter"})
 _PERMUTE = "stablehlo.collective_permute"
-_REDUCE = "stablehlo.all_reduce"
 _GLOBAL = "use_global_device_ids"
 
 OWN_COLLECTIVES = _GROUPED | _DIFFERENT | {_PERMUTE, "stablehlo.collective_broadcast"}
@@ -42,7 +41,7 @@ OWN_COLLECTIVES = _GROUPED | _DIFFERENT | {_PERMUTE, "stablehlo.collective_broad
 def with_own_collectives(graph: Graph) -> Graph:
     """A program whose collectives outside of manual computations stand in some. The graph given is left as it is.
 
-    In an explicit program those stay that find values lying otherwise, or whole: `check` looks at these.
+    In an explicit program those stay that find values lying otherwise: `check` tells of these.
 
     Raises:
         ShardingError: one that gives no value, or names devices that there are not, at its line.
@@ -57,10 +56,26 @@ def with_own_collectives(graph: Graph) -> Graph:
 def copies_in(signature: Signature, mesh: Mesh, meshes: Mapping[str, Mesh]) -> int:
     """How many copies of a value a collective combines; 1 of those that give the value itself.
 
+    A program whose mesh is not known yet has the devices that the collective names.
+
     Raises:
-        ShardingError: one that gives no value, or names devices that there are not.
+        ShardingError: one that gives no value, or names devices that there are not, or all of an unknown mesh.
     """
+    if not mesh.axes:
+        mesh = Mesh(devices=_named_devices(signature))
     return len(_rows(signature, mesh, meshes)[0]) if signature.name in _GROUPED else 1
+
+
+def _named_devices(signature: Signature) -> int:
+    if over_partitions(signature) and signature.name in _GROUPED and signature.text(_GLOBAL) is None:
+        raise ShardingError(
+            f"{signature.name} is between all devices, and how many there are is not said",
+            op=signature.label,
+            remedy="define the mesh in the module, as sdy.mesh, or list devices and say use_global_device_ids",
+        )
+    is_permute = signature.name == _PERMUTE
+    rows = source_target_pairs(signature) if is_permute else replica_groups(signature, {}, 1).rows
+    return 1 + max(int(device) for row in rows for device in row)
 
 
 def _rows(signature: Signature, mesh: Mesh, meshes: Mapping[str, Mesh]) -> Table:
