@@ -15,6 +15,7 @@ from typing import Any
 
 from shardwright.errors import ShardingError
 from shardwright.files import printable, read_file
+from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.frontends.names import argument_names
 from shardwright.ir.channels import give_channels
 from shardwright.ir.context import as_text, context, ir, module_text
@@ -46,12 +47,14 @@ class Source:
             with resources with their elements in its ops.
         graph: What was read.
         grids: The process grids that it names, by symbol.
+        parts: What stands in it at the boundaries of the modules that it was made of, where that is known.
     """
 
     name: str
     content: str | bytes
     graph: Graph
     grids: Mapping[str, Mesh] = field(default_factory=dict)
+    parts: tuple[ModuleTensor, ...] = ()
 
 
 def load_source(source: str | bytes | os.PathLike[str]) -> Source:

@@ -32,6 +32,11 @@ class Structure:
     spec: Any
     static: Mapping[int, Any]
 
+    @property
+    def tensor_count(self) -> int:
+        """How many tensors they hold."""
+        return int(self.spec.num_leaves) - len(self.static)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """By containers of numbers: those of torch are known to the process that made them."""
         return _again, (pytree.tree_unflatten(range(self.spec.num_leaves), self.spec), dict(self.static))

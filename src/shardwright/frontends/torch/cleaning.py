@@ -13,7 +13,7 @@ import torch
 from shardwright.errors import ShardingError
 from shardwright.frontends.torch.places import place_of
 
-__all__ = ["clean"]
+__all__ = ["clean", "uncopied"]
 
 _aten, _prims = torch.ops.aten, torch.ops.prims
 
@@ -57,6 +57,13 @@ def clean(graph: Any) -> None:
             _with_stride(node)
     graph.eliminate_dead_code()
     graph.lint()
+
+
+def uncopied(node: Any) -> Any:
+    """The node of which this is a copy, or itself: in a graph without side effects they are the same."""
+    while node.target in (*_SAME, _aten.clone.default):
+        node = node.args[0]
+    return node
 
 
 def _as_view(graph: Any, node: Any) -> None:

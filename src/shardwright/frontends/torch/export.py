@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.frontends.torch.arguments import Structure, structure_of
+from shardwright.frontends.torch.watched import Watched
 
 __all__ = ["PREFIX", "Exported", "aliases", "export", "tracing"]
 
@@ -29,10 +31,12 @@ class Exported:
     Attributes:
         graph_module: Takes the tensors among the arguments, returns a tuple of tensors. What was tied is one attribute.
         outputs: The structure of what was returned.
+        parts: What the calls of the module's parts take and give, each by its place among the results behind these.
     """
 
     graph_module: Any
     outputs: Structure
+    parts: tuple[ModuleTensor, ...] = ()
 
 
 class _Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the type checker
@@ -47,19 +51,32 @@ class _Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not there for th
         return self._run(self.module, *tensors)
 
 
-def export(module: Any, fn: Callable[..., Any], arguments: Structure, tensors: Sequence[Any], name: str) -> Exported:
+def export(
+    module: Any, fn: Callable[..., Any], arguments: Structure, tensors: Sequence[Any], name: str, has_parts: bool
+) -> Exported:
     """Trace `fn(module, *args, **kwargs)` by `torch.export`.
+
+    Arguments:
+        module: The module.
+        fn: What is called with it.
+        arguments: The structure of `(args, kwargs)`.
+        tensors: The tensors in it.
+        name: What the module is called in diagnostics.
+        has_parts: Whether what the module's parts take and give is to be among the results.
 
     Raises:
         ShardingError: what torch.export cannot trace, with what it says of that.
     """
-    returned: list[Structure] = []  # torch.export takes back what is written to a module while it traces it
+    returned: list[tuple[Structure, Watched]] = []  # torch.export takes back what is written to a module it traces
 
-    def run(module: Any, *tensors: Any) -> tuple[Any, ...]:
+    def run(traced: Any, *tensors: Any) -> tuple[Any, ...]:
         args, kwargs = arguments.tree(tensors)
-        outputs, results = structure_of(fn(module, *args, **kwargs), "a result", _RETURNED)
-        returned.append(outputs)
-        return tuple(results)
+        watched = Watched()
+        # torch.export stands proxies in the place of modules, one for each name, with the hooks of the module itself
+        with watched.parts_of(module) if has_parts else nullcontext():
+            outputs, results = structure_of(fn(traced, *args, **kwargs), "a result", _RETURNED)
+        returned.append((outputs, watched))
+        return (*results, *watched.tensors)
 
     flat = _Flat(module, run)
     flat.training = module.training  # and no more: parts of a module may be in another mode than the whole
@@ -73,7 +90,8 @@ def export(module: Any, fn: Callable[..., Any], arguments: Structure, tensors: S
         raise _untraceable(name, error) from error
     _tie(graph_module, module)
     _hold(graph_module)
-    return Exported(graph_module, returned[-1])
+    outputs, watched = returned[-1]
+    return Exported(graph_module, outputs, tuple(watched.about))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,14 @@ import torch
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import Source, parse_source
+from shardwright.frontends.module_tensors import ModuleTensor, renumbered, still_there
 from shardwright.frontends.torch.arguments import Structure, in_order, leaf_names, result_names, structure_of
 from shardwright.frontends.torch.call import TorchCall
-from shardwright.frontends.torch.cleaning import clean
+from shardwright.frontends.torch.cleaning import clean, uncopied
 from shardwright.frontends.torch.export import aliases, export
 from shardwright.frontends.torch.joint import Functional, forward, joint, own_name
 from shardwright.frontends.torch.optimizers import optimizer_of
-from shardwright.frontends.torch.settled import settle
+from shardwright.frontends.torch.settled import drop_unread, settle
 from shardwright.frontends.torch.signature import argument_names
 from shardwright.frontends.torch.slots import Kind, Slot
 from shardwright.frontends.torch.stablehlo import stablehlo_text
@@ -44,12 +46,25 @@ def lower(
         ShardingError: see `shardwright.from_torch`.
     """
     _check(module, args, train, optimizer)
+    with suppress(ShardingError):  # also for a tensor inside that can be no result: then without those of parts
+        return _lowered(module, args, kwargs, train, optimizer, has_parts=True)
+    return _lowered(module, args, kwargs, train, optimizer, has_parts=False)
+
+
+def _lowered(
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    train: Callable[..., Any] | None,
+    optimizer: Any,
+    has_parts: bool,
+) -> tuple[Source, TorchCall]:
     own = None if optimizer is None else optimizer_of(optimizer, module)
     name, kwargs = type(module).__name__, in_order(kwargs)
     arguments, tensors = structure_of((args, kwargs), f"an argument of {name}", _TENSORS)
     called = train or _call
     names = leaf_names(train or module.forward, 1 if train else 0, args, kwargs)
-    exported = export(module, called, arguments, tensors, name)
+    exported = export(module, called, arguments, tensors, name, has_parts)
     functional = (joint if train else forward)(exported, tensors, names, name)
     kept: dict[Slot, Any] = {}
     if own is not None:
@@ -62,7 +77,7 @@ def lower(
     call = TorchCall(
         name=name,
         inputs=functional.inputs,
-        outputs=functional.outputs,
+        outputs=tuple(slot for slot in functional.outputs if slot.kind is not Kind.PART),
         arguments=arguments,
         returned=exported.outputs,
         examples=tuple(tensors),
@@ -70,7 +85,7 @@ def lower(
         aliases={name: first for name, first in aliases(module).items() if name in kept_names},
         optimizer=own,
     )
-    return _source(functional, name), call
+    return _source(functional, exported.parts, name), call
 
 
 def _call(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -109,20 +124,44 @@ def _state(module: Any, graph_module: Any) -> dict[str, Any]:
 
 
 def _named(slots: Sequence[Slot], returned: Structure, is_loss: bool) -> tuple[Slot, ...]:
-    """The slots with the results called by their paths in what is returned."""
-    count = sum(slot.kind is Kind.OUTPUT for slot in slots)
-    names = result_names(returned.tree([torch.empty(0)] * count))
+    """The slots with the results called by their paths in what is returned; behind these are those of parts."""
+    names = result_names(returned.tree([torch.empty(0)] * returned.tensor_count))
     texts = iter(["loss", *names[1:]] if is_loss else names)
-    return tuple(Slot(slot.kind, next(texts)) if slot.kind is Kind.OUTPUT else slot for slot in slots)
+    made: list[Slot] = []
+    for slot in slots:
+        name = next(texts, None) if slot.kind is Kind.OUTPUT else slot.name
+        made.append(Slot(Kind.PART, slot.name) if name is None else Slot(slot.kind, name))
+    return tuple(made)
 
 
-def _source(functional: Functional, name: str) -> Source:
+def _source(functional: Functional, parts: Sequence[ModuleTensor], name: str) -> Source:
     """The program of a graph, its arguments and results called by their slots."""
+    _uncopy(functional)
     clean(functional.graph_module.graph)
     source = parse_source(stablehlo_text(functional.graph_module, name), name)
     settle(source.graph)
-    graph = _with_slots(source.graph, functional)
-    return Source(name, located_text(graph), graph)
+    numbers = _without_parts(source.graph, functional.outputs)
+    own = replace(functional, outputs=tuple(slot for slot in functional.outputs if slot.kind is not Kind.PART))
+    graph = _with_slots(source.graph, own)
+    return Source(name, located_text(graph), graph, parts=still_there(renumbered(parts, numbers), graph))
+
+
+def _uncopy(functional: Functional) -> None:
+    """Let what parts take and give be itself: it was copied while there were side effects."""
+    (output,) = (node for node in functional.graph_module.graph.nodes if node.op == "output")
+    pairs = zip(functional.outputs, output.args[0], strict=True)
+    output.args = (tuple(uncopied(node) if slot.kind is Kind.PART else node for slot, node in pairs),)
+
+
+def _without_parts(graph: Graph, slots: Sequence[Slot]) -> list[int]:
+    """Take from the results, in place, what parts take and give, and what is made for these alone; their values."""
+    returned = graph.main.block.terminator
+    pairs = list(zip(slots, returned.operands, strict=True))
+    returned.operands = tuple(value for slot, value in pairs if slot.kind is not Kind.PART)
+    returned.signature = returned.signature.replace(operands=tuple(graph.types[value] for value in returned.operands))
+    graph.main.result_shardings = [None] * len(returned.operands)
+    drop_unread(graph)
+    return [value for slot, value in pairs if slot.kind is Kind.PART]
 
 
 def _with_slots(graph: Graph, functional: Functional) -> Graph:

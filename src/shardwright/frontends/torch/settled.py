@@ -12,7 +12,7 @@ from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.signature import Signature
 
-__all__ = ["settle"]
+__all__ = ["drop_unread", "settle"]
 
 _TYPE, _SIGNED = "compare_type", "#stablehlo<comparison_type SIGNED>"
 
@@ -27,6 +27,11 @@ def settle(graph: Graph) -> None:
     ]
     with Rewriter(graph, graph.main.block) as rewriter:
         apply_patterns(rewriter, patterns)
+    drop_unread(graph)
+
+
+def drop_unread(graph: Graph) -> None:
+    """Take out, in place, what nobody reads."""
     with Rewriter(graph, graph.main.block) as rewriter:
         for op in reversed(list(graph.main.block.ops)):
             if op.results and not op.regions and not any(rewriter.uses[result] for result in op.results):

@@ -9,7 +9,7 @@ __all__ = ["Kind", "Slot"]
 
 
 class Kind(Enum):
-    """What a value at the boundary is."""
+    """What a value at the boundary is; `PART` what a part of the module takes or gives, which is no result at last."""
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
@@ -18,6 +18,7 @@ class Kind(Enum):
     INPUT = "input"
     OUTPUT = "output"
     GRADIENT = "gradient"
+    PART = "part"
 
     @property
     def is_state(self) -> bool:
