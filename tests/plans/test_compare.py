@@ -10,7 +10,7 @@ from hypothesis import given
 
 import shardwright as sw
 from shardwright.plans.compare import Change, Difference, compare_plans
-from shardwright.plans.saved import PlannedTensor, SavedPlan
+from shardwright.plans.saved import PlannedModule, PlannedTensor, SavedPlan
 from tests.plans.test_text import PROPERTY, plans
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -62,6 +62,7 @@ def changed(change: str) -> tuple[SavedPlan, SavedPlan]:
         "results": replace(plan, results={}),
         "given": replace(plan, arguments={**plan.arguments, first: PlannedTensor(entry.sharding, None, entry.type)}),
         "types": replace(plan, arguments={**plan.arguments, first: other_type(entry)}),
+        "modules": replace(plan, modules={"inner": PlannedModule({"x": entry})}),
         "constraints": replace(plan, constraints=plan.constraints[1:]),
         "how": replace(plan, partitioning=replace(plan.partitioning, effort="best")),
         "outcome": replace(plan, outcome=replace(plan.outcome, collectives=7)),

@@ -14,7 +14,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.layouts import layout_text, parse_layout
 from shardwright.plans.read import parse_plan
-from shardwright.plans.saved import Constraint, Outcome, Partitioning, PlannedTensor, SavedPlan
+from shardwright.plans.saved import Constraint, Outcome, Partitioning, PlannedModule, PlannedTensor, SavedPlan
 from shardwright.plans.text import plan_text
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.stage import ARGUMENTS, EFFORTS, OPTIMIZATIONS
@@ -76,6 +76,7 @@ def plans(draw: st.DrawFn) -> SavedPlan:
     mesh = draw(meshes())
     named = st.dictionaries(NAMES, tensors(mesh), max_size=4)
     choices = (st.sampled_from(list(one)) for one in (ARGUMENTS, EFFORTS, OPTIMIZATIONS))
+    module = st.builds(PlannedModule, *[st.dictionaries(NAMES, tensors(mesh), max_size=1)] * 2)
     count = st.integers(0, 1 << 60)
     constraint = st.builds(Constraint, NAMES, annotated(mesh, 2), st.none() | st.just(TensorType((4, 8), "bf16")))
     return SavedPlan(
@@ -88,6 +89,7 @@ def plans(draw: st.DrawFn) -> SavedPlan:
         draw(st.none() | st.booleans()),
         draw(st.none() | st.builds(Partitioning, *choices, NAMES)),
         draw(st.none() | st.builds(Outcome, st.floats(0, 1e9), count, count, count, count)),
+        modules=draw(st.dictionaries(NAMES, module, max_size=2)),
     )
 
 

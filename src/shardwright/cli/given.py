@@ -169,7 +169,7 @@ class Given:
         from shardwright.plans.fit import mesh_for
         from shardwright.plans.other import plan_for
 
-        plan = plan_for(saved, program.graph, mesh)
+        plan = plan_for(saved, program.graph, mesh, program.source.parts)
         check_devices(mesh_for(plan, program.graph, mesh, program.name).size, self.devices, limit, program.name)
         how = {name: self.asked(name) for name in ("strategy", "conservative")}
         return program.apply(plan, mesh, args, strict=self.strict or self.strict_plan, **how)

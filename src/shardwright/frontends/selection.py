@@ -79,7 +79,7 @@ def _by_key(given: Any, source: str, noun: str) -> Iterable[tuple[Key, Any]]:
         return given.items()
     if isinstance(given, (list, tuple)):
         return [(number, value) for number, value in enumerate(given) if value is not None]
-    keyword = "args" if noun == "argument" else "results"
+    keyword = {"argument": "args", "result": "results"}.get(noun, "modules")
     raise ShardingError(
         f"not shardings of {noun}s: {given!r}"[:200],
         location=source,

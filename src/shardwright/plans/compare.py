@@ -52,8 +52,9 @@ class Difference:
         mesh: Axes, and the order of devices.
         arguments: Those that lie otherwise, or are in one plan alone.
         results: The same of results.
-        given: Arguments and results that lie as before and were annotated otherwise.
-        types: Arguments and results of other types.
+        given: What lies as before and was annotated otherwise.
+        types: What is of another type.
+        modules: What modules take and give that lies otherwise, or is in one plan alone.
         constraints: What is said of values inside, by its place.
         how: How they were propagated and partitioned, and for which hardware.
         outcome: What they came to.
@@ -63,6 +64,7 @@ class Difference:
     mesh: tuple[Change, ...]
     arguments: tuple[Change, ...]
     results: tuple[Change, ...]
+    modules: tuple[Change, ...]
     given: tuple[Change, ...]
     types: tuple[Change, ...]
     constraints: tuple[Change, ...]
@@ -84,12 +86,15 @@ def compare_plans(before: SavedPlan, after: SavedPlan) -> Difference:
     """What differs between two plans; layouts are compared by the names of their axes, whatever these are on."""
     arguments = before.arguments, after.arguments
     results = before.results, after.results
+    modules = _of_modules(before), _of_modules(after)
+    every = (arguments, results, modules)
     return Difference(
         _changes(_mesh(before), _mesh(after)),
         _layouts(*arguments),
         _layouts(*results),
-        (*_given(*arguments), *_given(*results)),
-        (*_types(*arguments), *_types(*results)),
+        _layouts(*modules),
+        tuple(change for pair in every for change in _given(*pair)),
+        tuple(change for pair in every for change in _types(*pair)),
         _changes(_constraints(before), _constraints(after)),
         _changes(_how(before), _how(after)),
         _changes(_outcome(before), _outcome(after)),
@@ -109,6 +114,11 @@ def _mesh(plan: SavedPlan) -> dict[str, Any]:
         "axes": ",".join(f"{name}={size}" for name, size in plan.mesh.axes),
         "device_ids": None if plan.mesh.device_ids is None else list(plan.mesh.device_ids),
     }
+
+
+def _of_modules(plan: SavedPlan) -> dict[str, PlannedTensor]:
+    """What modules take and give, by their calls and what it is called there."""
+    return {f"{call}: {what}": one for call, module in plan.modules.items() for what, one in module.tensors.items()}
 
 
 def _layouts(before: Mapping[str, PlannedTensor], after: Mapping[str, PlannedTensor]) -> tuple[Change, ...]:

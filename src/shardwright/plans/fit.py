@@ -7,14 +7,16 @@ mesh has its axes, and if dimensions that were split evenly when the plan was ma
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from shardwright.axes import AxisRef, axes_size
 from shardwright.errors import ShardingError
 from shardwright.frontends.annotate import annotate, program_mesh
+from shardwright.frontends.constrained_parts import constrain_parts
 from shardwright.frontends.diagnose import close_names
+from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.ir.graph import Graph
 from shardwright.ir.locations import pytree_path
 from shardwright.ir.types import TensorType
@@ -37,7 +39,7 @@ class Unfit:
     """An entry of a plan that does not fit the program; it is left out.
 
     Attributes:
-        what: `argument` or `result`, or `entry` of what another format says.
+        what: `argument`, `result` or `module`, or `entry` of what another format says.
         name: What the plan calls it.
         sharding: How it was to lie, where that is known.
         cause: Why it does not fit.
@@ -68,6 +70,8 @@ class Fit:
         results: The same of results.
         unfit: What does not.
         new: Arguments that the plan does not know; propagation completes them.
+        parts: What the modules of the program's model take and give.
+        modules: The same of these, by their numbers, where the plan was told how they are to lie.
     """
 
     plan: SavedPlan
@@ -76,6 +80,8 @@ class Fit:
     results: Mapping[str, PlannedTensor]
     unfit: tuple[Unfit, ...]
     new: tuple[str, ...]
+    parts: tuple[ModuleTensor, ...] = ()
+    modules: Mapping[int, PlannedTensor] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse a plan of which an entry does not fit.
@@ -100,7 +106,8 @@ class Fit:
     @property
     def entries(self) -> int:
         """How many entries the plan has."""
-        return len(self.plan.arguments) + len(self.plan.results) + len(self.plan.unread)
+        stated = sum(len(_stated(module.tensors)) for module in self.plan.modules.values())
+        return len(self.plan.arguments) + len(self.plan.results) + stated + len(self.plan.unread)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -128,7 +135,8 @@ class Fit:
         names = copy.main.result_names
         for name, sharding in _said(self.results, layouts).items():
             copy.main.result_shardings[names.index(name)] = replace(sharding, mesh=copy.mesh)
-        return copy
+        inside = {number: one.given for number, one in self.modules.items() if one.given is not None}
+        return constrain_parts(copy, self.parts, inside)
 
     def holds(
         self,
@@ -164,7 +172,12 @@ def _is_layout(one: PlannedTensor) -> bool:
     return not any(dim.open for dim in one.sharding.dims)
 
 
-def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> Fit:
+def _stated(tensors: Mapping[str, PlannedTensor]) -> dict[str, PlannedTensor]:
+    """Those that a plan was told of; the others follow."""
+    return {name: one for name, one in tensors.items() if one.given is not None}
+
+
+def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str, parts: Sequence[ModuleTensor] = ()) -> Fit:
     """What of a plan fits a program.
 
     Arguments:
@@ -172,6 +185,7 @@ def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> F
         graph: The program.
         mesh: The mesh; the program's own where none is given, and that of the plan where it has none either.
         source: What the program is called.
+        parts: What the modules of its model take and give.
 
     Raises:
         ShardingError: another mesh than the program's.
@@ -180,11 +194,12 @@ def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> F
     fitter = _Fitter(plan, chosen)
     arguments = fitter.all("argument", plan.arguments, graph.arguments)
     results = fitter.all("result", plan.results, graph.results)
+    modules = fitter.modules(parts, graph)
     new = tuple(name for name, type in graph.arguments.items() if name not in arguments and type.rank)
     fitter.unfit += [Unfit("entry", one.name, None, one.cause, one.remedy, plan.location) for one in plan.unread]
     met = {pytree_path(one.name) for one in fitter.unfit if one.what == "argument"}
     unknown = tuple(name for name in new if name not in met)
-    return Fit(plan, chosen, arguments, results, tuple(fitter.unfit), unknown)
+    return Fit(plan, chosen, arguments, results, tuple(fitter.unfit), unknown, tuple(parts), modules)
 
 
 def mesh_for(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> Mesh:
@@ -233,6 +248,25 @@ class _Fitter:
                 except _Misfit as misfit:
                     self.refuse(what, one, entry, misfit)
         return {name: found[name] for name in types if name in found}
+
+    def modules(self, parts: Sequence[ModuleTensor], graph: Graph) -> dict[int, PlannedTensor]:
+        """What fits of what was stated of modules, by the number of the tensor."""
+        numbers = {(part.call, part.is_input, part.name): number for number, part in enumerate(parts)}
+        found: dict[int, PlannedTensor] = {}
+        for call, module in self.plan.modules.items():
+            for is_input, tensors in ((True, module.inputs), (False, module.outputs)):
+                for name, entry in _stated(tensors).items():
+                    number = numbers.get((call, is_input, name))
+                    what = str(ModuleTensor(call, is_input, name, 0))
+                    try:
+                        if number is None:
+                            raise _Misfit(
+                                "the program has no such tensor", "make it of the same model, or leave it out"
+                            )
+                        found[number] = self.moved(entry, graph.types[parts[number].value])
+                    except _Misfit as misfit:
+                        self.refuse("module", what, entry, misfit)
+        return found
 
     def refuse(self, what: str, name: str, entry: PlannedTensor, misfit: _Misfit) -> None:
         """Keep an entry that does not fit."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.plans.formats.format import Reading
@@ -38,18 +39,21 @@ class OtherPlan:
         """
         return format_of(self.content, self.location).name
 
-    def read(self, graph: Graph, mesh: Mesh | None) -> SavedPlan:
-        """The plan for a program, on a mesh where one is known.
+    def read(self, graph: Graph, mesh: Mesh | None, parts: Sequence[ModuleTensor] = ()) -> SavedPlan:
+        """The plan for a program, of a model with these `parts`, on a mesh where one is known.
 
         Raises:
             ShardingError: malformed values, no mesh, or an option that the format does not take.
         """
         format = format_of(self.content, self.location)
         check_options(format, self.options)
-        return format.read(self.content, Reading(graph.arguments, mesh, self.location, self.options))
+        modules = {part: graph.types[part.value] for part in parts}
+        return format.read(self.content, Reading(graph.arguments, mesh, self.location, self.options, modules))
 
 
-def plan_for(plan: SavedPlan | OtherPlan, graph: Graph, mesh: Mesh | None) -> SavedPlan:
+def plan_for(
+    plan: SavedPlan | OtherPlan, graph: Graph, mesh: Mesh | None, parts: Sequence[ModuleTensor] = ()
+) -> SavedPlan:
     """A plan as ours: one of another framework is read for the program, on the mesh given or its own.
 
     Raises:
@@ -58,4 +62,4 @@ def plan_for(plan: SavedPlan | OtherPlan, graph: Graph, mesh: Mesh | None) -> Sa
     if isinstance(plan, SavedPlan):
         return plan
     own = next((known for known in graph.meshes.values() if known.axes), None)
-    return plan.read(graph, own if mesh is None else mesh)
+    return plan.read(graph, own if mesh is None else mesh, parts)

@@ -23,7 +23,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.layouts import parse_layout, parse_type
-from shardwright.plans.saved import Constraint, Outcome, Partitioning, PlannedTensor, SavedPlan
+from shardwright.plans.saved import Constraint, Outcome, Partitioning, PlannedModule, PlannedTensor, SavedPlan
 from shardwright.plans.text import VERSION, VERSION_KEY
 from shardwright.propagation import check_strategy
 from shardwright.sharding import TensorSharding
@@ -35,7 +35,8 @@ __all__ = ["REMEDY", "parse_plan"]
 
 REMEDY = "write it as `shardwright plan` prints one"
 
-_TABLES = ("mesh", "propagation", "partition", "outcome", "arguments", "results", "constraints")
+_TABLES = ("mesh", "propagation", "partition", "outcome", "arguments", "results", "modules", "constraints")
+_SIDES = ("inputs", "outputs")
 _TENSOR = ("type", "sharding", "given", "completed")
 _OUTCOME = {
     "seconds": (int, float),
@@ -75,6 +76,7 @@ def parse_plan(text: str, location: str) -> SavedPlan:
         reader.partitioning(content),
         reader.outcome(content),
         location=location,
+        modules=reader.modules(content, mesh),
     )
 
 
@@ -189,6 +191,21 @@ class _Reader:
         found, lines = self.table(content, table), lines_of_keys(self.text)
         tensors = {name: self.tensor(table, name, values, mesh) for name, values in found.items()}
         return {name: replace(one, line=lines.get((table, name), 0)) for name, one in tensors.items()}
+
+    def modules(self, content: Mapping[str, Any], mesh: Mesh) -> dict[str, PlannedModule]:
+        """How what calls of modules take and give lies."""
+        made: dict[str, PlannedModule] = {}
+        for call, sides in self.table(content, "modules").items():
+            if not isinstance(sides, dict) or not all(isinstance(one, dict) for one in sides.values()):
+                cause = "it is to say of tensors by name how they lie"
+                remedy = 'write it as {inputs = {x = "data,-"}, outputs = {result0 = "data,-"}}'
+                raise self.error(f"modules: {call!r} is none"[:200], "modules", call, cause=cause, remedy=remedy)
+            self.check_keys(sides, "modules", _SIDES, call)
+            each = (sides.get(side, {}).items() for side in _SIDES)
+            made[call] = PlannedModule(
+                *({name: self.tensor("modules", call, one, mesh) for name, one in tensors} for tensors in each)
+            )
+        return made
 
     def tensor(self, table: str, name: str, values: Any, mesh: Mesh) -> PlannedTensor:
         """How one of them lies: a table, or the text of its sharding alone."""

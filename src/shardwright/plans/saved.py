@@ -16,7 +16,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Constraint", "Outcome", "Partitioning", "PlannedTensor", "SavedPlan", "Unsaid"]
+__all__ = ["Constraint", "Outcome", "Partitioning", "PlannedModule", "PlannedTensor", "SavedPlan", "Unsaid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,25 @@ class PlannedTensor:
     given: TensorSharding | None
     type: TensorType | None = None
     line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedModule:
+    """How what a call of a module takes and gives lies in a plan, by the names that it has there.
+
+    Attributes:
+        inputs: The tensors that it takes, by the parameter of `forward` and the path in it: `x`, `batch/mask`.
+        outputs: The tensors that it gives, by their path: `result0` where it is alone, `result/1`.
+    """
+
+    inputs: Mapping[str, PlannedTensor] = field(default_factory=dict)
+    outputs: Mapping[str, PlannedTensor] = field(default_factory=dict)
+
+    @property
+    def tensors(self) -> dict[str, PlannedTensor]:
+        """All of them, as messages call them: `input x`, `output result0`."""
+        inputs = {f"input {name}": one for name, one in self.inputs.items()}
+        return inputs | {f"output {name}": one for name, one in self.outputs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +135,8 @@ class SavedPlan:
         arguments: How each argument lies, by name, in order.
         results: How each result lies, by name, in order.
         constraints: What the program said of values inside, in order.
+        modules: How what stands at the boundaries of a model's modules lies, by the calls of these: `blocks.0.attn`, a
+            later call of the same `blocks.0.attn#1`. A tensor of which nothing is known is not there.
         program: What the program was called.
         strategy: How it was propagated; `None` where that is not said.
         conservative: Whether only whole axes flowed; `None` where that is not said.
@@ -138,3 +159,4 @@ class SavedPlan:
     notes: tuple[str, ...] = ()
     unread: tuple[Unsaid, ...] = ()
     location: str = field(default="the plan", compare=False)
+    modules: Mapping[str, PlannedModule] = field(default_factory=dict)

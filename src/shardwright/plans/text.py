@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardwright.plans.layouts import layout_text, type_text
-from shardwright.plans.saved import Constraint, PlannedTensor, SavedPlan
+from shardwright.plans.saved import Constraint, PlannedModule, PlannedTensor, SavedPlan
 from shardwright.toml import toml_text
 
 __all__ = ["VERSION", "VERSION_KEY", "plan_text"]
@@ -40,6 +40,7 @@ def plan_text(plan: SavedPlan) -> str:
         content["outcome"] = {name: getattr(plan.outcome, name) for name in plan.outcome.__slots__}
     content["arguments"] = _tensors(plan.arguments)
     content["results"] = _tensors(plan.results)
+    content["modules"] = {call: _module(one) for call, one in plan.modules.items()}
     content["constraints"] = [_constraint(one) for one in plan.constraints]
     return toml_text({name: value for name, value in content.items() if value or name == "arguments"})
 
@@ -51,6 +52,11 @@ def _mesh(plan: SavedPlan) -> dict[str, Any]:
     if plan.mesh.name != "mesh":
         mesh["name"] = plan.mesh.name
     return mesh
+
+
+def _module(one: PlannedModule) -> dict[str, Any]:
+    sides = {"inputs": _tensors(one.inputs), "outputs": _tensors(one.outputs)}
+    return {side: tensors for side, tensors in sides.items() if tensors}
 
 
 def _tensors(tensors: Mapping[str, PlannedTensor]) -> dict[str, dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from shardwright.frontends.annotate import annotate
+from shardwright.frontends.load import Source
 from shardwright.frontends.selection import select_arguments
 from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
@@ -25,14 +26,15 @@ PlanLike: TypeAlias = SavedPlan | OtherPlan | Mapping[str, Any] | str | os.PathL
 """A plan that was saved: what `load_plan` reads, the path of its file, or the values of another framework's."""
 
 
-def fit_of(plan: PlanLike, graph: Graph, mesh: Mesh | None, source: str, strict: bool) -> Fit:
+def fit_of(plan: PlanLike, program: Source, mesh: Mesh | None, strict: bool) -> Fit:
     """What of a saved plan fits a program.
 
     Raises:
         ShardingError: no plan, another mesh than the program's, or where it is to be strict, all that does not fit.
     """
     read = plan if isinstance(plan, (SavedPlan, OtherPlan)) else load_plan(plan)
-    fit = fit_plan(plan_for(read, graph, mesh), graph, mesh, source)
+    known = plan_for(read, program.graph, mesh, program.parts)
+    fit = fit_plan(known, program.graph, mesh, program.name, program.parts)
     if strict:
         fit.check()
     return fit

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardwright.plans.load import load_saved
 from shardwright.plans.saved import SavedPlan
 from shardwright.program.planned import Planned
+
+if TYPE_CHECKING:
+    from shardwright.frontends.torch.placed import Layouts
 
 __all__ = ["parallelize"]
 
@@ -21,7 +24,8 @@ def parallelize(
     of the mesh has; what is tied stays tied. The module is called as before, by every process with the same whole
     tensors: each argument is laid out as the plan has the one of its name; one that the plan does not have is whole
     everywhere. Along axes that split the first dimension of an argument, the batch, parameters are gathered where they
-    are used, as FSDP does. Gradients lie as their parameters. Optimizers are made of the parameters afterwards.
+    are used, as FSDP does. What modules inside take and give is brought to where the plan has it, if it knows of it.
+    Gradients lie as their parameters. Optimizers are made of the parameters afterwards.
 
     Arguments:
         module: The `torch.nn.Module` that the plan was made of by `sw.from_torch`, as a forward pass or a training
@@ -49,14 +53,25 @@ def parallelize(
 
     torch_alone()
     from shardwright.frontends.torch.parallel import lay_out
-    from shardwright.frontends.torch.placed import Layouts
 
     saved = plan.saved if isinstance(plan, Planned) else plan if isinstance(plan, SavedPlan) else load_saved(plan)
-    layouts = Layouts(
+    lay_out(module, _layouts(saved), mesh, full)
+    return module
+
+
+def _layouts(saved: SavedPlan) -> Layouts:
+    """How a plan has what a module consists of, takes and gives, and the modules inside of it."""
+    from shardwright.frontends.torch.placed import Layouts
+
+    return Layouts(
         saved.mesh,
         {name: one.sharding for name, one in saved.arguments.items()},
         {name: one.sharding for name, one in saved.results.items()},
         {name: one.type.dims for name, one in saved.arguments.items() if one.type is not None},
+        {
+            (call, is_input, name): one.sharding
+            for call, module in saved.modules.items()
+            for is_input, tensors in ((True, module.inputs), (False, module.outputs))
+            for name, one in tensors.items()
+        },
     )
-    lay_out(module, layouts, mesh, full)
-    return module

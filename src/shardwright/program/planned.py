@@ -184,10 +184,14 @@ class Planned(FrozenValue):
         Raises:
             ShardingError: an argument or a result lies on another mesh than the first.
         """
+        from shardwright.frontends.constrained_parts import placed_parts
+        from shardwright.frontends.module_tensors import still_there
         from shardwright.plans.record import record
 
         how = self.strategy, self.conservative, self.source.name
-        return record(self.annotated, self.arguments, self.results, *how)
+        parts = still_there(placed_parts(self.annotated, self.source.parts), self.graph)
+        lie = zip(parts, self._layouts([part.value for part in parts]), strict=True)
+        return record(self.annotated, self.arguments, self.results, *how, parts=list(lie))
 
     def to(self, format: str, *, strict: bool = False, **options: Any) -> Converted:
         """The plan as another framework writes it: `dtensor`, `maxtext`, `torchtitan` or `tp_plan`.

@@ -52,6 +52,7 @@ class Program(Loaded):
         conservative: bool = False,
         *,
         results: Shardings = None,
+        modules: Shardings = None,
     ) -> Plan:
         """Complete the sharding of every tensor.
 
@@ -70,6 +71,7 @@ class Program(Loaded):
             strategy: How to propagate, by name: `STRATEGY_WORDS` of `shardwright.propagation` says what each does.
             conservative: Whether only whole axes flow, and none to where data would move between neighbours.
             results: Shardings of results, in the same ways; a tree is a prefix of what the function returns.
+            modules: Shardings of what the modules of a PyTorch model take and give: `{"blocks.0.attn.inputs.x": …}`.
 
         A program that comes with all of its communication written is not propagated.
 
@@ -85,14 +87,12 @@ class Program(Loaded):
             >>> program.shard({"data": 2}, lambda name, leaf: "data" if name == "x" else None).arguments
             {'x': [{data}, {}], 'w': [{}, {}]}
         """
-        from shardwright.frontends.annotate import annotate
         from shardwright.frontends.meshes import devices_of, mesh_of
 
         self.check_shardable()
         check_strategy(strategy)
         devices = None if mesh is None else mesh_of(mesh, anywhere=self._is_function)
-        of_arguments, of_results = self._spread(args, results)
-        annotated = annotate(self.graph, devices, of_arguments, self.name, of_results)
+        annotated = self._annotated(devices, args, results, modules)
         return self._among(devices_of(mesh))._completed(annotated, strategy, conservative)
 
     def apply(
@@ -132,7 +132,7 @@ class Program(Loaded):
 
         self.check_shardable()
         devices = None if mesh is None else mesh_of(mesh)
-        fit = fit_of(plan, self.graph, devices, self.name, strict)
+        fit = fit_of(plan, self.source, devices, strict)
         way, is_conservative = how_of(fit, strategy, conservative)
         complete = partial(self._completed, strategy=way, conservative=is_conservative, fit=fit)
         return fitting(fit, self.graph, self._spread(args)[0], self.name, complete)
@@ -157,6 +157,14 @@ class Program(Loaded):
         numbers = (self.call.argument_numbers, self.call.result_numbers) if self.call else (None, None)
         arguments = Boundary(self.arguments, numbers[0], self.name)
         return spread(args, arguments), spread(results, Boundary(self.results, numbers[1], self.name, "result"))
+
+    def _annotated(self, mesh: Any, args: Shardings, results: Shardings, modules: Shardings) -> Graph:
+        from shardwright.frontends.annotate import annotate
+        from shardwright.frontends.constrained_parts import with_parts
+
+        arguments, returned = self._spread(args, results)
+        graph = annotate(self.graph, mesh, arguments, self.name, returned)
+        return graph if modules is None else with_parts(graph, self.source.parts, modules, self.name)
 
     def _completed(self, annotated: Graph, strategy: str, conservative: bool, fit: Fit | None = None) -> Plan:
         """The plan of a graph that is annotated."""

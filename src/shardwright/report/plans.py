@@ -36,6 +36,9 @@ def print_difference(out: Console, summary: Summary) -> None:
     if summary["results"]:
         page.heading("Results")
         _table(page, summary["results"])
+    if summary["modules"]:
+        page.heading("What modules take and give")
+        _table(page, summary["modules"])
     _pairs(page, "Lie alike, annotated otherwise", _grouped(summary["given"]))
     _pairs(page, "Types", _grouped(summary["types"]))
     _pairs(page, "Constraints inside", summary["constraints"])

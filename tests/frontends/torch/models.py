@@ -37,13 +37,28 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
         return self.out(y.transpose(1, 2).reshape(batch, length, width))
 
 
+class SplitAttention(torch.nn.Module):  # type: ignore[misc]
+    """Causal attention whose queries, keys and values have weights of their own, so that heads can be split."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (torch.nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        q, k, v = (one(x).view(batch, length, self.heads, -1).transpose(1, 2) for one in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
 class Block(torch.nn.Module):  # type: ignore[misc]
     """A layer of a transformer."""
 
-    def __init__(self, width: int, heads: int, is_causal: bool) -> None:
+    def __init__(self, width: int, heads: int, is_causal: bool, is_split: bool = False) -> None:
         super().__init__()
         self.ln1, self.ln2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
-        self.attn = Attention(width, heads, is_causal)
+        self.attn = SplitAttention(width, heads) if is_split else Attention(width, heads, is_causal)
         self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
 
     def forward(self, x: Any) -> Any:
@@ -55,11 +70,17 @@ class GPT(torch.nn.Module):  # type: ignore[misc]
     """A decoder whose embedding is tied to its head."""
 
     def __init__(
-        self, vocabulary: int = 64, width: int = 32, heads: int = 4, length: int = 16, layers: int = 2
+        self,
+        vocabulary: int = 64,
+        width: int = 32,
+        heads: int = 4,
+        length: int = 16,
+        layers: int = 2,
+        is_split: bool = False,
     ) -> None:
         super().__init__()
         self.wte, self.wpe = torch.nn.Embedding(vocabulary, width), torch.nn.Embedding(length, width)
-        self.blocks = torch.nn.ModuleList([Block(width, heads, True) for _ in range(layers)])
+        self.blocks = torch.nn.ModuleList([Block(width, heads, True, is_split) for _ in range(layers)])
         self.norm = torch.nn.LayerNorm(width)
         self.head = torch.nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.wte.weight

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ import shardwright as sw
 from tests.frontends.torch.installed import torch
 from tests.frontends.torch.models import GPT, LSTM, ConvNet, MoE, Perceptron, ViT
 
+Shard = importlib.import_module("torch.distributed.tensor").Shard
+CommDebugMode = importlib.import_module("torch.distributed.tensor.debug").CommDebugMode
 F = torch.nn.functional
 ROOT = Path(__file__).parents[3]
 SECONDS = 240
@@ -57,6 +62,14 @@ class Model:
         return {**found, **module.state_dict(), **{f"lies {n}": p for n, p in module.named_parameters()}}
 
 
+def heads() -> Any:
+    """A GPT whose heads can be split, with results of the size of its inputs."""
+    made = GPT(is_split=True)
+    with torch.no_grad():
+        made.wte.weight.mul_(0.1)
+    return made
+
+
 def entropy(results: Any, labels: Any) -> Any:
     return F.cross_entropy(results.flatten(0, -2), labels.flatten())
 
@@ -84,6 +97,7 @@ def classes() -> Any:
 MODELS = {
     "mlp": Model(Perceptron, lambda: torch.randn(8, 16), lambda: torch.randn(8, 8), F.mse_loss, momentum),
     "gpt": Model(GPT, tokens, tokens, entropy, adamw),
+    "heads": Model(heads, tokens, tokens, entropy, adamw),
     "convolution": Model(ConvNet, images, classes, entropy, momentum),
     "vit": Model(ViT, images, classes, entropy, adamw),
     "moe": Model(MoE, lambda: torch.randn(8, 16), classes, entropy, momentum),
@@ -99,6 +113,59 @@ class Shifted(Perceptron):
 
     def forward(self, x: Any, scale: float = 1.0) -> Any:
         return super().forward(x, scale) + self.shift
+
+
+class Inner(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the type checker
+    """Takes and gives a container of tensors, and notes how they lie."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        self.seen: list[str] = []
+
+    def forward(self, *, batch: Any) -> Any:
+        self.seen.append(str(getattr(batch["x"], "placements", "whole")))
+        return {"x": torch.tanh(self.linear(batch["x"])), "times": 1}
+
+
+class Repeated(torch.nn.Module):  # type: ignore[misc]
+    """Calls a module twice, the first time with a tensor of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Inner()
+        self.given: list[str] = []
+
+    def forward(self, x: Any) -> Any:
+        first = self.inner(batch={"x": torch.arange(128.0).view(8, 16).sin()})
+        self.given.append(str(getattr(first["x"], "placements", "whole")))
+        return x + self.inner(batch=first)["x"]
+
+
+REPEATED = {
+    "inner.inputs.batch/x": "model,.",
+    "inner.outputs.x": ".,model",
+    "inner#1.inputs.batch/x": "model,.",
+    "inner.linear#1.outputs": ".,.",
+}
+"""How what the module takes and gives is to lie."""
+
+
+def check_repeated(plan: Path) -> None:
+    """Calls of one module, by keyword and in containers, with a plain tensor, again and again, and by themselves."""
+    torch.manual_seed(0)
+    module, x = Repeated(), torch.randn(8, 16)
+    expected = module(x)
+    sw.parallelize(module, plan)
+    for _ in range(2):
+        module.inner.seen.clear()
+        module.given.clear()
+        torch.testing.assert_close(module(x), expected)
+        assert module.inner.seen == ["(Shard(dim=0),)", "(Shard(dim=0),)"], module.inner.seen
+        assert module.given == ["(Shard(dim=1),)"], module.given
+    given = torch.distributed.tensor.distribute_tensor(x, module.inner.linear.weight.device_mesh, [Shard(1)])
+    module.inner(batch={"x": given})
+    assert module.inner.seen[-1] == "(Shard(dim=1),)"
 
 
 def check_details(plan: Path) -> None:
@@ -147,6 +214,26 @@ def check_refused(plan: Path) -> None:
         torch.testing.assert_close(module(x), expected)
 
 
+def collectives(plan: Path) -> dict[str, dict[str, int]]:
+    """How many collectives of each kind a forward and a backward pass start, by the plan and without its modules."""
+    model, saved = MODELS[plan.name.partition("-")[0]], sw.load_plan(plan)
+    assert isinstance(saved, sw.SavedPlan)
+    found: dict[str, dict[str, int]] = {}
+    for what, one in (("by the plan", saved), ("without modules", replace(saved, modules={}))):
+        module = sw.parallelize(model.make(), one)
+        inputs, labels = model.inputs(), model.labels()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that inputs are not differentiated, which the hooks of this mode tell of
+            with CommDebugMode() as forward:
+                results = module(inputs)
+            with CommDebugMode() as backward:
+                model.loss(results, labels).backward()
+        for when, counted in (("forward", forward), ("backward", backward)):
+            counts = counted.get_comm_counts().items()
+            found[f"{when} {what}"] = {str(op).rpartition(".")[2]: count for op, count in counts}
+    return found
+
+
 def run(plan: Path) -> dict[str, Any]:
     """What comes out in this process with the plan of a file `MODEL-….toml`, tensors whole, and how parameters lie."""
     model = MODELS[plan.name.partition("-")[0]]
@@ -169,8 +256,11 @@ def main(rank: int, count: int, folder: Path, plans: Sequence[str]) -> None:
     if (folder / "details.toml").exists():
         check_details(folder / "details.toml")
         check_refused(folder / "refused.toml")
+        check_repeated(folder / "repeated.toml")
     for plan in plans:
         torch.save(run(folder / plan), folder / f"{plan}.{rank}")
+        if plan.startswith("heads-") and count == 2:
+            (folder / f"{plan}.{rank}.collectives").write_text(json.dumps(collectives(folder / plan)))
     torch.distributed.destroy_process_group()
 
 

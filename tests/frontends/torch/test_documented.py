@@ -22,8 +22,14 @@ def test_the_example_runs_and_prints_what_is_shown(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.splitlines() == shown
 
 
+def test_what_modules_take_and_give_lies_as_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(BLOCK[2], "docs/pytorch.md", "exec"), {"__name__": "documented"})
+    shown = re.findall(r"^print\(.*\)  # (.*)$", BLOCK[2], re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
 def test_the_script_for_processes_runs_in_them(tmp_path: Path) -> None:
-    _, code = BLOCK
+    code = BLOCK[1]
     (tmp_path / "train.py").write_text(code)
     printed = launched(4, tmp_path / "train.py", tmp_path)
     assert re.findall(r"^\(.*\)$", printed, re.MULTILINE) == re.findall(

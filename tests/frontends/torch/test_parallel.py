@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +15,7 @@ import shardwright as sw
 from tests.frontends.torch.installed import torch
 from tests.frontends.torch.models import LSTM, Perceptron
 from tests.frontends.torch.plans import fully_sharded, tensor_parallel
-from tests.frontends.torch.processes import MODELS, Shifted, started
+from tests.frontends.torch.processes import MODELS, REPEATED, Repeated, Shifted, started
 
 Shardings = dict[str | int, Any]
 
@@ -53,16 +54,37 @@ BOTH: dict[str, Shardings] = {
     | {name: joined(ROWS[model][name], text) if name in ROWS[model] else text for name, text in columns.items()}
     for model, columns in COLUMNS.items()
 }
+HEADS: Shardings = {
+    **{rf"attn\.[qkv]\.{own}": spec for own, spec in (("weight", "model,-"), ("bias", "model"))},
+    **{rf"\.up\.{own}": spec for own, spec in (("weight", "model,-"), ("bias", "model"))},
+    r"attn\.out\.weight|down\.weight": "-,model",
+}
+"""The parallelism of Megatron, over heads and over what is hidden."""
+
+
+def along_sequence(batch: str) -> Shardings:
+    """What stands between blocks is split along the sequence, as Megatron has it, and along the batch."""
+    return {
+        r"(blocks\.0|ln\d|norm)\.inputs": f"{batch},model,.",
+        r"(ln\d|norm|attn|down)\.outputs": f"{batch},model,.",
+        r"(attn|up|head)\.inputs": f"{batch},.,.",
+    }
+
+
 PLANS: dict[str, tuple[sw.Mesh, dict[str, Shardings]]] = {
     "rows2": (sw.Mesh(data=2), ROWS),
     "columns2": (sw.Mesh(model=2), COLUMNS),
     "rows4": (sw.Mesh(data=4), ROWS),
     "columns4": (sw.Mesh(model=4), COLUMNS),
     "both4": (sw.Mesh(data=2, model=2), BOTH),
+    "tensor2": (sw.Mesh(model=2), {"heads": HEADS}),
+    "sequence2": (sw.Mesh(model=2), {"heads": HEADS}),
+    "sequence4": (sw.Mesh(model=4), {"heads": HEADS}),
     "other4": (sw.Mesh([("data", 2), ("model", 2)], device_ids=[0, 2, 1, 3]), BOTH),
 }
-OTHERS = [f"{model}-{plan}.toml" for model in MODELS if model not in ROWS for plan in ("rows2", "columns4")]
-NAMES = [f"{model}-{plan}.toml" for model in ROWS for plan in PLANS] + OTHERS
+NAMED = [f"{model}-{plan}.toml" for plan, (_, shardings) in PLANS.items() for model in shardings]
+OTHERS = [f"{model}-{plan}.toml" for model in ("convolution", "vit", "moe") for plan in ("rows2", "columns4")]
+NAMES = NAMED + OTHERS
 Planned = dict[str, sw.Plan]
 
 
@@ -75,8 +97,9 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planned, Path]:
         program = sw.from_torch(one.make(), (one.inputs(),))
         for name, (mesh, shardings) in PLANS.items():
             if model in shardings:
-                plans[f"{model}-{name}.toml"] = program.shard(mesh, shardings[model])
-        if model not in ROWS:
+                modules = along_sequence(".") if name.startswith("sequence") else None
+                plans[f"{model}-{name}.toml"] = program.shard(mesh, shardings[model], modules=modules)
+        if f"{model}-rows2.toml" in OTHERS:
             plans[f"{model}-rows2.toml"] = program.shard(sw.Mesh(data=2), fully_sharded(program))
             plans[f"{model}-columns4.toml"] = program.shard(sw.Mesh(model=4), tensor_parallel(program))
     for name, plan in plans.items():
@@ -89,6 +112,8 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Planned, Path]:
             sw.from_torch(Shifted(), (torch.randn(7, 16),)).shard("data=2", details).save(own / "details.toml")
             lstm = sw.from_torch(LSTM(), (torch.randn(8, 6, 8),))
             lstm.shard("data=2", fully_sharded(lstm)).save(own / "refused.toml")
+            repeated = sw.from_torch(Repeated(), (torch.randn(8, 16),))
+            repeated.shard("model=2", {}, modules=REPEATED).save(own / "repeated.toml")
         names = [name for name, plan in plans.items() if plan.mesh.size == count]
         for name in names:
             (own / name).write_text((folder / name).read_text())
@@ -107,10 +132,24 @@ def test_results_gradients_and_steps_are_those_of_one_process(
     name: str, planned: tuple[Planned, Path], expected: Callable[[str, int], dict[str, Any]]
 ) -> None:
     plans, folder = planned
-    plan = plans[name]
+    check_same(plans[name], folder / str(plans[name].mesh.size), name, expected)
+
+
+@pytest.mark.long
+def test_a_sequence_is_split_beside_the_batch(tmp_path: Path, expected: Callable[[str, int], dict[str, Any]]) -> None:
+    program = sw.from_torch(MODELS["heads"].make(), (MODELS["heads"].inputs(),))
+    shardings: Shardings = {"tokens": "data,-", **HEADS}
+    plan = program.shard(sw.Mesh(data=2, model=2), shardings, modules=along_sequence("data"))
+    plan.save(tmp_path / "heads-both.toml")
+    started(4, tmp_path, ["heads-both.toml"])
+    check_same(plan, tmp_path, "heads-both.toml", expected)
+
+
+def check_same(plan: sw.Plan, folder: Path, name: str, expected: Callable[[str, int], dict[str, Any]]) -> None:
+    """What processes left in a folder is what one makes."""
     one = expected(name.partition("-")[0], plan.mesh.device_id(0))
     for rank in range(plan.mesh.size):
-        found = torch.load(folder / str(plan.mesh.size) / f"{name}.{rank}")
+        found = torch.load(folder / f"{name}.{rank}")
         assert found.keys() == one.keys()
         for key, tensor in one.items():
             if key.startswith("lies "):
@@ -118,6 +157,45 @@ def test_results_gradients_and_steps_are_those_of_one_process(
                 assert found[key][1] == list(lies.local_shape(tuple(tensor.shape))), key
             else:
                 assert_close(found[key], tensor, f"{key} of process {rank}")
+
+
+LAYERS = 2
+COLLECTIVES: dict[str, dict[str, dict[str, int]]] = {
+    "heads-tensor2.toml": {
+        "forward by the plan": {"all_reduce": 2 * LAYERS},
+        "backward by the plan": {"all_reduce": 2 * LAYERS},
+        "forward without modules": {"all_reduce": 2 * LAYERS},
+        "backward without modules": {"all_reduce": 4 * LAYERS},
+    },
+    "heads-sequence2.toml": {
+        "forward by the plan": {"all_gather_into_tensor": 2 * LAYERS + 1, "reduce_scatter_tensor": 2 * LAYERS},
+        "forward without modules": {"all_gather_into_tensor": 9, "reduce_scatter_tensor": 2 * LAYERS},
+        "backward by the plan": {
+            "all_gather_into_tensor": 2 * LAYERS + 1,
+            "reduce_scatter_tensor": 2 * LAYERS,
+            "all_reduce": 11,
+        },
+        "backward without modules": {
+            "all_gather_into_tensor": 16,
+            "reduce_scatter_tensor": 2 * LAYERS,
+            "all_reduce": 17,
+        },
+    },
+}
+"""In each layer Megatron sums up, or gathers and scatters, what attention takes and gives, and what the perceptron does.
+Beside that a sequence is gathered for the head, and gradients are summed up that each device has for its part of it.
+"""
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_with_the_modules_of_a_plan_each_layer_sends_what_megatron_does(
+    name: str, planned: tuple[Planned, Path]
+) -> None:
+    for rank in range(2):
+        found = json.loads((planned[1] / "2" / f"{name}.{rank}.collectives").read_text())
+        assert {when: found[when] for when in COLLECTIVES[name]} == COLLECTIVES[name]
+        for when in ("forward", "backward"):
+            assert sum(found[f"{when} by the plan"].values()) <= sum(found[f"{when} without modules"].values())
 
 
 def assert_close(found: Any, expected: Any, what: str) -> None:

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from shardwright.errors import ShardingError
 from shardwright.frontends.diagnose import close_names
 from shardwright.frontends.torch.arguments import leaf_names, result_names
+from shardwright.frontends.torch.boundaries import Boundaries
 from shardwright.frontends.torch.device_mesh import check_device_mesh, device_mesh_of
 from shardwright.frontends.torch.export import aliases
 from shardwright.frontends.torch.mixing import Mixing
@@ -45,7 +46,8 @@ def lay_out(module: Any, layouts: Layouts, device_mesh: Any = None, full: bool =
     else:
         check_device_mesh(device_mesh, layouts.mesh)
     _distribute(module, placements, device_mesh)
-    module.__class__ = _laid_out(type(module), layouts, device_mesh, full)
+    boundaries = Boundaries(module, layouts, device_mesh)
+    module.__class__ = _laid_out(type(module), layouts, boundaries, device_mesh, full)
 
 
 def _placements(module: Any, layouts: Layouts) -> dict[str, tuple[Any, ...]]:
@@ -110,13 +112,14 @@ def _distributed(tensor: Any, placements: tuple[Any, ...], device_mesh: Any) -> 
     return parameter
 
 
-def _laid_out(kind: type, layouts: Layouts, device_mesh: Any, full: bool) -> type:
+def _laid_out(kind: type, layouts: Layouts, boundaries: Boundaries, device_mesh: Any, full: bool) -> type:
     """The class of a module that takes tensors, and gives them whole."""
 
     @functools.wraps(kind.forward)  # type: ignore[attr-defined]  # of the parameters of which arguments are called
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = _taken(functools.partial(kind.forward, self), args, kwargs)  # type: ignore[attr-defined]
-        with Mixing(_batch_dims((args, kwargs))), implicit_replication(), _attention(device_mesh):
+        mixing = Mixing(_batch_dims((args, kwargs)))
+        with mixing, implicit_replication(), _attention(device_mesh), boundaries.open():
             returned = kind.forward(self, *args, **kwargs)  # type: ignore[attr-defined]
         return pytree.tree_map(_full, returned) if full else _given(returned)
 

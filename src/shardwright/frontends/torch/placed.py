@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch.distributed.tensor import DTensor, Replicate, Shard
@@ -27,12 +27,15 @@ class Layouts:
         arguments: How each argument of the program lies, by name.
         results: The same of each result.
         shapes: The shape of each argument, where it is known.
+        parts: How what a call of a part of the module takes, or gives, lies: by the call, whether it takes it, and what
+            it is called there.
     """
 
     mesh: Mesh
     arguments: Mapping[str, TensorSharding]
     results: Mapping[str, TensorSharding]
     shapes: Mapping[str, tuple[int, ...]]
+    parts: Mapping[tuple[str, bool, str], TensorSharding] = field(default_factory=dict)
 
     def of_argument(self, name: str, shape: Sequence[int]) -> tuple[Any, ...] | None:
         """The placements of an argument that has this shape now; `None` where the plan has none of its name.
@@ -45,6 +48,20 @@ class Layouts:
     def of_result(self, name: str, shape: Sequence[int]) -> tuple[Any, ...] | None:
         """The same of a result."""
         return self._placements(f"result {name!r}", self.results.get(name), shape)
+
+    def of_part(self, call: str, is_input: bool, name: str, shape: Sequence[int]) -> tuple[Any, ...] | None:
+        """The placements of what a call of a part takes or gives; `None` where DTensor is left to do as it needs.
+
+        That is where the plan does not know the tensor, has another number of dimensions or sums not added up for it,
+        where it does not divide, or placements cannot say how it lies.
+        """
+        lies = self.parts.get((call, is_input, name))
+        if lies is None or lies.rank != len(shape) or not lies.divides(shape):
+            return None
+        try:
+            return self._placements(f"{call}: {name!r}", lies, shape)
+        except ShardingError:
+            return None
 
     def _placements(self, what: str, lies: TensorSharding | None, shape: Sequence[int]) -> tuple[Any, ...] | None:
         if lies is None:

@@ -3,10 +3,13 @@
     {"mesh": {"mesh_dim_names": ["data", "model"], "mesh": [[0, 1], [2, 3]]},
      "arguments": {"w": {"shape": [8, 16], "text": "[Replicate(), Shard(1)]",
                          "placements": [{"type": "Replicate"}, {"type": "Shard", "dim": 1}]}},
-     "results": {}}
+     "results": {},
+     "modules": {"blocks.0.attn": {"inputs": {"x": {…}}, "outputs": {"result0": {…}}}}}
 
-Plain data, for which no torch is needed: a placement is a class of `torch.distributed.tensor.placement_types` and the
-arguments that make it, and `mesh` the devices as `DeviceMesh` takes them. PyTorch has no such file; this is ours.
+`modules`, which is there where the program was made of a model, says how what crosses the boundaries of its modules
+lies; what does not divide among devices is left to DTensor. Plain data, for which no torch is needed: a placement is a
+class of `torch.distributed.tensor.placement_types` and the arguments that make it, and `mesh` the devices as
+`DeviceMesh` takes them. PyTorch has no such file; this is ours.
 
 Source: `torch.distributed.tensor`, placement_types.py, and `torch.distributed.device_mesh.DeviceMesh`.
 """
@@ -14,7 +17,7 @@ Source: `torch.distributed.tensor`, placement_types.py, and `torch.distributed.d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardwright.errors import ShardingError
@@ -22,7 +25,7 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.notation.dtensor import Placement, parse, placements_of
 from shardwright.plans.formats.format import Converted, PlanFormat, Reading
-from shardwright.plans.saved import PlannedTensor, SavedPlan, Unsaid
+from shardwright.plans.saved import PlannedModule, PlannedTensor, SavedPlan, Unsaid
 
 __all__ = ["FORMAT"]
 
@@ -39,18 +42,45 @@ def _write(plan: SavedPlan, options: Mapping[str, Any]) -> Converted:
     unsaid: list[Unsaid] = []
     content: dict[str, Any] = {"mesh": _device_mesh(plan.mesh)}
     for place in _PLACES:
-        content[place] = {}
-        for name, one in getattr(plan, place).items():
-            try:
-                found = placements_of(one.sharding.closed(), None if one.type is None else one.type.dims)
-            except ShardingError as error:
-                remedy = error.diagnostic.remedy or "let it lie otherwise"
-                unsaid.append(Unsaid(name, f"{error.diagnostic.message}: {one.sharding!r}", remedy))
-                continue
-            shape = {} if one.type is None else {"shape": list(one.type.dims)}
-            text = f"[{', '.join(map(str, found))}]"
-            content[place][name] = {**shape, "text": text, "placements": [_described(each) for each in found]}
+        content[place] = _written(getattr(plan, place), unsaid)
+    if plan.modules:
+        content["modules"] = {call: _module(call, one, unsaid) for call, one in plan.modules.items()}
     return Converted(content, tuple(unsaid))
+
+
+def _module(call: str, one: PlannedModule, unsaid: list[Unsaid]) -> dict[str, Any]:
+    return {
+        "inputs": _written(one.inputs, unsaid, f"{call}: input ", _check_even),
+        "outputs": _written(one.outputs, unsaid, f"{call}: output ", _check_even),
+    }
+
+
+def _check_even(one: PlannedTensor) -> None:
+    """DTensor has few rules for uneven shards, and lays them out as it needs where nobody tells it to."""
+    if one.type is not None and not one.sharding.divides(one.type.dims):
+        raise ShardingError("it does not divide, and is left to DTensor", remedy="split it over fewer devices")
+
+
+def _written(
+    tensors: Mapping[str, PlannedTensor],
+    unsaid: list[Unsaid],
+    start: str = "",
+    check: Callable[[PlannedTensor], None] = lambda one: None,
+) -> dict[str, Any]:
+    """How tensors lie, by name; `unsaid` gets those of which placements cannot say it."""
+    content: dict[str, Any] = {}
+    for name, one in tensors.items():
+        try:
+            check(one)
+            found = placements_of(one.sharding.closed(), None if one.type is None else one.type.dims)
+        except ShardingError as error:
+            remedy = error.diagnostic.remedy or "let it lie otherwise"
+            unsaid.append(Unsaid(f"{start}{name}", f"{error.diagnostic.message}: {one.sharding!r}", remedy))
+            continue
+        shape = {} if one.type is None else {"shape": list(one.type.dims)}
+        text = f"[{', '.join(map(str, found))}]"
+        content[name] = {**shape, "text": text, "placements": [_described(each) for each in found]}
+    return content
 
 
 def _device_mesh(mesh: Mesh) -> dict[str, Any]:
@@ -80,7 +110,28 @@ def _read(content: Mapping[str, Any], reading: Reading) -> SavedPlan:
         if not isinstance(entries, Mapping):
             raise _malformed(place, f"it is {entries!r}"[:200], reading.location)
         tensors[place] = {name: _tensor(name, one, mesh, reading) for name, one in entries.items()}
-    return SavedPlan(mesh, tensors["arguments"], tensors["results"], location=reading.location)
+    modules = _modules(content.get("modules", {}), mesh, reading)
+    return SavedPlan(mesh, tensors["arguments"], tensors["results"], location=reading.location, modules=modules)
+
+
+def _modules(said: Any, mesh: Mesh, reading: Reading) -> dict[str, PlannedModule]:
+    """How what calls of modules take and give lies; shapes are those of the program where none are said."""
+    if not isinstance(said, Mapping):
+        raise _malformed("modules", f"it is {said!r}"[:200], reading.location)
+    made: dict[str, PlannedModule] = {}
+    for call, sides in said.items():
+        if not isinstance(sides, Mapping) or not all(isinstance(one, Mapping) for one in sides.values()):
+            raise _malformed(call, f"it is {sides!r}"[:200], reading.location)
+        known = {(part.is_input, part.name): type for part, type in reading.modules.items() if part.call == call}
+        inputs, outputs = (
+            {
+                name: _tensor(f"{call}: {name}", one, mesh, reading, known.get((is_input, name)))
+                for name, one in sides.get(side, {}).items()
+            }
+            for side, is_input in (("inputs", True), ("outputs", False))
+        )
+        made[call] = PlannedModule(inputs, outputs)
+    return made
 
 
 def _mesh(said: Mapping[str, Any], location: str) -> Mesh:
@@ -103,9 +154,9 @@ def _flat(devices: Any) -> list[Any]:
     return [each for one in devices for each in _flat(one)] if isinstance(devices, list) else [devices]
 
 
-def _tensor(name: str, said: Any, mesh: Mesh, reading: Reading) -> PlannedTensor:
-    """How one tensor lies; its shape is that of the program where none is said."""
-    known = reading.arguments.get(name)
+def _tensor(name: str, said: Any, mesh: Mesh, reading: Reading, known: TensorType | None = None) -> PlannedTensor:
+    """How one tensor lies; its shape is that of the program, by its name where it is not known, where none is said."""
+    known = known or reading.arguments.get(name)
     sizes = said.get("shape", None if known is None else list(known.dims)) if isinstance(said, Mapping) else None
     found = said.get("placements") if isinstance(said, Mapping) else None
     if not _is_shape(sizes) or not isinstance(found, list):

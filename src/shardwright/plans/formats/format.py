@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.saved import SavedPlan, Unsaid
@@ -27,12 +28,14 @@ class Reading:
         mesh: The mesh, where one is known.
         location: What diagnostics call what is read.
         options: What else the format has to be told, by name.
+        modules: The type of each tensor that the modules of a model take and give, where the program was made of one.
     """
 
     arguments: Mapping[str, TensorType]
     mesh: Mesh | None
     location: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    modules: Mapping[ModuleTensor, TensorType] = field(default_factory=dict)
 
     @property
     def known_mesh(self) -> Mesh:
