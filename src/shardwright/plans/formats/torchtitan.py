@@ -7,7 +7,10 @@ torchtitan has these as Python objects, and writes them as text for logs alone; 
 their fields. An axis has the type `R` (also `I`, `Replicate()`), `S(d)` (`Shard(d)`), `P` (`Partial()`), or `V`, where
 the `partition_spec` says which dimension it splits, and in which order where several split one. Every axis of the mesh
 must be said, but for those of size 1; others than the mesh has are not looked at. `dp` is `dp_replicate` and
-`dp_shard`. What is said of inputs and outputs of modules is not taken over: it follows from how tensors lie.
+`dp_shard`. `in_dst_shardings` says of what a module takes, by the parameters of its `forward`, and `out_dst_shardings`
+of the one tensor that it gives, how it lies after it was brought there; this is read for programs that were made of a
+model, and written from plans of these. What stands before, `in_src_shardings` and `out_src_shardings`, is not taken
+over: it follows.
 
 Source: torchtitan 0.3, protocols/sharding.py (ShardingConfig, resolve_placements) and distributed/parallel_dims.py
 (SpmdLayout, unfold_dp_axis); spmd-types 0.3.1, types.py and _dtensor.py (which type is which placement).
@@ -16,22 +19,28 @@ Source: torchtitan 0.3, protocols/sharding.py (ShardingConfig, resolve_placement
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.module_tensors import ModuleTensor
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.formats.format import Converted, PlanFormat, Reading, other_mesh
+from shardwright.plans.formats.module_calls import called_by_pattern, pattern_of, said_alike
 from shardwright.plans.formats.module_names import most_exact, parts_of, wildcard
-from shardwright.plans.saved import PlannedTensor, SavedPlan, Unsaid
+from shardwright.plans.modules import by_calls
+from shardwright.plans.saved import PlannedModule, PlannedTensor, SavedPlan, Unsaid
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
 __all__ = ["FORMAT"]
 
 _STATE = "state_shardings"
-_FIELDS = (_STATE, "in_src_shardings", "in_dst_shardings", "out_src_shardings", "out_dst_shardings", "local_map")
+_INPUTS, _OUTPUT = "in_dst_shardings", "out_dst_shardings"
+_TAKEN = (_STATE, _INPUTS, _OUTPUT)
+_FIELDS = (*_TAKEN, "in_src_shardings", "out_src_shardings", "local_map")
 _TYPES = {"R": "R", "I": "R", "Replicate()": "R", "V": "V", "P": "P", "Partial()": "P", "Partial(sum)": "P"}
 _SHARD = re.compile(r"(?:S|Shard)\((?:dim=)?(-?\d{1,4})\)")
 _DATA_PARALLEL = ("dp", ("dp_replicate", "dp_shard"))
@@ -71,9 +80,45 @@ def _read(content: Any, reading: Reading) -> SavedPlan:
         else:
             tensors[name] = PlannedTensor(lies, lies, type)
     unread += [Unsaid(pattern, "no argument has such a name", "leave it out") for pattern in unused]
-    more = sorted({field for config in content.values() for field in config if field != _STATE})
+    modules = by_calls(_boundaries(content, reading, unread))
+    taken = _TAKEN if reading.modules else (_STATE,)
+    more = sorted({field for config in content.values() for field in config if field not in taken})
     notes = [f"{', '.join(more)} are not taken over: they follow from how tensors lie"] if more else []
-    return SavedPlan(mesh, tensors, notes=tuple(notes), unread=tuple(unread), location=reading.location)
+    return SavedPlan(
+        mesh, tensors, notes=tuple(notes), unread=tuple(unread), location=reading.location, modules=modules
+    )
+
+
+def _boundaries(
+    content: Mapping[str, Any], reading: Reading, unread: list[Unsaid]
+) -> Iterator[tuple[ModuleTensor, PlannedTensor]]:
+    """How what modules take and give lies, of those that the program has."""
+    said = {(pattern, name): layout for pattern, config in content.items() for name, layout in _moved(config)}
+    unused = dict.fromkeys(said) if reading.modules else {}
+    single = Counter(part.call for part in reading.modules if not part.is_input)
+    for part, type in reading.modules.items():
+        key = pattern_of(part.call, content) or "", part.name if part.is_input else _OUTPUT
+        if key not in said or (not part.is_input and single[part.call] > 1):
+            continue
+        unused.pop(key, None)
+        try:
+            lies = _sharding(said[key], type, reading.known_mesh)
+            if lies.partial:
+                raise _Refused("it is to be brought to sums that are not added up")
+        except _Refused as refused:
+            unread.append(Unsaid(str(part), str(refused), "change it there, or leave it out"))
+        else:
+            yield part, PlannedTensor(lies, lies, type)
+    cause = "no module of such a name takes it, or gives one tensor"
+    unread += [Unsaid(f"{pattern}: {name}", cause, "leave it out") for pattern, name in unused]
+
+
+def _moved(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a config says of what its module takes, by the parameters of `forward`, and of what it gives."""
+    inputs = config.get(_INPUTS)
+    yield from inputs.items() if isinstance(inputs, Mapping) else [] if inputs is None else [(_INPUTS, inputs)]
+    if config.get(_OUTPUT) is not None:
+        yield _OUTPUT, config[_OUTPUT]
 
 
 def _pattern(patterns: Mapping[str, Any], parts: tuple[str, ...]) -> str | None:
@@ -186,7 +231,37 @@ def _write(plan: SavedPlan, options: Mapping[str, Any]) -> Converted:
         for each, name in [(pattern, names[0])] if alike else [(".".join(parts_of(name)), name) for name in names]:
             module, _, own = each.rpartition(".")
             said.setdefault(module, {_STATE: {}})[_STATE][own] = layouts[name]
+    _write_boundaries(plan, said, unsaid)
     return Converted(said, tuple(unsaid), other_mesh("torchtitan", plan.mesh))
+
+
+def _write_boundaries(plan: SavedPlan, said: dict[str, Any], unsaid: list[Unsaid]) -> None:
+    """Add how what modules take and give lies."""
+    configs = {call: _config(call, module, unsaid) for call, module in plan.modules.items()}
+    for pattern, calls in called_by_pattern(plan.modules).items():
+        found, against = said_alike(pattern, calls, configs.__getitem__)
+        for name, config in found.items():
+            if config:
+                said.setdefault(name, {}).update(config)
+        remedy = "let what all calls of a module take and give lie alike"
+        unsaid += [
+            Unsaid(call, "another call of the module has what it takes and gives lie otherwise", remedy)
+            for call in against
+        ]
+
+
+def _config(call: str, module: PlannedModule, unsaid: list[Unsaid]) -> dict[str, Any]:
+    """What a config says of what one call takes and gives."""
+    layouts = {what: _layout(f"{call}: {what}", one) for what, one in module.tensors.items()}
+    unsaid += [found for found in layouts.values() if isinstance(found, Unsaid)]
+    inputs = {name: layouts[f"input {name}"] for name in module.inputs}
+    inputs = {name: layout for name, layout in inputs.items() if not isinstance(layout, Unsaid)}
+    outputs = [layouts[f"output {name}"] for name in module.outputs]
+    if len(outputs) > 1:
+        cause = "torchtitan says how one result lies, and this module gives several"
+        unsaid.append(Unsaid(f"{call}: outputs", cause, "give one tensor"))
+    config = {_INPUTS: inputs} if inputs else {}
+    return config | ({_OUTPUT: outputs[0]} if len(outputs) == 1 and not isinstance(outputs[0], Unsaid) else {})
 
 
 def _layout(name: str, one: PlannedTensor) -> Any:

@@ -2,9 +2,9 @@
 
     {"layers.*.self_attn.q_proj": "colwise", "layers.*.self_attn.o_proj": "rowwise"}
 
-A style says how the parameters of a `torch.nn.Linear` lie, whose weight is `[out, in]`, and how the module is called;
-of the latter nothing is taken over: what is communicated follows from how tensors lie. Styles that are about the call
-alone leave parameters whole.
+A style says how the parameters of a `torch.nn.Linear` lie, whose weight is `[out, in]`, and how what the module takes
+and gives lies along the axis: `tp_calls`. The latter is read for programs that were made of a model, and decides which
+of several styles is written. Styles that are about the call alone leave parameters whole.
 
 Read: `axis` is the axis that takes the place of the tensor-parallel one. Unasked that is `tp`, `tensor` or `model`, or
 the one axis that has more than one device.
@@ -23,6 +23,8 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.formats.format import Converted, PlanFormat, Reading, other_mesh
 from shardwright.plans.formats.module_names import is_about, most_exact, parts_of, wildcard
+from shardwright.plans.formats.tp_calls import boundaries, with_boundaries
+from shardwright.plans.modules import by_calls
 from shardwright.plans.saved import PlannedTensor, SavedPlan, Unsaid
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
@@ -113,7 +115,8 @@ def _read(content: Any, reading: Reading) -> SavedPlan:
             tensors[name] = PlannedTensor(found, found, type)
     idle = [name for name, style in unused.items() if _STYLES.get(style) is not _whole]
     unread += [Unsaid(name, "no argument has such a name", "leave it out") for name in idle]
-    return SavedPlan(mesh, tensors, unread=tuple(unread), location=reading.location)
+    modules = by_calls(boundaries(plan, reading, axis))
+    return SavedPlan(mesh, tensors, unread=tuple(unread), location=reading.location, modules=modules)
 
 
 def _axis(mesh: Mesh, asked: Any, location: str) -> str:
@@ -168,6 +171,9 @@ def _write(plan: SavedPlan, options: Mapping[str, Any]) -> Converted:
             unsaid += [Unsaid(name, f"parameters of {module} lie in several ways: {ways}", remedy) for name in each]
         elif chosen:
             said[module] = chosen.pop()
+    styled, left = with_boundaries(said, plan, plan.mesh.axis(axis))
+    said |= styled
+    unsaid += left
     return Converted(said, tuple(unsaid), other_mesh("a tp_plan", plan.mesh))
 
 
