@@ -73,7 +73,9 @@ def test_each_call_of_a_module_has_what_it_takes_and_gives() -> None:
     assert pickle.loads(pickle.dumps(program.source)).parts == program.source.parts
 
 
-@pytest.mark.parametrize("name", ["mlp", "convolution", "moe"])
+@pytest.mark.parametrize(
+    "name", ["mlp", *(pytest.param(name, marks=pytest.mark.long) for name in ("convolution", "moe"))]
+)
 def test_training_steps_have_those_of_the_forward_pass(name: str) -> None:
     model = MODELS[name]
     module = model.make()
