@@ -275,9 +275,10 @@ def test_a_loop_carries_its_values_in_one_layout() -> None:
     [
         ("%0 = stablehlo.partition_id : tensor<ui32>", "stablehlo.partition_id"),
         (
-            '%0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>}>'
-            " : (tensor<512xf32>) -> tensor<512xf32>",
-            "stablehlo.all_gather",
+            '%0 = "stablehlo.all_to_all"(%a) <{split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = 4 : i64,'
+            " channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,"
+            " replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<512xf32>) -> tensor<512xf32>",
+            "stablehlo.all_to_all",
         ),
     ],
 )

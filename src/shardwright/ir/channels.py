@@ -13,22 +13,18 @@ from itertools import count
 
 from shardwright.ir.graph import Graph
 from shardwright.ir.opaque import dense_array
+from shardwright.ir.ops import OWN_COLLECTIVES
 from shardwright.ir.signature import Signature
 
 __all__ = ["give_channels"]
 
 _WITH_IDS = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"})
 """Those whose groups are ids of devices, with a channel, only if another attribute says so."""
-_COLLECTIVES = _WITH_IDS | {
-    "stablehlo.all_to_all",
-    "stablehlo.collective_broadcast",
-    "stablehlo.collective_permute",
-}
 
 
 def give_channels(graph: Graph) -> None:
     """Give each such collective of a program a channel of its own."""
-    ops = [op for op in graph.walk() if op.name in _COLLECTIVES]
+    ops = [op for op in graph.walk() if op.name in OWN_COLLECTIVES]
     handles = count(1 + max((_handle(op.signature) for op in ops), default=0))
     for op in ops:
         if _handle(op.signature) <= 0 and _names_devices(op.signature):

@@ -12,6 +12,7 @@ __all__ = [
     "DATA_FLOW_OPS",
     "LAYOUTS",
     "MANUAL",
+    "OWN_COLLECTIVES",
     "DEVICE_OPS",
     "GRID_OPS",
     "INDEXING_MAPS",
@@ -42,6 +43,19 @@ INDEXING_MAPS = "indexing_maps"
 
 COLLECTIVES = {f"sdy.{name}": step for name, step in MOVING.items()}
 """The ops between others that move data in an explicit program, each with the step that it takes."""
+
+OWN_COLLECTIVES = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "collective_broadcast",
+        "collective_permute",
+        "reduce_scatter",
+    )
+)
+"""Collectives that a program for one device states itself: see `partition.own_collectives`."""
 
 STEPS = {f"sdy.{name}": step for name, step in NAMED.items()}
 """All ops of the sdy dialect that take one step from layout to layout."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardwright.ir.graph import Graph
+from shardwright.ir.ops import OWN_COLLECTIVES
 from shardwright.memo import uncollected
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
@@ -29,7 +30,6 @@ from shardwright.partition.notes import (
 )
 from shardwright.partition.one_mesh import on_one_mesh
 from shardwright.partition.options import state_options
-from shardwright.partition.own_collectives import with_own_collectives
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
@@ -89,7 +89,7 @@ def materialize(
     told = (*alone_notes(graph), *bound_notes(graph if annotated is None else annotated))
     graph, annotated = on_one_mesh(graph, annotated)
     check_boundary(graph, annotated)
-    graph = with_own_collectives(with_tensor_constants(graph))
+    graph = _with_own_collectives(with_tensor_constants(graph))
     if graph.stage is Stage.EXPLICIT:
         return _as_it_is(with_body_arguments(with_rolls(recognize(without_unit_axes(graph)))), told, with_reasons)
     graph, annotated = with_segments(graph, annotated)
@@ -112,6 +112,14 @@ def materialize(
     without_whole_rolls(explicit)
     state_options(explicit)
     return Explicit(explicit, notes, searched, reasons)
+
+
+def _with_own_collectives(graph: Graph) -> Graph:
+    if OWN_COLLECTIVES.isdisjoint(graph.op_names()):
+        return graph
+    from shardwright.partition.own_collectives import with_own_collectives  # few programs state any
+
+    return with_own_collectives(graph)
 
 
 def _as_it_is(graph: Graph, told: Iterable[Note], with_reasons: bool) -> Explicit:

@@ -19,7 +19,7 @@ from shardwright.boundary import Boundary, without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_tensor
 from shardwright.ir.graph import Block, Graph, Op
-from shardwright.ir.ops import MANUAL
+from shardwright.ir.ops import MANUAL, OWN_COLLECTIVES
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.partition.localize.renumber import over_partitions
@@ -27,15 +27,13 @@ from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 from shardwright.words import counted
 
-__all__ = ["OWN_COLLECTIVES", "copies_in", "with_own_collectives"]
+__all__ = ["copies_in", "with_own_collectives"]
 
 _GROUPED = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"})
 """Those whose groups are of replicas unless `use_global_device_ids` is said."""
 _DIFFERENT = frozenset({"stablehlo.all_to_all", "stablehlo.reduce_scatter"})
 _PERMUTE = "stablehlo.collective_permute"
 _GLOBAL = "use_global_device_ids"
-
-OWN_COLLECTIVES = _GROUPED | _DIFFERENT | {_PERMUTE, "stablehlo.collective_broadcast"}
 
 
 def with_own_collectives(graph: Graph) -> Graph:
@@ -46,8 +44,6 @@ def with_own_collectives(graph: Graph) -> Graph:
     Raises:
         ShardingError: one that gives no value, or names devices that there are not, at its line.
     """
-    if OWN_COLLECTIVES.isdisjoint(graph.op_names()):
-        return graph
     made = replace(graph, types=list(graph.types), shardings=list(graph.shardings))
     made.main = replace(graph.main, block=_block(made, graph.main.block))
     return made

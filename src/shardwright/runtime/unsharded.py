@@ -9,12 +9,13 @@ from shardwright.ir.carriers import CARRIED_CONSTRAINT
 from shardwright.ir.context import load_module, module_text
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import OWN_COLLECTIVES
 from shardwright.ir.signature import Body, Signature
 from shardwright.ir.types import TensorType
 from shardwright.notation import modules
 from shardwright.partition.bodies import SHARDING_NAMES, plain_bodies
 from shardwright.partition.localize.unit_windows import append_in_order, is_out_of_order
-from shardwright.partition.own_collectives import OWN_COLLECTIVES, copies_in
+from shardwright.partition.own_collectives import copies_in
 from shardwright.stage import Stage
 
 __all__ = ["ANOTHER_ORDER", "has_another_order", "unsharded", "unsharded_text"]

@@ -39,7 +39,7 @@ def _check(name: str, most: float = 1.0) -> None:
 
 
 def test_a_model_that_gains() -> None:
-    _check("shortest_paths", GAINING["shortest_paths"])
+    _check("sampled_neighbours", GAINING["sampled_neighbours"])
 
 
 @pytest.mark.long
@@ -85,7 +85,7 @@ def test_no_such_effort() -> None:
 
 
 def test_who_gathers_for_the_program_says_so() -> None:
-    plan = NETS["shortest_paths"].plan()
+    plan = NETS["sampled_neighbours"].plan()
     with Session(hardware=SCALED):
         fast, best = ([note.message for note in plan.partition(effort=effort).notes] for effort in ("fast", "best"))
     assert not any(message.endswith("the program is faster so") for message in fast)
