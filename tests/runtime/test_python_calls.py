@@ -202,3 +202,32 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 """)
     with pytest.raises(sw.ShardingError, match="in a manual computation that leaves axes free"):
         program.shard(results={0: P("x", "y")}).partition()
+
+
+def test_verification_refuses_what_does_something_each_time() -> None:
+    def function(x: Any) -> Any:
+        jax.debug.print("{}", x.sum())
+        return x + 1
+
+    spmd = sw.from_jax(function, EVEN).shard(MESH, {0: P("x", "y")}).partition()
+    with pytest.raises(sw.ShardingError, match="cannot be run apart") as caught:
+        spmd.verify()
+    assert "does something" in caught.value.diagnostic.cause
+    assert caught.value.diagnostic.location.startswith(__file__)
+
+
+def test_jax_partitions_it_with_our_shardings_too() -> None:
+    seen: Seen = []
+
+    def function(x: Any) -> Any:
+        jax.debug.callback(lambda a: seen.append(np.asarray(a)), x.sum())
+        return x + 1
+
+    plan = sw.from_jax(function, EVEN).shard(MESH, {0: P("x", "y")})
+    for made in (
+        plan.constrained(),
+        jax.jit(function, in_shardings=plan.in_shardings, out_shardings=plan.out_shardings),
+    ):
+        np.testing.assert_array_equal(jax.jit(made)(EVEN), EVEN + 1)
+    jax.effects_barrier()
+    np.testing.assert_array_equal(seen, [EVEN.sum(), EVEN.sum()])
