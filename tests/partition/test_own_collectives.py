@@ -50,11 +50,13 @@ _MEANT = {
     "a sum without a channel": (_reduce(_BY_Y), _T),
     "of one replica": (_reduce(_ALL), _T),
     "a gather": (
-        _plain("all_gather", f"all_gather_dim = 1 : i64, {_CHANNEL}, {_BY_X}, use_global_device_ids", "tensor<8x32xf32>"),
+        _plain(
+            "all_gather", f"all_gather_dim = 1 : i64, {_CHANNEL}, {_BY_X}, use_global_device_ids", "tensor<8x32xf32>"
+        ),
         "tensor<8x32xf32>",
     ),
     "a permute": (_plain("collective_permute", f"{_CHANNEL}, {_RING}"), _T),
-}  # fmt: skip
+}
 
 
 def test_what_they_come_to_is_what_the_partitioned_program_gives() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.ir.signature import Signature
 
-__all__ = ["Copier", "cloned"]
+__all__ = ["Copier", "cloned", "with_ops_replaced"]
 
 
 _Renumbering = Callable[[int], int]
@@ -27,6 +28,25 @@ def cloned(op: Op, values: dict[int, int], new: _Renumbering, location: _Renumbe
     results = _renewed(op.results, values, new)
     regions = op.regions and tuple([_cloned_block(region, values, new, location) for region in op.regions])
     return Op(op.signature, operands, results, regions, location(op.location) if location else op.location)
+
+
+def with_ops_replaced(block: Block, written: Mapping[Op, Sequence[Op]]) -> Block:
+    """A block with ops of it, or of regions in it, replaced by others; what stands in manual computations stays.
+
+    Arguments:
+        block: It is left as it is.
+        written: Op → those that stand in its place.
+    """
+    ops: list[Op] = []
+    for op in block.ops:
+        if op in written:
+            ops += written[op]
+        elif op.regions and op.name != MANUAL:
+            regions = tuple([with_ops_replaced(region, written) for region in op.regions])
+            ops.append(Op(op.signature, op.operands, op.results, regions, op.location))
+        else:
+            ops.append(op)
+    return Block(block.arguments, ops)
 
 
 def _cloned_block(block: Block, values: dict[int, int], new: _Renumbering, location: _Renumbering | None) -> Block:

@@ -101,19 +101,7 @@ REDUCTIONS = {
 value, and the others nothing.
 """
 
-DEVICE_OPS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "all_gather",
-        "all_reduce",
-        "all_to_all",
-        "collective_broadcast",
-        "collective_permute",
-        "collective_reduce",
-        "partition_id",
-        "reduce_scatter",
-    )
-)
+DEVICE_OPS = OWN_COLLECTIVES | {"stablehlo.collective_reduce", "stablehlo.partition_id"}
 """Ops of StableHLO that have no meaning on one device."""
 
 GRID_OPS = frozenset(

@@ -25,6 +25,7 @@ from typing import TypeVar
 from shardwright.axes import Axes, axes_size, overlaps_any
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.builder import Builder
+from shardwright.ir.copying import with_ops_replaced
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import MANUAL
 from shardwright.ir.types import TensorType
@@ -63,7 +64,7 @@ def with_late_rows(graph: Graph, decisions: Decisions) -> Graph:
     written: dict[Op, list[Op]] = {}
     for late in found:
         written |= _Writer(made, program.targets, late).written()
-    made.main = replace(graph.main, block=_replaced(graph.main.block, written))
+    made.main = replace(graph.main, block=with_ops_replaced(graph.main.block, written))
     return made
 
 
@@ -309,16 +310,3 @@ def _blocks(block: Block) -> Iterator[Block]:
         if op.regions and op.name != MANUAL:
             for region in op.regions:
                 yield from _blocks(region)
-
-
-def _replaced(block: Block, written: Mapping[Op, Sequence[Op]]) -> Block:
-    ops: list[Op] = []
-    for op in block.ops:
-        if op in written:
-            ops += written[op]
-        elif op.regions and op.name != MANUAL:
-            regions = tuple([_replaced(region, written) for region in op.regions])
-            ops.append(Op(op.signature, op.operands, op.results, regions, op.location))
-        else:
-            ops.append(op)
-    return Block(block.arguments, ops)

@@ -18,6 +18,7 @@ from shardwright.analysis.groups import Table, axes_between, replica_groups, sou
 from shardwright.boundary import Boundary, without_manual_axes
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import i64_tensor
+from shardwright.ir.copying import with_ops_replaced
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import MANUAL, OWN_COLLECTIVES
 from shardwright.ir.signature import Signature
@@ -45,7 +46,14 @@ def with_own_collectives(graph: Graph) -> Graph:
         ShardingError: one that gives no value, or names devices that there are not, at its line.
     """
     made = replace(graph, types=list(graph.types), shardings=list(graph.shardings))
-    made.main = replace(graph.main, block=_block(made, graph.main.block))
+    written: dict[Op, list[Op]] = {}
+    for op in graph.main.block.walk(opaque=(MANUAL,)):
+        if op.name in OWN_COLLECTIVES:
+            try:
+                written[op] = [_enclosed(made, op)]
+            except ShardingError as error:
+                raise error.at(op.signature.label, str(graph.locations[op.location])) from None
+    made.main = replace(graph.main, block=with_ops_replaced(graph.main.block, written))
     return made
 
 
@@ -122,22 +130,6 @@ def _meaningless(signature: Signature, cause: str) -> ShardingError:
         cause=cause,
         remedy="put it inside sdy.manual_computation, whose results say how they lie, or say that by shardings alone",
     )
-
-
-def _block(graph: Graph, block: Block) -> Block:
-    ops: list[Op] = []
-    for op in block.ops:
-        if op.name in OWN_COLLECTIVES:
-            try:
-                ops.append(_enclosed(graph, op))
-            except ShardingError as error:
-                raise error.at(op.signature.label, str(graph.locations[op.location])) from None
-        elif op.regions and op.name != MANUAL:
-            regions = tuple([_block(graph, region) for region in op.regions])
-            ops.append(Op(op.signature, op.operands, op.results, regions, op.location))
-        else:
-            ops.append(op)
-    return Block(block.arguments, ops)
 
 
 def _enclosed(graph: Graph, op: Op) -> Op:
