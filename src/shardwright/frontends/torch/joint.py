@@ -23,9 +23,9 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.traceback import preserve_node_meta
 
 from shardwright.errors import ShardingError
+from shardwright.frontends.torch.before_gradients import apart
 from shardwright.frontends.torch.decompositions import table
 from shardwright.frontends.torch.export import PREFIX, Exported, tracing
-from shardwright.frontends.torch.pieces import apart
 from shardwright.frontends.torch.slots import Kind, Slot
 
 __all__ = ["Functional", "forward", "joint", "own_name"]
@@ -66,7 +66,7 @@ class _Run(torch.nn.Module):  # type: ignore[misc]  # torch is not there for the
 
 
 class _Interpreter(torch.fx.Interpreter):  # type: ignore[misc]  # torch is not there for the type checker
-    """Runs a graph, with pieces in the place of ops that torch-mlir does not know."""
+    """Runs a graph, with ops taken apart that torch-mlir does not know."""
 
     def run_node(self, node: Any) -> Any:
         if node.op == "call_function":

@@ -1,6 +1,7 @@
 """Ops of a module that torch-mlir has no StableHLO for, by ops that it has.
 
-They are taken apart before gradients are taken, so that theirs are made of the same ops.
+They are taken apart before gradients are taken, so that theirs are made of the same ops; what `decompositions` has is
+taken apart while they are.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def apart(node: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
     """
     if node.target in _BAGS:
         return _bags(node, *args, **options)
-    piece = _PIECES.get(node.target)
-    return NotImplemented if piece is None else piece(*args, **options)
+    rule = _APART.get(node.target)
+    return NotImplemented if rule is None else rule(*args, **options)
 
 
 def _bags(
@@ -155,7 +156,7 @@ def _sampled(image: Any, grid: Any, mode: int, padding: int, align_corners: bool
 
 _BAGS = (_aten.embedding_bag.default, _aten.embedding_bag.padding_idx)
 
-_PIECES: dict[Any, Callable[..., Any]] = {
+_APART: dict[Any, Callable[..., Any]] = {
     _aten.adaptive_avg_pool2d.default: _adaptive_mean,
     _aten.adaptive_max_pool2d.default: _adaptive_maximum,
     _aten.cdist.default: _distances,
