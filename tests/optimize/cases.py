@@ -617,6 +617,23 @@ BUCKETED = {
         ),
         "dot dot manual_computation all_reduce all_reduce return tanh multiply",
     ),
+    "a sum, and one that is scattered": Case(
+        "bucket-collectives",
+        function(
+            _BOTH,
+            'tensor<8x8xf32> [{"x"}, {}]',
+            f"""{_PARTIAL}
+            %r = sdy.all_reduce {{"x"}} %p «[{{}}, {{}}]» : tensor<8x8xf32>
+            %s = sdy.reduce_scatter [{{"x"}}, {{}}] %q «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+            %0 = stablehlo.tanh %r «[{{}}, {{}}]» : tensor<8x8xf32>
+            %1 = sdy.all_slice [{{"x"}}, {{}}] %0 «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+            %2 = stablehlo.subtract %s, %1 «[{{"x"}}, {{}}]» : tensor<8x8xf32>
+            return %2 : tensor<8x8xf32>
+            """,
+        ),
+        "dot dot manual_computation all_reduce all_reduce partition_id divide convert multiply dynamic_slice return "
+        "tanh all_slice subtract",
+    ),
     "two sums scattered along different dimensions": Case(
         "bucket-collectives",
         function(
@@ -741,6 +758,24 @@ EARLIER = {
             """,
         ),
         "dot dot all_reduce exponential all_reduce divide negate",
+        is_exact=False,
+    ),
+    "of a product that is scaled": Case(
+        "all-reduce-move-up",
+        function(
+            [*_BOTH[:2], f"d: {_WHOLE}"],
+            _WHOLE,
+            f"""
+            %k = stablehlo.constant «[{{}}, {{}}]» dense<0.5> : tensor<8x8xf32>
+            %p = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+            %0 = stablehlo.transpose %p, dims = [1, 0] «[{{}}, {{}}], unreduced={{"x"}}» : (tensor<8x8xf32>) -> tensor<8x8xf32>
+            %1 = stablehlo.multiply %k, %0 «[{{}}, {{}}], unreduced={{"x"}}» : tensor<8x8xf32>
+            %2 = sdy.all_reduce {{"x"}} %1 «[{{}}, {{}}]» : tensor<8x8xf32>
+            %3 = stablehlo.subtract %d, %2 «[{{}}, {{}}]» : tensor<8x8xf32>
+            return %3 : tensor<8x8xf32>
+            """,
+        ),
+        "dot all_reduce transpose multiply subtract",
         is_exact=False,
     ),
 }

@@ -24,7 +24,26 @@ def _of_sums(op: str) -> str:
     )
 
 
+def _scaled(read: str) -> str:
+    """A sum of what is scaled, and what reads it."""
+    return function(
+        [*_TAKEN, "d: tensor<8x8xf32> [{}, {}]"],
+        _WHOLE,
+        f"""
+        %k = stablehlo.constant «[{{}}, {{}}]» dense<0.5> : tensor<8x8xf32>
+        %0 = stablehlo.dot %a, %b «[{{}}, {{}}], unreduced={{"x"}}» : {_DOT}
+        %1 = stablehlo.multiply %k, %0 «[{{}}, {{}}], unreduced={{"x"}}» : tensor<8x8xf32>
+        %2 = sdy.all_reduce {{"x"}} %1 «[{{}}, {{}}]» : tensor<8x8xf32>
+        %3 = {read}
+        return %3 : tensor<8x8xf32>
+        """,
+    )
+
+
+_PRODUCT = "stablehlo.dot %2, %d «[{}, {}]» : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>"
+
 _LEFT = {
+    "a sum of what is scaled, that a product reads": _scaled(_PRODUCT),
     "a product of sums": _of_sums("multiply %1, %3"),
     "the greater of two sums": _of_sums("maximum %1, %3"),
     "a conversion of a sum": function(

@@ -18,7 +18,9 @@ it, as seen on CPUs; GPUs and TPUs have it as well, up to a size of its own. (St
 operands; XLA's layouts refuse those in a program of partitions.) All_gathers, of rows, stand so too, and are one op of
 several operands in the program of a device (`partition.localize.manual`); what is gathered along a dimension that is
 not the first is put there behind it. A reduce_scatter has one operand: what each device gets is brought together in
-rows, a row for each device of a group, and cut apart again.
+rows, a row for each device of a group, and cut apart again. Beside all_reduces along the same axes it may be one of
+them, of which each device keeps its part: twice the bytes, which of what is small take less than a start. (Compilers
+that scatter whatever is reduced and sliced, as XLA's for GPUs, start it by itself again: as many bytes as before.)
 
 What is put together starts when the last operand is there, and all of it is waited for at the first reader: combining
 everything is one start, and nothing beside it. So buckets of several sizes are tried, and those taken with which the
@@ -31,7 +33,9 @@ Source: gradient buckets of PyTorch's DistributedDataParallel; XLA's `all_reduce
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from shardwright.cost.overlap import Queue, Work
@@ -39,13 +43,22 @@ from shardwright.cost.price import Cost
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.explicit import ExplicitProgram
-from shardwright.optimize.joining import between, cut_apart, is_copied, kind_of, send_together
+from shardwright.optimize.joining import (
+    Kind,
+    between,
+    cost_beside,
+    cut_apart,
+    is_copied,
+    kind_of,
+    kind_of_whole,
+    send_together,
+)
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
 from shardwright.optimize.schedules import Task, peak_bytes, seconds_of
 from shardwright.optimize.scheduling import sizes_of, tasks_of
 from shardwright.optimize.works import is_less
-from shardwright.steps import AllReduce
+from shardwright.steps import AllReduce, ReduceScatter
 from shardwright.words import bytes_text, counted
 
 __all__ = ["bucketed"]
@@ -67,16 +80,15 @@ def bucketed(op: Op, program: ExplicitProgram) -> bool:
     assert block is not None, "passes are given what may be changed"
     program.rewriter.write()
     ops = block.ops[:-1]
-    alike = [members for members in _alike(program, ops) if len(members) > 1]
+    alike = _alike(program, ops)
     if not alike:
         return False
     now = _now(program, ops, op.operands)
-    for members in alike:
-        best = _best(program, now, members)
-        if best is not None:
-            _put_together(program, block, ops, best, op)
-            return True
-    return False
+    found = [best for kind, members in alike.items() if (best := _best(program, now, kind, members)) is not None]
+    if not found:
+        return False
+    _put_together(program, block, ops, max(found, key=attrgetter("seconds_saved")), op)
+    return True
 
 
 class _Now(NamedTuple):
@@ -109,22 +121,24 @@ class _Bucketed(NamedTuple):
     """What comes of buckets.
 
     Attributes:
+        kind: Of what kind they are.
         seconds_saved: The seconds that the block takes less.
         buckets: The buckets, of two or more each.
         order: The numbers of tasks in their new order, the last of a bucket standing for all of it (`_order`).
         largest: The bytes that a device sends in the largest.
     """
 
+    kind: Kind
     seconds_saved: float
     buckets: Buckets
     order: list[int]
     largest: float
 
 
-def _best(program: ExplicitProgram, now: _Now, members: Sequence[int]) -> _Bucketed | None:
-    """The buckets of some collectives with which the block takes least time; `None` where that is not less than now."""
+def _best(program: ExplicitProgram, now: _Now, kind: Kind, members: Sequence[int]) -> _Bucketed | None:
+    """The buckets of collectives of a kind with which the block takes least time; `None` where not less than now."""
     ops, tasks, sizes = now.ops, now.tasks, now.sizes
-    sent = {number: program.cost(ops[number]).bytes_sent for number in members}
+    sent = {number: cost_beside(program, ops[number], kind).bytes_sent for number in members}
     most = now.held + max(0.0, program.spare_bytes)
     best: _Bucketed | None = None
     tried: list[Buckets] = []
@@ -135,7 +149,7 @@ def _best(program: ExplicitProgram, now: _Now, members: Sequence[int]) -> _Bucke
         if not buckets or buckets in tried:
             continue
         tried.append(buckets)
-        parts = {place: task for bucket in buckets for place, task in _parts(program, tasks, ops, bucket).items()}
+        parts = {place: task for bucket in buckets for place, task in _parts(program, now, kind, bucket).items()}
         held = {place: sum(sizes[made] for made in task.makes) for place, task in parts.items() if place < 0}
         order = [place for place in _order(tasks, buckets) if place >= 0 or place in parts]
         then = [parts[place] if place in parts else tasks[place] for place in order]
@@ -144,7 +158,7 @@ def _best(program: ExplicitProgram, now: _Now, members: Sequence[int]) -> _Bucke
             continue
         if best is None or is_less(seconds, now.seconds - best.seconds_saved):
             largest = max(sum(sent[number] for number in bucket) for bucket in buckets)
-            best = _Bucketed(now.seconds - seconds, buckets, order, largest)
+            best = _Bucketed(kind, now.seconds - seconds, buckets, order, largest)
     return best
 
 
@@ -209,16 +223,14 @@ def _order(tasks: Sequence[Task], buckets: Buckets) -> list[int]:
     return [*order, *[~end for end in dict.fromkeys(uncut.values())]]
 
 
-def _parts(
-    program: ExplicitProgram, tasks: Sequence[Task], ops: Sequence[Op], bucket: Sequence[int]
-) -> dict[int, Task]:
+def _parts(program: ExplicitProgram, now: _Now, kind: Kind, bucket: Sequence[int]) -> dict[int, Task]:
     """By their places, the tasks that do what those of a bucket do; `~number` is what lies between, where it does."""
-    end, some = bucket[-1], [ops[number] for number in bucket]
-    cost = sum([program.cost(op) for op in some], Cost())._replace(starts=1)
+    tasks, end, some = now.tasks, bucket[-1], [now.ops[number] for number in bucket]
+    cost = sum([cost_beside(program, op, kind) for op in some], Cost())._replace(starts=1)
     reads = tuple(dict.fromkeys(value for number in bucket for value in tasks[number].reads))
     makes = tuple(value for number in bucket for value in tasks[number].makes)
     queue = tasks[end].works[0].queue
-    if isinstance(program.step(some[0]), AllReduce):
+    if kind.step is AllReduce:
         return {end: Task((Work(program.seconds(cost), queue, reads, makes),), (), reads, makes)}
     copied = [is_copied(program, op) for op in some]
     copying = sum(_elements(program, op.operands[0]) for op, (first, _) in zip(some, copied, strict=True) if first)
@@ -229,14 +241,17 @@ def _parts(
     return {end: Task(works, (), reads, (~end,)), ~end: Task((cut,), (), (~end,), makes)}
 
 
-def _alike(program: ExplicitProgram, ops: Sequence[Op]) -> Iterator[list[int]]:
-    """The numbers of collectives that can be put together; of each kind a list."""
-    found: dict[object, list[int]] = {}
+def _alike(program: ExplicitProgram, ops: Sequence[Op]) -> dict[Kind, list[int]]:
+    """The numbers of collectives that can be put together, by kind; reduce_scatters beside all_reduces too."""
+    found: dict[Kind, list[int]] = defaultdict(list)
     for number, op in enumerate(ops):
         kind = kind_of(program, op)
         if kind is not None:
-            found.setdefault(kind, []).append(number)
-    yield from found.values()
+            found[kind].append(number)
+    for kind, members in [*found.items()]:
+        if kind.step is ReduceScatter and (whole := kind_of_whole(kind)) in found:
+            found[whole] = sorted([*found[whole], *members])
+    return {kind: members for kind, members in found.items() if len(members) > 1}
 
 
 def _put_together(program: ExplicitProgram, block: Block, ops: Sequence[Op], best: _Bucketed, end: Op) -> None:
@@ -248,9 +263,9 @@ def _put_together(program: ExplicitProgram, block: Block, ops: Sequence[Op], bes
     graph = program.graph
     for bucket in best.buckets:
         some, last = [ops[number] for number in bucket], ops[bucket[-1]]
-        operands, parts = [op.operands[0] for op in some], between(program, some)
+        operands, parts = [op.operands[0] for op in some], between(program, some, best.kind)
         results = [graph.new_value(graph.types[op.results[0]], graph.shardings[op.results[0]]) for op in some]
-        sending, cutting = send_together(program, some), cut_apart(program, some)
+        sending, cutting = (one(program, some, best.kind) for one in (send_together, cut_apart))
         made[bucket[-1]] = compute_before(program, last, operands, parts or results, sending, reason)
         if parts:
             made[~bucket[-1]] = compute_before(program, last, parts, results, cutting, reason)

@@ -1,12 +1,17 @@
-"""Reductions before an op that waits for another reduction, so that both can start together.
+"""Reductions before an op that waits for another reduction, so that both can start together, or that compilers fuse.
 
     %c = all_reduce %count            %c = all_reduce %count
     %m = divide %sum, %c       →      %s = all_reduce %sum
     %r = all_reduce %m                %r = divide %s, %c
 
+    %m = multiply %rate, %p           %s = all_reduce %p
+    %s = all_reduce %m         →      %m = multiply %rate, %s
+    %w = subtract %v, %s              %w = subtract %v, %m
+
 The partitioner reduces as late as possible, which spares most where several contributions meet. Of a mean, and of any
 ratio of two sums, that makes the one reduction wait for the other: twice a start, where one would do for both
-(`bucketing`, or the combiners of XLA).
+(`bucketing`, or the combiners of XLA). And what is computed element by element between a product and the reduction is
+written to memory once more; behind the reduction compilers compute it where it is read.
 
 Legal as in `reassociation`, the other way round: the op is linear in the one operand that is partial. Sums of floating-
 point numbers are rounded in another order, so `exact` lets pass only what moves elements or changes their sign.
@@ -14,7 +19,7 @@ point numbers are rounded in another order, so `exact` lets pass only what moves
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from shardwright.ir.graph import Op
@@ -25,6 +30,8 @@ from shardwright.optimize.joining import kind_of
 from shardwright.optimize.local_ops import Layouts, is_local, results_of
 from shardwright.optimize.registry import optimization
 from shardwright.partition.options import with_option
+from shardwright.rules.traits import facts_of
+from shardwright.steps import Step
 from shardwright.words import counted
 
 __all__ = ["all_reduce_earlier"]
@@ -40,7 +47,7 @@ _MOST = 256
 
 @optimization(
     _NAME,
-    "Reduces before an op that waits for another reduction, so that both start together.",
+    "Reduces before ops that wait for another reduction, or that are computed where they are read then.",
     on=["sdy.all_reduce"],
 )
 def all_reduce_earlier(op: Op, program: ExplicitProgram) -> bool:
@@ -52,20 +59,30 @@ def all_reduce_earlier(op: Op, program: ExplicitProgram) -> bool:
     while len(passed) < _DEEPEST:
         one = _before(program, op, passed[-1] if passed else None)
         if one is None:
-            return False
+            break
         passed.append(one)
         if _waits(program, op, one):
-            break
-    else:
+            reason = f"before {counted(len(passed), 'op')} it may start together with the one that these wait for"
+            draft = _moved(program, op, step, passed)
+            return draft.take(_NAME, op, reason, _ONE_START._replace(bytes=draft.saving().bytes))
+    spared = _spared(program, op, passed)
+    if not spared:
         return False
+    draft = _moved(program, op, step, passed)
+    saving = draft.saving()
+    reason = f"before {counted(len(passed), 'op')} that may be computed where the sum is read"
+    return draft.take(_NAME, op, reason, saving._replace(seconds=saving.seconds + spared))
+
+
+def _moved(program: ExplicitProgram, op: Op, step: Step, passed: Sequence[_Passed]) -> Draft:
+    """The program with a reduction before some ops."""
     draft = Draft(program)
     made = draft.take_steps(passed[-1].value, (step,), op)
     for one in reversed(passed):
         operands = [*one.op.operands[: one.number], made, *one.op.operands[one.number + 1 :]]
         (made,) = draft.compute(with_option(one.op.signature, one.operands, one.results), operands, one.results, op)
     draft.replace(op.results[0], made)
-    reason = f"before {counted(len(passed), 'op')} it may start together with the one that these wait for"
-    return draft.take(_NAME, op, reason, _ONE_START)
+    return draft
 
 
 class _Passed(NamedTuple):
@@ -122,6 +139,33 @@ def _waits(program: ExplicitProgram, op: Op, passed: _Passed) -> bool:
         return False
     own = _leading(program, op, [passed.value])
     return len(own) < _MOST and bool(alike - own)
+
+
+def _spared(program: ExplicitProgram, op: Op, passed: Sequence[_Passed]) -> float:
+    """The seconds of writing what is reduced and reading it again, where compilers need not if it is reduced before.
+
+    They fuse what is elementwise with what is so too and reads it; nothing is spared where the contributions are
+    computed element by element themselves, or what reads the sum is not.
+    """
+    speed = program.hardware.memory_bytes_per_second
+    (result,) = op.results
+    readers = program.readers(result)
+    if speed is None or not any(_is_elementwise(one.op) for one in passed):
+        return 0.0
+    maker = program.maker(passed[-1].value)
+    if maker is None or _is_fused(maker) or not readers or not all(map(_is_elementwise, readers)):
+        return 0.0
+    return 2 * program.local_bytes(result) / speed
+
+
+def _is_elementwise(op: Op) -> bool:
+    return facts_of(op.name).elementwise and not op.name.startswith("sdy.")
+
+
+def _is_fused(op: Op) -> bool:
+    """Whether compilers may compute an op where it is read."""
+    facts = facts_of(op.name)
+    return facts.elementwise or facts.moves or facts.constant or facts.computed_where_read
 
 
 def _leading(program: ExplicitProgram, op: Op, values: Iterable[int]) -> set[Op]:

@@ -3,6 +3,7 @@
 all_reduce        one after the other, none of which reads another: XLA sends those as one
 all_gather        the same, of a row each, which are one op of one device     rows are put in their dimensions
 reduce_scatter    side by side, a row for each device        one row is left, which is cut apart
+                  or as an all_reduce beside others, of which each device keeps its part
 """
 
 from __future__ import annotations
@@ -13,18 +14,35 @@ from typing import NamedTuple
 
 from shardwright.axes import Axes, axes_size
 from shardwright.cost.collectives import combined_by_hand
+from shardwright.cost.price import Cost
 from shardwright.ir.attributes import i64_array, integer
 from shardwright.ir.graph import Op
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.enclose import is_lacking
-from shardwright.partition.localize.collectives import local_all_gather, local_all_reduce, local_reduce_scatter
+from shardwright.partition.localize.collectives import (
+    local_all_gather,
+    local_all_reduce,
+    local_all_slice,
+    local_reduce_scatter,
+)
 from shardwright.partition.localize.local import Local, local_type
+from shardwright.partition.search.total import steps_cost
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, AllReduce, AllSlice, ReduceScatter, Step
 
-__all__ = ["Kind", "Write", "between", "cut_apart", "is_copied", "kind_of", "send_together"]
+__all__ = [
+    "Kind",
+    "Write",
+    "between",
+    "cost_beside",
+    "cut_apart",
+    "is_copied",
+    "kind_of",
+    "kind_of_whole",
+    "send_together",
+]
 
 Write = Callable[[Local, Sequence[int]], Sequence[int]]
 """Appends what one device does, given what it has; what it then has of the results."""
@@ -60,6 +78,19 @@ def kind_of(program: ExplicitProgram, op: Op) -> Kind | None:
     return None
 
 
+def kind_of_whole(kind: Kind) -> Kind:
+    """Of what kind a reduce_scatter is as an all_reduce of which each device keeps its part."""
+    return kind._replace(step=AllReduce)
+
+
+def cost_beside(program: ExplicitProgram, op: Op, kind: Kind) -> Cost:
+    """What a collective costs as one of a kind: its own, or, of a reduce_scatter among all_reduces, one of these."""
+    layout = program.layout(op.operands[0])
+    if layout is None or kind.step is not AllReduce or isinstance(program.step(op), AllReduce):
+        return program.cost(op)
+    return steps_cost(program.type(op.operands[0]), layout, (AllReduce(kind.axes, kind.reduction),))
+
+
 def _is_sliced(program: ExplicitProgram, op: Op) -> bool:
     readers = program.readers(op.results[0])
     return len(readers) == 1 and isinstance(program.step(readers[0]), AllSlice)
@@ -78,12 +109,11 @@ def is_copied(program: ExplicitProgram, op: Op) -> tuple[bool, bool]:
     )
 
 
-def between(program: ExplicitProgram, ops: Sequence[Op]) -> list[int]:
+def between(program: ExplicitProgram, ops: Sequence[Op], kind: Kind) -> list[int]:
     """New values that hold what is sent of collectives of a kind, parts of its own on each device, to be cut apart.
 
     There are none where each gives its result at once.
     """
-    kind = _kind(program, ops)
     locals = [local_type(program.type(op.results[0]), program.layout(op.results[0])) for op in ops]
     if kind.step is AllReduce:
         return []
@@ -96,20 +126,15 @@ def between(program: ExplicitProgram, ops: Sequence[Op]) -> list[int]:
     return [program.graph.new_value(TensorType(shape, kind.dtype), layout) for shape in shapes]
 
 
-def _kind(program: ExplicitProgram, ops: Sequence[Op]) -> Kind:
-    kind = kind_of(program, ops[0])
-    assert kind is not None, "those are put together that have one"
-    return kind
-
-
-def send_together(program: ExplicitProgram, ops: Sequence[Op]) -> Write:
+def send_together(program: ExplicitProgram, ops: Sequence[Op], kind: Kind) -> Write:
     """What a device does of collectives of a kind: the values of `between`, or, where there are none, the results."""
-    kind, steps = _kind(program, ops), [program.step(op) for op in ops]
+    steps = [program.step(op) for op in ops]
     count = axes_size(kind.axes)
 
     def write(ctx: Local, shards: Sequence[int]) -> Sequence[int]:
         if kind.step is AllReduce:
-            return [local_all_reduce(ctx, shard, kind.axes, kind.reduction, kind.mesh) for shard in shards]
+            sums = [local_all_reduce(ctx, shard, kind.axes, kind.reduction, kind.mesh) for shard in shards]
+            return _kept(ctx, sums, steps, kind.mesh)
         rows = [_rows(ctx, shard, step, count) for shard, step in zip(shards, steps, strict=True)]
         if kind.step is AllGather:
             return [local_all_gather(ctx, row, kind.axes, 0, kind.mesh) for row in rows]
@@ -122,9 +147,9 @@ def send_together(program: ExplicitProgram, ops: Sequence[Op]) -> Write:
     return write
 
 
-def cut_apart(program: ExplicitProgram, ops: Sequence[Op]) -> Write:
+def cut_apart(program: ExplicitProgram, ops: Sequence[Op], kind: Kind) -> Write:
     """What a device does with the values of `between`: makes the result of each collective."""
-    kind, steps = _kind(program, ops), [program.step(op) for op in ops]
+    steps = [program.step(op) for op in ops]
     count = axes_size(kind.axes)
     types = [local_type(program.type(op.results[0]), program.layout(op.results[0])) for op in ops]
 
@@ -133,6 +158,14 @@ def cut_apart(program: ExplicitProgram, ops: Sequence[Op]) -> Write:
         return [_apart(ctx, *one, count) for one in zip(parts, steps, types, strict=True)]
 
     return write
+
+
+def _kept(ctx: Local, sums: Sequence[int], steps: Sequence[Step | None], mesh: Mesh) -> list[int]:
+    """What a device keeps of sums: its part of those that were to be scattered."""
+    return [
+        local_all_slice(ctx, value, step.axes, mesh) if isinstance(step, ReduceScatter) else value
+        for value, step in zip(sums, steps, strict=True)
+    ]
 
 
 def _rows(ctx: Local, shard: int, step: Step | None, count: int) -> int:
