@@ -161,6 +161,7 @@ def _serve_apart(source: TextIO) -> Iterator[dict[str, object]]:
 
 def _warned(job: Sequence[Any]) -> dict[str, object]:
     context, heard = _context(), []
+    context.enable_multithreading(False)  # passes over functions would race for what is said once
 
     def hear(diagnostic: Any) -> bool:
         if diagnostic.severity.name == "WARNING":

@@ -95,6 +95,43 @@ def test_random_modules_are_warned_of_as_in_the_cpp(
     assert warned > _COUNT // 8
 
 
+_T = "tensor<8xf32>"
+_FOO = f"%0 = stablehlo.custom_call @foo(%x) : ({_T}) -> {_T}"
+_READ = f"%1 = stablehlo.add %0, %0 : {_T}"
+_TWICE = f"%2 = stablehlo.dot %1, %0 : ({_T}, {_T}) -> tensor<f32>"
+_OF_FOO = ["custom call @foo is unknown to SDY sharding rule registry"]
+
+
+def _looped(body: str) -> str:
+    """A loop with these ops in its body."""
+    return f"""%r = stablehlo.while(%y = %x) : {_T}
+    cond {{ %t = stablehlo.constant dense<true> : tensor<i1> stablehlo.return %t : tensor<i1> }}
+    do {{ {body.replace("%x", "%y")} stablehlo.return %y : {_T} }}"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("body", "returned", "said"),
+    [
+        (_FOO, "%x", []),
+        (f"{_FOO} {_READ}", "%x", _OF_FOO),
+        (f"{_FOO} {_READ} {_TWICE}", "%x", _OF_FOO),
+        (f"{_FOO} sdy.sharding_group %0 group_id=1 : {_T}", "%x", _OF_FOO),
+        (_looped(f"{_FOO} {_READ}"), "%x", []),
+        (_looped(f"{_FOO} {_READ}"), "%r", _OF_FOO),
+        (_looped(_FOO), "%r", []),
+    ],
+)
+def test_an_op_that_nothing_reads_is_not_warned_of_and_one_that_only_such_ops_read_is(
+    body: str, returned: str, said: list[str]
+) -> None:
+    text = f"func.func @main(%x: {_T}) -> {_T} {{\n{body}\nreturn {returned} : {_T}\n}}"
+    jobs = [(text, f"builtin.module(sdy-{name}-propagate)") for name in ("basic", "aggressive", "user-priority")]
+    for (_, pipeline), theirs in zip(jobs, run_warned(jobs), strict=True):
+        assert _ours(text, pipeline) == theirs
+        assert [message for _, message in theirs] == said
+
+
 def test_nothing_is_said_where_nobody_listens_and_once_where_somebody_does() -> None:
     text = 'func.func @main(%a: tensor<8xf32>) {\n  "my.op"(%a) : (tensor<8xf32>) -> ()\n  return\n}'
     said: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from shardwright.errors import ShardingError
@@ -42,11 +42,16 @@ Row = dict[str, Any]
 """The attributes of an argument or result of a function."""
 
 
-def operations(root: Any, *, inner_first: bool = False) -> list[Any]:
-    """The ops within `root` and `root` itself, in program order: an op before what its regions hold, or after."""
+def operations(root: Any, *, inner_first: bool = False, without: Collection[Any] = ()) -> list[Any]:
+    """The ops within `root` and `root` itself, in program order: an op before what its regions hold, or after.
+
+    Ops `without` which the answer is to be are left out; with what their regions hold, where outer ops come first.
+    """
     ops: list[Any] = []
 
     def visit(op: Any) -> Any:
+        if op in without:
+            return ir.WalkResult.SKIP
         ops.append(op)
         return ir.WalkResult.ADVANCE
 

@@ -22,6 +22,7 @@ from shardwright.passes.save_module import save_module
 from shardwright.passes.warnings import is_heard, warn, warn_of_unknown
 from shardwright.passes.write_back import write_back
 from shardwright.propagation import FACTORS, propagate_only
+from shardwright.propagation.effects import is_pure
 from shardwright.propagation.method import method
 
 __all__: list[str] = []
@@ -80,10 +81,10 @@ def _propagate(module: ir.Module, strategy: str, options: Options) -> None:
         starts=read.starts(),
         readers=read.readers(),
     )
+    warn_of_unknown(_visited(module, read) if is_heard() else ())
     added = write_back(read, made)
     if method(strategy).user_priority:
         _settle_results(module, read)
-    warn_of_unknown(operations(module) if is_heard() else ())
     if options["keep-sharding-rules"]:
         populate_rules_of(added)
     else:
@@ -100,6 +101,22 @@ def _maker(read: ModuleGraph, value: int) -> Any:
             if value in op.results or any(value in region.arguments for region in op.regions):
                 return handle
     raise KeyError(value)
+
+
+def _visited(module: ir.Module, read: ModuleGraph) -> list[Any]:
+    """The ops that propagation comes to, in order, before any is taken out.
+
+    What is dead from the start goes when its turn comes, unseen with all that its regions hold; what only that reads
+    has had its turn before.
+    """
+    uses = read.graph.uses()
+    dead = {
+        handle
+        for part in read.parts
+        for handle, op in part.ops
+        if op.results and not any(uses[value] for value in op.results) and is_pure(op)
+    }
+    return operations(module, without=dead)
 
 
 def _settle_results(module: ir.Module, read: ModuleGraph) -> None:
