@@ -115,3 +115,33 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
 )
 def test_values_are_read_in_the_order_that_passes_before_have_left(passes: str) -> None:
     assert assert_alike([_READ_TWICE], passes) == 1
+
+
+_RETURNED_TO_TWO = """sdy.mesh @mesh = <["a"=2, "b"=2]>
+func.func private @f(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  return %a : tensor<8x8xf32>
+}
+func.func private @g(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"b", ?}]>}) -> tensor<8x8xf32> {
+  return %a : tensor<8x8xf32>
+}
+func.func private @h(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = call @f(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = call @f(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %2 = stablehlo.dot %FIRST, %SECOND : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %2 : tensor<8x8xf32>
+}
+func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = call @f(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = call @g(%0) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+}
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("first", "second"), ["01", "10"])
+def test_what_a_function_returns_reaches_the_last_of_its_calls_first(first: str, second: str) -> None:
+    """A product of both results is split along what the first to come says."""
+    text = _RETURNED_TO_TWO.replace("FIRST", first).replace("SECOND", second)
+    for name in ("basic", "aggressive"):
+        assert assert_alike([text], f"sdy-add-func-data-flow-edges,sdy-{name}-propagate") == 1

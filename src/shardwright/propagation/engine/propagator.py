@@ -171,7 +171,8 @@ class Propagator:
     def _redirected(self) -> dict[tuple[Op, int], list[int]]:
         """`(user, value)` → the edges that the use is a source of, the newest use first: that of the last operand.
 
-        An edge into a computation is not woken by its source, as in Shardy: it waits for the next phase.
+        What a function returns flows into the results of all of its calls, in their order. An edge into a computation
+        is not woken by its source, as in Shardy: it waits for the next phase.
         """
         redirected: dict[tuple[Op, int], dict[int, list[int]]] = {}
         for edge in self.working.edges.values():
@@ -179,7 +180,7 @@ class Propagator:
                 continue
             for reader in edge.readers:
                 of_operand = redirected.setdefault((reader, reader.operands[edge.index]), {})
-                of_operand.setdefault(edge.index, []).insert(0, self.positions[edge.op])
+                of_operand.setdefault(edge.index, []).append(self.positions[edge.op])
         orders = self.working.operand_orders
         return {
             use: [place for number in orders.get(use, sorted(edges, reverse=True)) for place in edges.get(number, ())]
