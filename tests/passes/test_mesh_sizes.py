@@ -10,7 +10,13 @@ import shardwright as sw
 import shardwright.passes.all
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
+from shardwright.ir.graph import Graph
+from shardwright.partition import materialize
+from shardwright.partition.recognize import recognize
+from shardwright.passes.entry_programs import rewrite_entries
+from shardwright.passes.mesh_runs import explicit_by_mesh
 from shardwright.passes.pipeline import parse_pipeline, run_step
+from tests.optimize.explicit import Better, run_all
 from tests.oracles.shardy import run_batch
 
 _MESHES = """sdy.mesh @two = <["x"=2]>
@@ -152,3 +158,70 @@ def test_the_mesh_by_which_two_of_one_size_are_said_is_in_the_module() -> None:
 def test_a_mesh_of_that_name_that_is_another_is_refused() -> None:
     with pytest.raises(ShardingError, match="another @common than the mesh that a program was given"):
         _made('sdy.mesh @common = <["z"=6]>\n' + _UNALIGNED, _FULL)
+
+
+def _on(mesh: str, result: str, layout: str) -> str:
+    return f"{result} {{sdy.sharding = #sdy.sharding_per_value<[<@{mesh}, {layout}>]>}}"
+
+
+def _two_sums(mesh: str, one: str, other: str, into: str) -> str:
+    """Two products that are summed over an axis each, and what they come to."""
+    product, sums = "(tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>", '[{}, {}], unreduced={"x"}'
+    whole, type = f"<@{mesh}, [{{}}, {{}}]>", "tensor<8x8xf32>"
+    return f"""
+  {_on(mesh, f"%p{into} = stablehlo.dot %{one}, %{other}", sums)} : {product}
+  %q{into} = sdy.all_reduce {{"x"}} %p{into} out_sharding={whole} : {type}
+  {_on(mesh, f"%r{into} = stablehlo.dot %{one}, %{other}", sums)} : {product}
+  %s{into} = sdy.all_reduce {{"x"}} %r{into} out_sharding={whole} : {type}
+  {_on(mesh, f"%{into} = stablehlo.add %q{into}, %s{into}", "[{}, {}]")} : {type}"""
+
+
+def _argument(mesh: str, name: str, layout: str) -> str:
+    return f"%{name}: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@{mesh}, {layout}>}}"
+
+
+def _sliced(mesh: str, value: str, into: str) -> str:
+    layout = '[{}, {"x"}]'
+    return f"\n  %{into} = sdy.all_slice {layout} %{value} out_sharding=<@{mesh}, {layout}> : tensor<8x8xf32>"
+
+
+_SUMMED = f"""{_MESHES}func.func @main(
+    {_argument("two", "a", '[{}, {"x"}]')}, {_argument("two", "b", '[{"x"}, {}]')},
+    {_argument("four", "c", '[{}, {"x"}]')}, {_argument("four", "d", '[{"x"}, {}]')})
+    -> (tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@two, [{{}}, {{}}]>}},
+        tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@four, [{{}}, {{"x"}}]>}}) {{
+  {_two_sums("two", "a", "b", "0")}{_sliced("two", "0", "1")}
+  {_two_sums("four", "c", "d", "2")}{_sliced("four", "2", "3")}
+  {_two_sums("two", "1", "b", "4")}
+  return %4, %3 : tensor<8x8xf32>, tensor<8x8xf32>
+}}
+"""
+
+
+def _parts(text: str) -> list[Graph]:
+    """The explicit programs that the parts of a program are, those of ops alone."""
+    parts: list[Graph] = []
+
+    def keep(graph: Graph) -> Graph:
+        parts.append(materialize(recognize(graph)).graph)
+        return graph
+
+    rewrite_entries(load_module(text), keep, several=explicit_by_mesh)
+    return [part for part in parts if len(part.main.block.ops) > 1]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_collectives_of_each_part_become_fewer_and_compute_what_they_did(exact: bool) -> None:
+    made = _made(_SUMMED, f"optimize-collectives{{exact={str(exact).lower()}}}")
+    assert _SUMMED.count("sdy.all_reduce") == 6
+    assert len(re.findall(r"sdy\.(?:all_reduce|reduce_scatter|manual_computation)", made)) == 3
+    handles = re.findall(r"handle = (\d+)", made)
+    assert len(set(handles)) == len(handles) == (0 if exact else 2)
+    before, after = _parts(_SUMMED), _parts(made)
+    assert [part.mesh.size for part in after] == [2, 4, 2]
+    run_all([(f"part {n}", Better(*pair, ())) for n, pair in enumerate(zip(before, after, strict=True))])
+
+
+def test_what_stands_between_meshes_stays_where_collectives_become_fewer() -> None:
+    explicit = _made(_BETWEEN, _PROPAGATED, _FULL)
+    assert _made(explicit, "optimize-collectives") == explicit

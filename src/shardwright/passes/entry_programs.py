@@ -20,14 +20,14 @@ from shardwright.mesh import Mesh
 from shardwright.notation.modules import READERS, write
 from shardwright.passes.call_graph import callee_of
 from shardwright.passes.entry import entries, named_symbols
-from shardwright.passes.mesh_runs import Change, has_several_sizes, refused
+from shardwright.passes.mesh_runs import Change, has_several_sizes
 from shardwright.passes.module_ops import functions, operations, symbol_of
 
 __all__ = ["rewrite_entries"]
 
 
 def rewrite_entries(
-    module: ir.Module, change: Change, *, shardings: bool = True, several: Callable[[Graph, Change], Graph] = refused
+    module: ir.Module, change: Change, *, several: Callable[[Graph, Change], Graph], shardings: bool = True
 ) -> None:
     """Replace every function that a module is entered by with what `change` makes of its program.
 
@@ -37,8 +37,8 @@ def rewrite_entries(
     Arguments:
         module: It is changed.
         change: What to make of a program.
-        shardings: Whether those of the program made are written.
         several: What to do with a program on meshes of different size, and the change.
+        shardings: Whether those of the program made are written.
 
     Raises:
         ShardingError: what a graph cannot hold, or what `change` or `several` raises; the module is not changed then.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 
 from shardwright.errors import ShardingError
+from shardwright.ir.channels import tell_channels_apart
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Block, Function, Graph, Op
 from shardwright.ir.signature import Signature
@@ -20,7 +20,7 @@ from shardwright.mesh import Mesh
 from shardwright.partition.localize import local_type
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Change", "explicit_by_mesh", "has_several_sizes", "local_by_mesh", "refused"]
+__all__ = ["Change", "explicit_by_mesh", "has_several_sizes", "local_by_mesh"]
 
 Change = Callable[[Graph], Graph]
 """What becomes of a program on meshes of one size."""
@@ -29,15 +29,6 @@ Change = Callable[[Graph], Graph]
 def has_several_sizes(graph: Graph) -> bool:
     """Whether meshes that shardings of a program are on have different numbers of devices."""
     return len(_sizes(graph)) > 1
-
-
-def refused(graph: Graph, change: Change) -> Graph:
-    """No program.
-
-    Raises:
-        ShardingError: always.
-    """
-    raise _different_sizes(graph, "func.func", "")
 
 
 def explicit_by_mesh(graph: Graph, change: Change) -> Graph:
@@ -105,6 +96,12 @@ class _Runs(Copier):
         super().__init__(graph)
         self.change = change
         self.returned: dict[int, int] = {}
+
+    def run(self) -> Graph:
+        """The program; the collectives of its parts, which count their channels each by itself, have their own."""
+        made = super().run()
+        tell_channels_apart(made)
+        return made
 
     def entry(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -203,10 +200,6 @@ def _program(source: Graph, run: _Run, values: tuple[int, ...], shardings: list[
 
 
 class _LocalRuns(_Runs):
-    def __init__(self, graph: Graph, change: Change) -> None:
-        super().__init__(graph, change)
-        self.handles = count(1)
-
     def value(self, value: int) -> int:
         """A shard; what is on no mesh is whole."""
         type, sharding = self.source.types[value], self.source.shardings[value]
@@ -225,11 +218,3 @@ class _LocalRuns(_Runs):
     def between(self, op: Op) -> _Run:
         location = str(self.source.locations[op.location])
         raise _different_sizes(self.source, op.signature.label, location)
-
-    def taken(self, changed: Graph, into: list[Op]) -> list[int]:
-        for op in changed.walk():
-            handle = op.signature.get("channel_handle", None)
-            if isinstance(handle, dict) and handle.get("handle", 0) > 0:  # counted on through the parts
-                text = f"#stablehlo.channel_handle<handle = {next(self.handles)}, type = 1>"
-                op.signature = op.signature.replace(channel_handle=text)
-        return super().taken(changed, into)

@@ -1,7 +1,8 @@
 """Collectives made fewer, smaller and later: each pass of `optimize` by its name behind `optimize-`, and all together.
 
 A program whose communication is not explicit yet is made so first, as by `sdy-reshard-to-collectives`. A module in the
-form of the mesh RFC is read and written in that, which has no manual computations: no pass puts any in.
+form of the mesh RFC is read and written in that, which has no manual computations: no pass puts any in. Parts of a
+program that are on meshes of different size become better by themselves, each as if a device had its memory alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from shardwright.notation.module_notations import notation_of
 from shardwright.optimize import optimizations, optimize
 from shardwright.partition import enclose, materialize
 from shardwright.passes.entry_programs import rewrite_entries
+from shardwright.passes.mesh_runs import explicit_by_mesh
 from shardwright.passes.registry import Apply, Option, Options, register
 
 __all__: list[str] = []
@@ -45,7 +47,7 @@ def _optimizing(names: Sequence[str] | None) -> Apply:
                 print("".join(f"{improvement}\n" for improvement in made.improvements), end="", file=sys.stderr)
             return enclose(made.graph)
 
-        rewrite_entries(module, change)
+        rewrite_entries(module, change, several=explicit_by_mesh)
         if notation.name != "sdy":
             notation.write(module)
 

@@ -3,6 +3,7 @@
 Every function gets local shapes and what its processes exchange: the same decisions as those of `shardwright
 partition`, so reshards that upstream has no pattern for, or writes wrongly, are whatever takes least. What no
 annotation says is not completed: `-sharding-propagation` does that first. Where constants are `arith`'s, they stay so.
+Parts of a program that are on grids of different size are partitioned by themselves.
 
 Source: MLIR's `shard` dialect, pass `-shard-partition`.
 """
@@ -17,6 +18,7 @@ from shardwright.partition import localize, materialize
 from shardwright.partition.processes import raised
 from shardwright.partition.tensor_constants import as_of_arith
 from shardwright.passes.entry_programs import rewrite_entries
+from shardwright.passes.mesh_runs import local_by_mesh
 from shardwright.passes.registry import Options, register
 from shardwright.passes.shard_dialect import GRIDS
 
@@ -28,7 +30,8 @@ def shard_partition(module: ir.Module, options: Options) -> None:
     """Split every program of the module that its annotations split.
 
     Raises:
-        ShardingError: shardings in another notation, or what `materialize` and `localize` raise.
+        ShardingError: shardings in another notation, an op between grids of different size, or what `materialize` and
+            `localize` raise.
     """
     text = module_text(module)
     notation = notation_of(text)
@@ -38,7 +41,7 @@ def shard_partition(module: ir.Module, options: Options) -> None:
             remedy="convert them with `shardwright convert --to shard`, or use -sdy-convert-global-to-local",
         )
     notation.read(module, "-", text)
-    rewrite_entries(module, _of_one_process, shardings=False)
+    rewrite_entries(module, _of_one_process, shardings=False, several=local_by_mesh)
     notation.write(module)
 
 
