@@ -146,22 +146,25 @@ def _serve(source: TextIO) -> Iterator[dict[str, object]]:
 
 
 def _serve_apart(source: TextIO) -> Iterator[dict[str, object]]:
-    """Each job in a child, which prints the answer itself unless it dies."""
-    import jaxlib.mlir.dialects.stablehlo  # noqa: F401  (here, so that children need not)
+    """Each job in a child, which prints the answer itself unless it dies.
 
+    In one thread: passes over functions would race for what is said once, and a context that has threads cannot be
+    used in a child.
+    """
+    context = _context()
+    context.enable_multithreading(False)
     for job in json.load(source):
         child = os.fork()
         if child == 0:
-            print(json.dumps(_warned(job)), flush=True)
+            print(json.dumps(_warned(context, job)), flush=True)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if status:
             yield {"ok": False, "text": f"exit {status}"}
 
 
-def _warned(job: Sequence[Any]) -> dict[str, object]:
-    context, heard = _context(), []
-    context.enable_multithreading(False)  # passes over functions would race for what is said once
+def _warned(context: Any, job: Sequence[Any]) -> dict[str, object]:
+    heard: list[tuple[str, str]] = []
 
     def hear(diagnostic: Any) -> bool:
         if diagnostic.severity.name == "WARNING":
