@@ -178,7 +178,8 @@ class _Decider:
         """An op that takes its operands in these layouts, whatever they cost."""
         operands = self._operands(op)
         before, read = self.values.read(operands, layouts)
-        return Computed(before, read, results, notes=tuple(gather_notes(self.graph, op, operands, read, before)))
+        told = gather_notes(self.graph, op, operands, read, before) if self.given.is_told else ()
+        return Computed(before, read, results, notes=tuple(told))
 
     def _split(self, op: Op) -> Computed:
         """Any op without regions: split it, bring its operands where they must be."""
@@ -236,8 +237,9 @@ class _Decider:
         than sum.
         """
         types, choice = op.signature.results, split.choice
-        told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
-        computed = replace(computed, notes=tuple(told))
+        if self.given.is_told:
+            told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
+            computed = replace(computed, notes=tuple(told))
         if not is_reduced_behind(choice):
             self._define(op.results, computed.results)
             return computed
@@ -302,7 +304,7 @@ class _Decider:
             layouts = self.carried[op] = self._carried(op, targets)
         computed = self._taking(op, layouts, layouts)
         if ahead:
-            notes = *ahead_notes(self.graph, op, ahead), *computed.notes
+            notes = (*ahead_notes(self.graph, op, ahead), *computed.notes) if self.given.is_told else ()
             computed = replace(computed, before=(*ahead, *computed.before), notes=notes)
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))

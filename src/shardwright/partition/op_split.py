@@ -78,12 +78,14 @@ class Given:
         ahead: Loops, with the versions of values that are made in front of them because they are read within.
         carried: Loops, with the layouts of the values that they carry round.
         made_of: Versions of values, with the version that each is made of.
+        is_told: Whether what users are told of ops is decided with it; a search needs that once, of what it ends with.
     """
 
     ways: Mapping[Op, Way] = field(default_factory=dict)
     ahead: Mapping[Op, tuple[tuple[int, TensorSharding], ...]] = field(default_factory=dict)
     carried: Mapping[Op, tuple[Layout, ...]] = field(default_factory=dict)
     made_of: Mapping[tuple[int, TensorSharding], TensorSharding] = field(default_factory=dict)
+    is_told: bool = True
 
 
 NOTHING_GIVEN = Given()

@@ -17,9 +17,10 @@ import shardwright as sw
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
 from shardwright.partition.search.best import BUDGETS, search
+from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.folded import Folded, folded
-from shardwright.partition.search.graph import ChoiceGraph, choice_graph
+from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages

@@ -10,9 +10,10 @@ import pytest
 
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
+from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.forests import Forests
-from shardwright.partition.search.graph import ChoiceGraph, choice_graph
+from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.total import times_run
 from tests.models.nets.all import NETS

@@ -10,7 +10,7 @@ from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decisions
 from shardwright.partition.op_split import Given
 from shardwright.partition.search.best import search
-from shardwright.partition.search.graph import choice_graph
+from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.reasons import Reason, reasons_for
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.partition.ways import Way

@@ -5,7 +5,7 @@ Where a choice is known that is not proven to be the best, nodes that take less 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -32,9 +32,7 @@ class Around:
 
     def layout(self, end: End) -> TensorSharding:
         """How a value lies at an end."""
-        slot = self.graph.slot(end)
-        layout: TensorSharding = slot.layouts[slot.of_way[self.ways[end[0]]]]
-        return layout
+        return self.graph.layout(end, self.ways)
 
     def seconds(self, number: int) -> Seconds:
         """What each way of a node takes, with its links."""
@@ -43,6 +41,12 @@ class Around:
         for link in dict.fromkeys(slot.link for slot in node.slots):
             taken += self._of_link(self.graph.links[link], number)
         return taken
+
+    def beside(self, number: int) -> Iterator[int]:
+        """The nodes at the links of a node."""
+        for slot in self.graph.nodes[number].slots:
+            link = self.graph.links[slot.link]
+            yield from [node for node, _ in (link.maker, *link.readers) if node != number]
 
     def _of_link(self, link: Link, number: int) -> Seconds:
         """What a link takes for each way of one of its nodes."""
@@ -73,14 +77,19 @@ def improved(graph: ChoiceGraph, ways: Sequence[int], distances: Distances, leas
     """
     around = Around(graph, ways, distances)
     several = [number for number, node in enumerate(graph.nodes) if len(node.seconds) > 1]
+    has_choice = frozenset(several)
+    stale = set(several)  # nodes that were not looked at since something around them changed
     for _ in range(_SWEEPS):
-        changed = False
         for number in several:
+            if number not in stale:
+                continue
+            stale.discard(number)
             seconds = around.seconds(number)
             best = int(np.argmin(seconds))
             if seconds[best] < seconds[around.ways[number]] - least:
-                around.ways[number], changed = best, True
+                around.ways[number] = best
+                stale.update(has_choice.intersection(around.beside(number)))
         several.reverse()
-        if not changed:
+        if not stale:
             break
     return tuple(around.ways)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from operator import ne
+from dataclasses import dataclass
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
-from shardwright.partition.decisions import Computed, Decisions
+from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.search.held import most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
@@ -94,8 +92,16 @@ def search(
 
 def _otherwise(first: Decisions, other: Decisions) -> int:
     """How many ops are decided otherwise, whatever is told of them."""
-    return sum(map(ne, _told_nothing(first), _told_nothing(other)))
+    return sum(map(_differ, first.ops, other.ops))
 
 
-def _told_nothing(decisions: Decisions) -> Sequence[object]:
-    return [replace(one, notes=()) if isinstance(one, Computed) else one for one in decisions.ops]
+def _differ(one: Decision | None, other: Decision | None) -> bool:
+    if one is other:
+        return False
+    if not (isinstance(one, Computed) and isinstance(other, Computed)):
+        return one != other
+    return _told_nothing(one) != _told_nothing(other)
+
+
+def _told_nothing(one: Computed) -> tuple[object, ...]:
+    return one.operands, one.results, one.before, one.after

@@ -9,13 +9,15 @@ Source: colour refinement, as in Weisfeiler and Leman, "The reduction of a graph
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 
+from shardwright.partition.search.all_ways import Numbers
 from shardwright.partition.search.chosen import Solution
 from shardwright.partition.search.graph import ChoiceGraph, End, Link, Node
 from shardwright.partition.search.messages import Messages
@@ -104,21 +106,24 @@ class _Folding:
     def __init__(self, graph: ChoiceGraph) -> None:
         self.graph = graph
         self.has_choice = [len(node.seconds) > 1 for node in graph.nodes]
-        self.fixed: dict[Hashable, int] = {}
         self.alike = Counter[int]()
         self.slots: dict[tuple[int, int, int], int] = {}
+        self.fixed: dict[Hashable, int] = {}
+        self.types = _numbered([link.type for link in graph.links])
+        self.ends = _Ends(graph, self.has_choice, self.fixed)
         self.node_of = self.nodes_by([_look(number, node) for number, node in enumerate(graph.nodes)])
 
     def run(self, whole: int, most: int) -> Folded:
         """Tell nodes apart by what is around them, farther and farther."""
         if sum(self.has_choice) <= whole:
             self.node_of = self.nodes_by(range(len(self.has_choice)))
-            return self.made(_numbered(self.links()))
+            return self.made(self.links())
+        links = np.array([slot.link for node in self.graph.nodes for slot in node.slots], dtype=np.intp)
+        after = np.cumsum([len(node.slots) for node in self.graph.nodes])
         while True:
-            link_of = _numbered(self.links())
-            finer = self.nodes_by(
-                [(colour, *links) for colour, links in zip(self.node_of, self.around(link_of), strict=True)]
-            )
+            link_of = self.links()
+            around = _parts(np.array(link_of)[links], after)
+            finer = self.nodes_by(zip(self.node_of, around, strict=True))
             if max(finer) == max(self.node_of) or max(finer) >= most:
                 return self.made(link_of)
             self.node_of = finer
@@ -128,21 +133,16 @@ class _Folding:
         seen = [key if has_choice else None for key, has_choice in zip(keys, self.has_choice, strict=True)]
         return _numbered(seen, {None: _FIXED})
 
-    def around(self, link_of: Sequence[int]) -> Iterator[list[int]]:
-        """For each node its links."""
-        return ([link_of[slot.link] for slot in node.slots] for node in self.graph.nodes)
-
-    def links(self) -> Iterator[Hashable]:
-        """What links have in common that are alike."""
-        for link in self.graph.links:
-            yield link.type, self.end(link.maker), tuple(sorted(map(self.end, link.readers)))
+    def links(self) -> list[int]:
+        """Links by what those have in common that are alike."""
+        return _numbered(zip(self.types, self.ends.seen(self.node_of), strict=True))
 
     def end(self, end: End) -> tuple[int, int]:
         """How the end of a link is seen from there."""
         if self.has_choice[end[0]]:
             return self.node_of[end[0]], end[1]
         slot = self.graph.slot(end)
-        return _FIXED, self.fixed.setdefault((slot.scope, slot.layouts), len(self.fixed))
+        return _FIXED, self.fixed[slot.scope, slot.layouts]
 
     def made(self, link_of: Sequence[int]) -> Folded:
         """The graph of what nodes and links have in common; readers of a link that choose alike are as one."""
@@ -172,11 +172,46 @@ class _Folding:
         return number, slot
 
 
+class _Ends:
+    """The ends of all links, one link after the other, the maker first."""
+
+    def __init__(self, graph: ChoiceGraph, has_choice: Sequence[bool], fixed: dict[Hashable, int]) -> None:
+        """Of a graph; what is fixed is numbered by where it is and how."""
+        ends = [end for link in graph.links for end in (link.maker, *link.readers)]
+        counts = [1 + len(link.readers) for link in graph.links]
+        self.nodes = np.array([node for node, _ in ends], dtype=np.intp)
+        self.links = np.repeat(np.arange(len(counts)), counts)
+        self.after = np.cumsum(counts)
+        self.is_reader = np.ones(len(ends), dtype=bool)
+        self.is_reader[self.after - counts] = False
+        slots = ((end, graph.slot(end)) for end in ends)
+        self.places = np.array(
+            [
+                end[1] if has_choice[end[0]] else fixed.setdefault((slot.scope, slot.layouts), len(fixed))
+                for end, slot in slots
+            ],
+            dtype=np.intp,
+        )
+
+    def seen(self, node_of: Sequence[int]) -> list[bytes]:
+        """How the ends of each link are seen from there, those of readers in any order."""
+        nodes = np.array(node_of)[self.nodes]
+        order = np.lexsort((self.places, nodes, self.is_reader, self.links))
+        return _parts(np.stack([nodes, self.places], 1)[order], self.after)
+
+
+def _parts(numbers: Numbers, after: Numbers) -> list[bytes]:
+    """Rows of numbers up to each place, from the place before on."""
+    width, text = numbers.itemsize * numbers[:1].size, numbers.tobytes()
+    places = (after * width).tolist()
+    return [text[begin:end] for begin, end in itertools.pairwise((0, *places))]
+
+
 def _look(number: int, node: Node) -> Hashable:
     """What nodes must have in common to be alike; a value that is carried round is so by itself alone."""
     if node.carried is not None:
         return number
-    return id(node.ways), node.seconds.tobytes(), *[(slot.scope, slot.layouts) for slot in node.slots]
+    return id(node.ways), node.seconds.tobytes(), *[(slot.scope, id(slot.layouts)) for slot in node.slots]
 
 
 def _numbered(keys: Iterable[Hashable], numbers: Mapping[Hashable, int] = MappingProxyType({})) -> list[int]:

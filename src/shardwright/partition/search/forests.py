@@ -20,6 +20,7 @@ import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
+from shardwright.partition.search.groups import Groups
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import runs_at_least
 
@@ -41,25 +42,11 @@ class _Reader:
     def __init__(self, taken: Sequence[Seconds], of_way: Sequence[Numbers]) -> None:
         """For each time that it reads the value, what each layout takes from each that is made, and which a way has."""
         _, first, self.column = np.unique(np.stack(of_way), axis=1, return_index=True, return_inverse=True)
-        self.ways = _Groups(self.column.ravel())
+        self.ways = Groups(self.column.ravel())
         self.column = self.ways.of_way
         self.seconds: Seconds = np.maximum.reduce(
             [one[:, numbers[first]] for one, numbers in zip(taken, of_way, strict=True)]
         )
-
-
-class _Groups:
-    """Ways that are alike at a link."""
-
-    def __init__(self, of_way: Numbers) -> None:
-        self.of_way = of_way
-        self.order = np.argsort(of_way, kind="stable")
-        self.starts = np.searchsorted(of_way[self.order], np.arange(int(of_way.max()) + 1))
-
-    def least(self, energy: Seconds) -> Seconds:
-        """What the ways of each group take at least."""
-        least: Seconds = np.minimum.reduceat(energy[self.order], self.starts)
-        return least
 
 
 class _Value:
@@ -68,7 +55,7 @@ class _Value:
     def __init__(self, graph: ChoiceGraph, link: Link, distances: Distances, most: float) -> None:
         maker = graph.slot(link.maker)
         self.maker = link.maker[0]
-        self.made = _Groups(maker.of_way)
+        self.made = Groups(maker.of_way)
         times = link.times * runs_at_least(graph, link)
         slots: dict[int, list[tuple[Seconds, Numbers]]] = {}
         for end in link.readers:
@@ -183,12 +170,26 @@ def _within(seconds: Seconds, energy: Seconds, limits: Seconds) -> Seconds:
 class Forests:
     """A choice graph whose choices are made better."""
 
-    def __init__(self, graph: ChoiceGraph, distances: Distances, most: float) -> None:
-        """What is impossible takes `most` seconds."""
+    def __init__(self, graph: ChoiceGraph, distances: Distances, most: float, before: Forests | None = None) -> None:
+        """Nothing chosen yet.
+
+        Arguments:
+            graph: What there is to choose.
+            distances: What redistributions take.
+            most: What is impossible takes so many seconds.
+            before: The same made before, when less was known of distances.
+        """
         self.graph = graph
         self.own = [node.seconds for node in graph.nodes]
         self.several = [number for number, node in enumerate(graph.nodes) if len(node.seconds) > 1]
-        self.values = [_Value(graph, link, distances, most) for link in graph.links if link.readers]
+        read = [link for link in graph.links if link.readers]
+        self.known = [distances.changed(link.type) for link in read]
+        self.values: list[_Value] = [
+            before.values[number]
+            if before is not None and before.known[number] == known
+            else _Value(graph, link, distances, most)
+            for number, (link, known) in enumerate(zip(read, self.known, strict=True))
+        ]
         self.values_of: list[list[int]] = [[] for _ in graph.nodes]
         for number, value in enumerate(self.values):
             for node in value.nodes:

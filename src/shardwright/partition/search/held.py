@@ -14,10 +14,11 @@ __all__ = ["is_held", "largest_held", "most_to_hold"]
 
 def largest_held(graph: Graph, decisions: Decisions) -> int:
     """Bytes that a device holds of the largest tensor that an op reads or makes."""
-    decided = zip(graph.walk(), decisions.ops, strict=True)
+    walked = zip(graph.walk(), decisions.ops, strict=True)
+    decided = {(id(op.signature), id(one)): (op, one) for op, one in walked}  # many ops are one and the same so
     tensors = [
         (value, layout)
-        for op, one in decided
+        for op, one in decided.values()
         if isinstance(one, Computed)
         for value, layout in zip((*op.operands, *op.results), (*one.operands, *one.results), strict=False)
     ]  # of branches results alone are told

@@ -35,11 +35,16 @@ class Distances:
         self.hardware = hardware
         self._planned: dict[TensorType, dict[tuple[TensorSharding, TensorSharding], float]] = defaultdict(dict)
         self._between: dict[TensorType, dict[tuple[Shardings, Shardings], Seconds]] = defaultdict(dict)
+        self._changed: dict[TensorType, int] = defaultdict(int)
 
     def __call__(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """At least so many seconds; infinite where no plan leads there."""
         planned = self._planned[type].get((source, target))
         return least_seconds(type, source, target, self.hardware) if planned is None else planned
+
+    def changed(self, type: TensorType) -> int:
+        """How often more became known of tensors of a type: while that is the same, so are all their tables."""
+        return self._changed[type]
 
     def between(self, type: TensorType, sources: Shardings, targets: Shardings) -> Seconds:
         """The same for each of some layouts and each of others."""
@@ -57,6 +62,9 @@ class Distances:
             return False
         seconds = price(edge_cost(type, source, target, self.hardware), self.hardware)
         self._planned[type][source, target] = seconds
+        if seconds == known:
+            return False
+        self._changed[type] += 1
         for key, table in self._between[type].items():
             _enter(table, key, source, target, seconds)
         return seconds > known * (1 + 1e-9)

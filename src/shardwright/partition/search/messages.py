@@ -11,10 +11,13 @@ several readers "A New Look at Reweighted Message Passing" (2015).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.graph import ChoiceGraph
+from shardwright.partition.search.graph import ChoiceGraph, End, Node
+from shardwright.partition.search.groups import Groups
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import Star, star
 
@@ -27,6 +30,7 @@ class Messages:
     Attributes:
         moved: For each end of a node, what was moved from the node to the link, for each layout.
         of_nodes: What each node takes at least by itself.
+        of_links: And each link.
         bound: What every choice takes at least.
     """
 
@@ -37,29 +41,37 @@ class Messages:
         self.moved = [[np.zeros(len(slot.layouts)) for slot in node.slots] for node in graph.nodes]
         self.ends = [(link.maker, *link.readers) for link in graph.links]
         self.place = {end: place for ends in self.ends for place, end in enumerate(ends)}
-        self.stars: list[Star | None] = []
+        self.at = [_At(number, node, self.ends) for number, node in enumerate(graph.nodes)]
+        self.stars: list[Star | None] = [None] * len(graph.links)
+        self.known = [-1] * len(graph.links)  # `Distances.changed`, when the star was made
+        self.parts: list[list[Seconds | None]] = [[] for _ in self.ends]
         self.of_nodes: list[float] = []
+        self.of_links: list[float] = []
         self.bound = 0.0
 
-    def least(self, distances: Distances, passes: int) -> tuple[float, list[Seconds]]:
-        """What every choice takes at least, and what those with each way of each node do.
+    def least(self, distances: Distances, passes: int) -> float:
+        """What every choice takes at least.
 
         Arguments:
-            distances: What redistributions take; what was moved for others is moved still.
+            distances: What redistributions take, the same each time or more of them known; what was moved for others is
+                moved still.
             passes: How often seconds are moved in the order of the program, and back.
         """
-        made: dict[object, Star] = {}
-        self.stars = [star(self.graph, link, distances, self.most, made) for link in self.graph.links]
+        self._know(distances)
         order = range(len(self.graph.nodes))
         for _ in range(passes):
             for number in order:
                 self._visit(number, forth=True)
             for number in reversed(order):
                 self._visit(number, forth=False)
-        of_links = [float(self._marginal(link, 0).min()) if star else 0.0 for link, star in enumerate(self.stars)]
+        self.of_links = [float(self._marginal(link, 0).min()) if star else 0.0 for link, star in enumerate(self.stars)]
         self.of_nodes = [float(self._energy(number).min()) for number in order]
-        self.bound = sum(of_links) + sum(self.of_nodes)
-        return self.bound, [self.bound + self._more(number, of_links) for number in order]
+        self.bound = sum(self.of_links) + sum(self.of_nodes)
+        return self.bound
+
+    def of_ways(self) -> list[Seconds]:
+        """What choices with each way of each node take at least. Asked after `least`."""
+        return [self.bound + self._more(number) for number in range(len(self.graph.nodes))]
 
     def chosen(self) -> tuple[int, ...]:
         """A way of every node: in the order of the program each takes what is least by what is chosen already, what
@@ -69,18 +81,34 @@ class Messages:
         self.moved = [list(slots) for slots in kept]
         for number, node in enumerate(self.graph.nodes):
             energy = self._energy(number)
-            for slot, one in enumerate(node.slots):
-                if self.stars[one.link] is not None and min(other for other, _ in self.ends[one.link]) < number:
-                    energy += self._marginal(one.link, self.place[number, slot])[one.of_way]
+            for slot in self.at[number].before:
+                one = node.slots[slot]
+                energy += self._marginal(one.link, self.place[number, slot])[one.of_way]
             ways.append(int(np.argmin(energy)))
             for slot, one in enumerate(node.slots):
                 moved = np.full(len(one.layouts), np.inf)
                 moved[one.of_way[ways[-1]]] = self.moved[number][slot][one.of_way[ways[-1]]]
-                self.moved[number][slot] = moved
+                self._move(number, slot, moved)
         self.moved = kept
+        self.parts = [[None] * len(ends) for ends in self.ends]
         return tuple(ways)
 
-    def _more(self, number: int, of_links: list[float]) -> Seconds:
+    def _know(self, distances: Distances) -> None:
+        """Take what redistributions take by now."""
+        made: dict[object, Star] = {}
+        for number, link in enumerate(self.graph.links):
+            changed = distances.changed(link.type)
+            if changed != self.known[number]:
+                self.known[number] = changed
+                self.stars[number] = star(self.graph, link, distances, self.most, made)
+                self.parts[number] = [None] * len(self.ends[number])
+
+    def _move(self, number: int, slot: int, moved: Seconds) -> None:
+        """So much is moved now from an end of a node to its link."""
+        self.moved[number][slot] = moved
+        self.parts[self.graph.nodes[number].slots[slot].link][self.place[number, slot]] = None
+
+    def _more(self, number: int) -> Seconds:
         """What each way of a node takes more than the bound, with the links at the node."""
         node, more = self.graph.nodes[number], self._energy(number) - self.of_nodes[number]
         seen = set[int]()
@@ -88,33 +116,22 @@ class Messages:
             if self.stars[one.link] is not None and one.link not in seen:
                 seen.add(one.link)
                 marginal = self._marginal(one.link, self.place[number, slot])
-                more = more + (marginal - of_links[one.link])[one.of_way]
+                more = more + (marginal - self.of_links[one.link])[one.of_way]
         return more
 
     def _visit(self, number: int, forth: bool) -> None:
         """Take from the links to nodes on one side all that they can give, and give to those on the other side."""
-        node, moved = self.graph.nodes[number], self.moved[number]
-        before: list[int] = []
-        behind: list[int] = []
-        for slot, one in enumerate(node.slots):
-            if self.stars[one.link] is not None:
-                others = [other for other, _ in self.ends[one.link]]
-                if min(others) < number:
-                    before.append(slot)
-                if max(others) > number:
-                    behind.append(slot)
-        taken, given = (before, behind) if forth else (behind, before)
+        node, moved, at = self.graph.nodes[number], self.moved[number], self.at[number]
+        taken, given = (at.before, at.behind) if forth else (at.behind, at.before)
         for slot in taken:
-            moved[slot] -= self._marginal(node.slots[slot].link, self.place[number, slot])
-        energy = self._energy(number)
-        left = max(sum(node.slots[slot].share for slot in side) for side in (before, behind))
+            self._move(number, slot, moved[slot] - self._marginal(node.slots[slot].link, self.place[number, slot]))
+        energy, left = self._energy(number), at.left
         for slot in given:
             one = node.slots[slot]
-            least = np.full(len(one.layouts), np.inf)
-            np.minimum.at(least, one.of_way, energy)
+            least = at.groups[slot].least(energy)
             least *= one.share / left
             left -= one.share
-            moved[slot] += least
+            self._move(number, slot, moved[slot] + least)
             energy -= least[one.of_way]
 
     def _energy(self, number: int) -> Seconds:
@@ -127,6 +144,32 @@ class Messages:
 
     def _marginal(self, number: int, place: int) -> Seconds:
         """What a link takes at least for each layout at one of its ends, with what was moved."""
-        star = self.stars[number]
+        star, parts = self.stars[number], self.parts[number]
         assert star is not None
-        return star.marginal([self.moved[node][slot] for node, slot in self.ends[number]], place)
+        for other, (node, slot) in enumerate(self.ends[number]):
+            if parts[other] is None and other != place:
+                parts[other] = star.part(other, self.moved[node][slot])
+        node, slot = self.ends[number][place]
+        return star.marginal(parts, place, self.moved[node][slot])
+
+
+class _At:
+    """Where the links of a node lead.
+
+    Attributes:
+        before: Its slots of links to nodes before it.
+        behind: And to nodes behind it.
+        left: The larger sum of the shares of either.
+        groups: For each slot, the ways of the same layout.
+    """
+
+    __slots__ = ("before", "behind", "groups", "left")
+
+    def __init__(self, number: int, node: Node, ends: Sequence[Sequence[End]]) -> None:
+        """Of a node of this number, where links have these ends."""
+        others = [[other for other, _ in ends[slot.link]] for slot in node.slots]
+        read = [slot for slot, one in enumerate(node.slots) if len(ends[one.link]) > 1]
+        self.before = [slot for slot in read if min(others[slot]) < number]
+        self.behind = [slot for slot in read if max(others[slot]) > number]
+        self.left = max(sum(node.slots[slot].share for slot in side) for side in (self.before, self.behind))
+        self.groups = [Groups(slot.of_way) for slot in node.slots]

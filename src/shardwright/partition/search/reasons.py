@@ -16,8 +16,9 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import decide
 from shardwright.partition.decisions import Decisions
 from shardwright.partition.search.around import Around
+from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.decided import decided_ways
-from shardwright.partition.search.graph import Node, choice_graph
+from shardwright.partition.search.graph import Node
 from shardwright.partition.search.held import most_to_hold
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.total import times_run

@@ -29,6 +29,9 @@ __all__ = ["Budget", "Reduced"]
 _FIRST, _AGAIN = 6, 2
 """How many passes messages take, at first and after distances changed."""
 
+_SETTLES, _SETTLED = 12, 0.05
+"""How often messages are passed again at most, and the part of what is not proven below which a growing bound rests."""
+
 _FEW = 8, 4, 2
 """How many ways of a node are looked at where all that may be the best are too many."""
 
@@ -67,6 +70,7 @@ class Reduced:
         self.most = most
         self.messages = Messages(graph, 10 * most)
         self.passes = _FIRST
+        self.forests: Forests | None = None
         self.sweeps = budget.sweeps
         self.each = budget.each
         self.left = budget.all
@@ -86,13 +90,14 @@ class Reduced:
         Returns:
             The choice; `None` where none was found.
         """
-        bound, least = self.messages.least(distances, self.passes)
-        found = self.better(distances, bound)
+        found = self.better(distances)
+        bound = self.messages.bound
         if not proves or (not in_full and found.seconds <= bound * (1 + self.each.gap)):
             return found
         if in_full:
             told = self.among([np.array([way]) for way in found.ways], distances, in_full)
             found = told or replace(found, seconds=math.inf)
+        least = self.messages.of_ways()
         limit = min(known, found.seconds) * (1 + _CLOSE) + 1e-12 * self.most
         whole = self.among(_kept(least, limit), distances, in_full)
         if whole is not None:  # with any way that was left out it takes more than the limit
@@ -102,22 +107,33 @@ class Reduced:
         self.found = best.ways
         return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
 
-    def better(self, distances: Distances, bound: float) -> Solution:
-        """What was found and what is read off the messages: the better one, made better, mostly where it is not proven
-        to be the best already.
+    def read_off(self, distances: Distances) -> Solution:
+        """What was found before and what is read off the messages, each made better node by node: the better one."""
+        bound = self.messages.least(distances, self.passes)
+        self.passes = _AGAIN
+        starts = dict.fromkeys((self.found, self.messages.chosen()))
+        ends = dict.fromkeys(improved(self.graph, ways, distances, _CLOSE * self.most) for ways in starts)
+        near = min([solution_of(self.graph, ways, distances, bound) for ways in ends], key=attrgetter("seconds"))
+        self.found = near.ways
+        return near
+
+    def better(self, distances: Distances) -> Solution:
+        """What is read off the messages when these have settled, made better by forests where it is not proven to be
+        the best already.
         """
-        forests = Forests(self.graph, distances, 10 * self.most)
-        starts = [
-            improved(self.graph, ways, distances, _CLOSE * self.most)
-            for ways in dict.fromkeys((self.found, self.messages.chosen()))
-        ]
-        ways = min(starts, key=forests.seconds)
-        if forests.seconds(ways) > bound * (1 + self.each.gap):
-            first, again = self.sweeps
-            ways = forests.improved(ways, first)
-            self.sweeps = again, again
-        self.found = ways
-        return solution_of(self.graph, ways, distances, bound)
+        for _ in range(_SETTLES):
+            before = self.messages.bound
+            near = self.read_off(distances)
+            bound, left = self.messages.bound, near.seconds - self.messages.bound
+            if left <= self.each.gap * bound:
+                return near
+            if bound - before <= _SETTLED * left:
+                break
+        self.forests = Forests(self.graph, distances, 10 * self.most, self.forests)
+        first, again = self.sweeps
+        self.found = self.forests.improved(self.found, first)
+        self.sweeps = again, again
+        return solution_of(self.graph, self.found, distances, self.messages.bound)
 
     def among_some(self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among ways of choices that may take least, and what was found: as many as may be."""

@@ -21,20 +21,33 @@ __all__ = ["Star", "runs_at_least", "star"]
 class Star(Protocol):
     """A value and its ends: the maker, and then the readers."""
 
-    def marginal(self, moved: Sequence[Seconds], place: int) -> Seconds:
-        """The least that it takes, with the seconds moved to it, for each layout at one of its ends."""
+    def part(self, place: int, moved: Seconds) -> Seconds:
+        """What the seconds moved to it from one of its ends come to, wherever else it is asked what it takes."""
+
+    def marginal(self, parts: Sequence[Seconds | None], place: int, moved: Seconds) -> Seconds:
+        """The least that it takes, with the seconds moved to it, for each layout at one of its ends.
+
+        Arguments:
+            parts: The `part` of each end; that of the end itself is not looked at.
+            place: Which end it is.
+            moved: What was moved from there.
+        """
 
 
 class _Pair:
     """A value of one reader."""
 
     def __init__(self, seconds: Seconds) -> None:
-        self.seconds = seconds
+        self.sides = np.ascontiguousarray(seconds.T), seconds
 
-    def marginal(self, moved: Sequence[Seconds], place: int) -> Seconds:
-        made, read = moved
-        least: Seconds = (self.seconds + read).min(1) + made if place == 0 else (self.seconds.T + made).min(1) + read
+    def part(self, place: int, moved: Seconds) -> Seconds:
+        least: Seconds = (self.sides[place] + moved).min(1)
         return least
+
+    def marginal(self, parts: Sequence[Seconds | None], place: int, moved: Seconds) -> Seconds:
+        other = parts[1 - place]
+        assert other is not None
+        return other + moved
 
 
 class _Shared:
@@ -50,26 +63,37 @@ class _Shared:
         self.within: list[
             Numbers
         ] = []  # how many layouts of a reader are within each limit: where the least of these is
-        self.first: list[Numbers] = []  # the first limit that a layout is within
+        self.first: list[Numbers] = []  # the first limit that a layout is within: where it is, too
+        rows, limits = np.arange(len(self.limits))[:, None], self.limits.shape[1]
         for one, order in zip(seconds, self.orders, strict=True):
             sides = list(zip(np.take_along_axis(one, order, 1), self.limits, one, strict=True))
             within = np.array([np.searchsorted(taken, limits, "right") for taken, limits, _ in sides])
-            self.within.append(within + np.arange(len(within))[:, None] * (one.shape[1] + 1))
-            self.first.append(np.array([np.searchsorted(limits, taken, "left") for _, limits, taken in sides]))
+            self.within.append(within + rows * (one.shape[1] + 1))
+            first = np.array([np.searchsorted(limits, taken, "left") for _, limits, taken in sides])
+            self.first.append(first + rows * limits)
 
-    def marginal(self, moved: Sequence[Seconds], place: int) -> Seconds:
-        made, *read = moved
-        total: Seconds = self.limits + made[:, None]
-        for reader, (seconds, order, within) in enumerate(zip(read, self.orders, self.within, strict=True), 1):
+    def part(self, place: int, moved: Seconds) -> Seconds:
+        if place == 0:
+            return self.limits + moved[:, None]
+        order = self.orders[place - 1]
+        least = np.full((len(order), order.shape[1] + 1), np.inf)
+        np.minimum.accumulate(moved[order], axis=1, out=least[:, 1:])
+        within: Seconds = least.ravel()[self.within[place - 1]]
+        return within
+
+    def marginal(self, parts: Sequence[Seconds | None], place: int, moved: Seconds) -> Seconds:
+        made, *read = parts
+        total = self.part(0, moved) if place == 0 else made
+        assert total is not None
+        for reader, part in enumerate(read, 1):
             if reader != place:
-                least = np.full((len(order), order.shape[1] + 1), np.inf)
-                np.minimum.accumulate(seconds[order], axis=1, out=least[:, 1:])
-                total = total + least.ravel()[within]
+                assert part is not None
+                total = total + part
         if place == 0:
             made_so: Seconds = total.min(1)
             return made_so
         beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
-        read_so: Seconds = np.take_along_axis(beyond, self.first[place - 1], 1).min(0) + read[place - 1]
+        read_so: Seconds = beyond.ravel()[self.first[place - 1]].min(0) + moved
         return read_so
 
 

@@ -21,10 +21,11 @@ from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
 from shardwright.partition.op_split import Given
 from shardwright.partition.search.around import improved
+from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.folded import folded
-from shardwright.partition.search.graph import choice_graph
+from shardwright.partition.search.graph import End, Link
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import reshards, steps_cost, total_seconds
@@ -109,12 +110,22 @@ class _Choosing:
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
         self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
+        self.given: Given | None = None  # what it was decided by
+        self.alike = 0.0  # what every choice takes at least that chooses alike what is folded
+        self.read_inside = [link for link in self.choices.links if self.is_read_inside(link)]
 
     def run(self) -> Best:
+        self.look()
+        if self.given is None:
+            return self.best
+        return replace(self.best, decisions=self.decide(self.given))
+
+    def look(self) -> None:
+        """Choose, until no choice is better that is looked at."""
         for proves in (False, True) if self.first else ():
             last = self.best.rounds + self.budget.rounds
             before: Solution | None = None
-            while self.best.rounds < last and not self.best.is_proven:
+            while self.best.rounds < last and not self.is_done:
                 solution = self.solution(proves)
                 if solution is None:
                     break
@@ -123,50 +134,84 @@ class _Choosing:
                 if not self.learns_from(solution, proves) and not is_new:
                     break
                 before = solution
-        for _ in range(_POLISHED if self.ways else 0):
+        for _ in range(_POLISHED if self.ways and not self.is_done else 0):
             ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
             if ways == self.ways:
                 break
             solution = solution_of(self.reduced.graph, ways, self.distances, self.best.bound)
             if not self.learns_from(solution) and ways != self.ways:
                 break
-        return self.best
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no choice takes less than the best, or none that chooses alike what is folded."""
+        return self.best.seconds <= max(self.best.bound, self.alike) * (1 + _CLOSE)
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
         solution = self.folded.unfolded(folded)
-        self.best = replace(self.best, bound=max(self.best.bound, solution.bound), rounds=self.best.rounds + 1)
+        self.best = replace(self.best, rounds=self.best.rounds + 1)
+        given = self.chosen(solution)
         try:
-            decisions = self.decide(self.given(solution))
+            decisions = self.decide(given)
         except ShardingError:  # an op that was not to be chosen may not take what it gets
             return False
         seconds = total_seconds(self.graph, decisions, self.times, self.hardware)
         if seconds < self.best.seconds * (1 - _ROUNDED):
             self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
+            self.given = replace(given, is_told=True)
         return self.is_mended(solution, decisions, in_full)
 
     def solution(self, proves: bool) -> Solution | None:
-        """What is chosen by what is known; `None` where nothing was found."""
+        """What is chosen by what is known; `None` where nothing was found.
+
+        As long as nothing is proven, what it brings from one layout to another is planned, and it is chosen again where
+        that takes more than was thought: to see that it need not be decided.
+        """
+        for _ in range(0 if proves else self.budget.rounds):
+            near = self.bounded(self.reduced.read_off(self.distances))
+            if not self.is_planned(near):
+                break
         solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds, proves)
-        if solution is None or self.folded.is_whole:
-            return solution
-        return replace(solution, bound=self.folded.bound(self.reduced.messages))
+        return None if solution is None else self.bounded(solution)
+
+    def bounded(self, folded: Solution) -> Solution:
+        """What was chosen of the folded graph, with the bound of all choices, alike or not."""
+        self.alike = max(self.alike, folded.bound)
+        bound = folded.bound if self.folded.is_whole else self.folded.bound(self.reduced.messages)
+        self.best = replace(self.best, bound=max(self.best.bound, bound))
+        return replace(folded, bound=bound)
+
+    def is_planned(self, solution: Solution) -> bool:
+        """Plan how values get from where they are made to where they are read, and tell whether any take more so."""
+        graph, is_more = self.folded.graph, False
+        for link in graph.links:
+            first, *read = (graph.layout(end, solution.ways) for end in (link.maker, *link.readers))
+            for layout in dict.fromkeys(read):
+                is_more |= layout != first and self.distances.plan(link.type, first, layout)
+        return is_more
 
     # --- what was chosen
 
-    def given(self, solution: Solution) -> Given:
+    def chosen(self, solution: Solution) -> Given:
         """What was chosen of single ops."""
         chosen = zip(self.choices.nodes, solution.ways, strict=True)
         ways = {node.op: node.ways[number] for node, number in chosen if node.ways and node.op is not None}
-        return Given(ways, self.ahead(solution), self.carried(solution), self.made_of(solution))
+        return Given(ways, self.ahead(solution), self.carried(solution), self.made_of(solution), is_told=False)
+
+    def is_read_inside(self, link: Link) -> bool:
+        """Whether a value is read in a region that stands where it was made."""
+        made = self.choices.slot(link.maker).scope
+        return any(self.choices.slot(end).scope != made for end in link.readers)
 
     def ahead(self, solution: Solution) -> dict[Op, tuple[tuple[int, TensorSharding], ...]]:
         """What loops read from outside otherwise than it lies is made in front of them, once."""
         made: dict[Op, dict[tuple[int, TensorSharding], None]] = defaultdict(dict)
-        for link in self.choices.links:
+        for link in self.read_inside:
             outermost = self.choices.slot(link.maker).scope
-            (first,) = self.layouts(solution, [link.maker])
-            for end, layout in zip(link.readers, self.layouts(solution, link.readers), strict=True):
+            first = self.choices.layout(link.maker, solution.ways)
+            for end in link.readers:
+                layout = self.choices.layout(end, solution.ways)
                 loop, scope = None, self.choices.slot(end).scope
                 while scope != outermost:
                     here = self.choices.scopes[scope]
@@ -203,10 +248,9 @@ class _Choosing:
                         found[link.value, after] = before
         return found
 
-    def layouts(self, solution: Solution, ends: Sequence[tuple[int, int]]) -> list[TensorSharding]:
+    def layouts(self, solution: Solution, ends: Sequence[End]) -> list[TensorSharding]:
         """In which layouts a value was chosen to be at its ends."""
-        slots = [(self.choices.slot(end), solution.ways[end[0]]) for end in ends]
-        return [slot.layouts[slot.of_way[way]] for slot, way in slots]
+        return [self.choices.layout(end, solution.ways) for end in ends]
 
     # --- what it takes
 
