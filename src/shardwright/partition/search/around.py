@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.graph import ChoiceGraph, End, Link
+from shardwright.partition.search.graph import ChoiceGraph, End
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import runs_at_least
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Around", "improved"]
+__all__ = ["Around", "Tables", "improved"]
 
 _SWEEPS = 16
 """How often all nodes are looked at; mostly nothing is found after three."""
@@ -24,11 +24,13 @@ _SWEEPS = 16
 class Around:
     """A choice, and what it takes around each node; a value of several readers takes what its dearest reader does."""
 
-    def __init__(self, graph: ChoiceGraph, ways: Sequence[int], distances: Distances) -> None:
-        """So it is chosen, which may be changed in `ways`."""
+    def __init__(
+        self, graph: ChoiceGraph, ways: Sequence[int], distances: Distances, tables: Tables | None = None
+    ) -> None:
+        """So it is chosen, which may be changed in `ways`; the tables are those of another choice of the graph."""
         self.graph = graph
         self.ways = list(ways)
-        self.distances = distances
+        self.tables = Tables(graph, distances) if tables is None else tables
 
     def layout(self, end: End) -> TensorSharding:
         """How a value lies at an end."""
@@ -39,7 +41,7 @@ class Around:
         node = self.graph.nodes[number]
         taken = node.seconds.copy()
         for link in dict.fromkeys(slot.link for slot in node.slots):
-            taken += self._of_link(self.graph.links[link], number)
+            taken += self._of_link(link, number)
         return taken
 
     def beside(self, number: int) -> Iterator[int]:
@@ -48,25 +50,53 @@ class Around:
             link = self.graph.links[slot.link]
             yield from [node for node, _ in (link.maker, *link.readers) if node != number]
 
-    def _of_link(self, link: Link, number: int) -> Seconds:
+    def _of_link(self, link: int, number: int) -> Seconds:
         """What a link takes for each way of one of its nodes."""
-        times = link.times * runs_at_least(self.graph, link)
+        graph, ways = self.graph, self.ways
+        ends, (times, tables) = graph.links[link], self.tables[link]
+        made = graph.slot(ends.maker)
         if not times:
-            return np.zeros(len(self.graph.nodes[number].seconds))
-        made, read = self.graph.slot(link.maker), tuple(map(self.layout, link.readers))
-        if link.maker[0] == number:
-            seconds: Seconds = times * self.distances.between(link.type, made.layouts, read).max(1)[made.of_way]
+            return np.zeros(len(graph.nodes[number].seconds))
+        if ends.maker[0] == number:
+            of_made = np.zeros(len(made.layouts))
+            for end, table in zip(ends.readers, tables, strict=True):
+                slot = graph.slot(end)
+                of_made = np.maximum(of_made, table[:, slot.of_way[ways[end[0]]]])
+            seconds: Seconds = (times * of_made)[made.of_way]
             return seconds
-        source = (self.layout(link.maker),)
-        others = tuple([layout for layout, end in zip(read, link.readers, strict=True) if end[0] != number])
-        least = self.distances.between(link.type, source, others).max(initial=0.0)
-        dearest: Seconds = np.full(len(self.graph.nodes[number].seconds), least)
-        for slot in [self.graph.slot(end) for end in link.readers if end[0] == number]:
-            dearest = np.maximum(dearest, self.distances.between(link.type, source, slot.layouts)[0][slot.of_way])
+        row, least, mine = made.of_way[ways[ends.maker[0]]], 0.0, list[Seconds]()
+        for end, table in zip(ends.readers, tables, strict=True):
+            slot = graph.slot(end)
+            if end[0] == number:
+                mine.append(table[row][slot.of_way])
+            else:
+                least = max(least, table[row, slot.of_way[ways[end[0]]]])
+        dearest: Seconds = np.maximum(mine[0] if len(mine) == 1 else np.maximum.reduce(mine), least)
         return times * dearest
 
 
-def improved(graph: ChoiceGraph, ways: Sequence[int], distances: Distances, least: float) -> tuple[int, ...]:
+class Tables(dict[int, "tuple[float, list[Seconds]]"]):
+    """Of each link how often it is made, and for each reader what bringing it from each layout to each takes: the same
+    arrays that `Distances` keeps up to date.
+    """
+
+    def __init__(self, graph: ChoiceGraph, distances: Distances) -> None:
+        """Of no link yet."""
+        super().__init__()
+        self.graph = graph
+        self.distances = distances
+
+    def __missing__(self, number: int) -> tuple[float, list[Seconds]]:
+        graph, link = self.graph, self.graph.links[number]
+        made, between = graph.slot(link.maker).layouts, self.distances.between
+        tables = [between(link.type, made, graph.slot(end).layouts) for end in link.readers]
+        found = self[number] = link.times * runs_at_least(graph, link), tables
+        return found
+
+
+def improved(
+    graph: ChoiceGraph, ways: Sequence[int], distances: Distances, least: float, tables: Tables | None = None
+) -> tuple[int, ...]:
     """A choice that takes no more, in which no single node would take less otherwise.
 
     Arguments:
@@ -74,8 +104,9 @@ def improved(graph: ChoiceGraph, ways: Sequence[int], distances: Distances, leas
         ways: Of every node, the number of the way.
         distances: What redistributions take.
         least: Seconds below which a difference is none.
+        tables: Those of the graph, if it has some already.
     """
-    around = Around(graph, ways, distances)
+    around = Around(graph, ways, distances, tables)
     several = [number for number, node in enumerate(graph.nodes) if len(node.seconds) > 1]
     has_choice = frozenset(several)
     stale = set(several)  # nodes that were not looked at since something around them changed

@@ -16,7 +16,7 @@ from operator import attrgetter
 import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers, Seconds
-from shardwright.partition.search.around import improved
+from shardwright.partition.search.around import Tables, improved
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.forests import Forests
 from shardwright.partition.search.graph import ChoiceGraph
@@ -71,6 +71,7 @@ class Reduced:
         self.messages = Messages(graph, 10 * most)
         self.passes = _FIRST
         self.forests: Forests | None = None
+        self.tables: Tables | None = None
         self.sweeps = budget.sweeps
         self.each = budget.each
         self.left = budget.all
@@ -112,7 +113,9 @@ class Reduced:
         bound = self.messages.least(distances, self.passes)
         self.passes = _AGAIN
         starts = dict.fromkeys((self.found, self.messages.chosen()))
-        ends = dict.fromkeys(improved(self.graph, ways, distances, _CLOSE * self.most) for ways in starts)
+        if self.tables is None or self.tables.distances is not distances:
+            self.tables = Tables(self.graph, distances)
+        ends = dict.fromkeys(improved(self.graph, ways, distances, _CLOSE * self.most, self.tables) for ways in starts)
         near = min([solution_of(self.graph, ways, distances, bound) for ways in ends], key=attrgetter("seconds"))
         self.found = near.ways
         return near
