@@ -279,3 +279,15 @@ def test_many_fallbacks_are_counted_and_the_first_are_named() -> None:
     lines = raised.value.diagnostic.cause.splitlines()
     assert len(lines) == 21
     assert lines[-1].strip() == "and 5 more: `Spmd.notes` lists all"
+
+
+def test_ops_that_are_decided_alike_are_told_of_each_at_its_place() -> None:
+    eight = "tensor<8xf32>"
+    call = f"{_sorted(0)} : ({eight}) -> {eight}"
+    body = (
+        "".join(f"  %{number} = {call}\n" for number in range(3)) + f"  return %0, %1, %2 : {eight}, {eight}, {eight}"
+    )
+    spmd = _spmd("%a: " + _on(eight, '{"x"}'), body, f"{eight}, {eight}, {eight}")
+    notes = [note for note in spmd.notes if note.op == "stablehlo.sort"]
+    assert [(note.location, note.bytes) for note in notes] == [("-:3", 16), ("-:4", 0), ("-:5", 0)]
+    assert len({note.message for note in notes}) == 1

@@ -20,6 +20,7 @@ from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.in_place import pointwise_in_place
 from shardwright.partition.last_reductions import layout_after, to_last_reduction
 from shardwright.partition.localize.uneven import is_at_boundary
+from shardwright.partition.note import at_place
 from shardwright.partition.op_notes import ahead_notes, gather_notes, gathers, op_notes
 from shardwright.partition.op_split import (
     NOTHING_GIVEN,
@@ -142,7 +143,7 @@ class _Decider:
                 key = None
             alike = known.get(key)
             if alike is not None:
-                decisions[op] = alike.decision
+                decisions[op] = self._told_at(op.location, alike.decision) if alike.decision.notes else alike.decision
                 states.update(zip(op.results, alike.states, strict=True))
                 continue
             decision = (self._in_place(op) if key and way is None else None) or self._decided(op)
@@ -152,10 +153,15 @@ class _Decider:
                 known[key] = Alike(decision, list(map(state_of, op.results)))
 
     def _is_of_any(self, op: Op, decision: Computed) -> bool:
-        """Whether a decision names no value and no place, and would be the same of any op on the same."""
-        if decision.before or decision.after or decision.notes or op.regions:
+        """Whether a decision names no value, and would be the same of any op on the same, but for where that stands."""
+        if decision.before or decision.after or op.regions:
+            return False
+        if decision.notes and any(layout is not None and layout.partial for layout in decision.operands):
             return False
         return self.targets.is_even or op.signature.name not in ("stablehlo.pad", "stablehlo.slice")
+
+    def _told_at(self, location: int, decision: Computed) -> Computed:
+        return replace(decision, notes=at_place(decision.notes, str(self.graph.locations[location])))
 
     def _decided(self, op: Op) -> Decision | None:
         """What becomes of an op; nothing is to be decided of sharding groups."""
@@ -239,7 +245,7 @@ class _Decider:
         types, choice = op.signature.results, split.choice
         if self.given.is_told:
             told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
-            computed = replace(computed, notes=tuple(told))
+            computed = Computed(computed.before, computed.operands, computed.results, notes=tuple(told))
         if not is_reduced_behind(choice):
             self._define(op.results, computed.results)
             return computed

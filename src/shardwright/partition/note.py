@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardwright.errors import ShardingError
 from shardwright.words import cost_text, counted
 
-__all__ = ["Note", "check_strict"]
+__all__ = ["Note", "at_place", "check_strict"]
 
 _LISTED = 20
 """Fallbacks that an error names."""
@@ -43,6 +43,11 @@ class Note:
     work: int = 0
     remedy: str = ""
     is_fallback: bool = True
+
+
+def at_place(notes: Iterable[Note], location: str) -> tuple[Note, ...]:
+    """Notes of an op, told of one like it at another place."""
+    return tuple([replace(note, location=location) for note in notes])
 
 
 def check_strict(notes: Iterable[Note]) -> None:

@@ -108,7 +108,7 @@ def op_notes(
         made = [_note(graph, op, f"devices compute some of it several times: {reason.why}", 0, reason)]
     if made:
         first, *others = made
-        yield replace(first, work=work)
+        yield replace(first, work=work) if work else first
         yield from others
 
 

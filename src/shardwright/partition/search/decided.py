@@ -18,7 +18,14 @@ def decided_ways(nodes: Iterable[Node], decided: Mapping[Op, Decision | None]) -
         nodes: Those of a choice graph.
         decided: What was decided of the ops of its program.
     """
-    return tuple([_decided_way(node, decided) for node in nodes])
+    known: dict[tuple[int, int], int] = {}  # of the many ops that have the same ways, and one and the same decision
+    ways: list[int] = []
+    for node in nodes:
+        key = id(node.ways), id(decided[node.op]) if node.ways and node.op else 0
+        if not (node.ways and key in known):
+            known[key] = _decided_way(node, decided)
+        ways.append(known[key])
+    return tuple(ways)
 
 
 def _decided_way(node: Node, decided: Mapping[Op, Decision | None]) -> int:

@@ -36,6 +36,7 @@ class Folded:
         graph: The smaller graph.
         node_of: For each node of the other, the one that stands for it.
         link_of: For each link of the other, the one that stands for it.
+        seen: The nodes with a choice by the one that stands for them and the links that they see, and how many are so.
         slots: For each slot of a node that stands for others, with what the link is folded to: the slot here.
         whole: The other graph.
     """
@@ -43,6 +44,7 @@ class Folded:
     graph: ChoiceGraph
     node_of: Sequence[int]
     link_of: Sequence[int]
+    seen: Mapping[tuple[int, ...], int]
     slots: Mapping[tuple[int, int, int], int]
     whole: ChoiceGraph
 
@@ -73,13 +75,9 @@ class Folded:
         What was moved from a node here is moved in equal parts from all that it stands for. Links are bound to take
         together what they are here; each node, seeing links of its own only, takes the least for itself.
         """
-        nodes = zip(self.node_of, self.whole.nodes, strict=True)
-        seen = Counter(
-            [(number, *[self.link_of[slot.link] for slot in node.slots]) for number, node in nodes if number]
-        )
         alike = Counter(self.node_of)
         of_nodes = 0.0
-        for (number, *links), count in seen.items():
+        for (number, *links), count in self.seen.items():
             energy = self.graph.nodes[number].seconds / alike[number]
             for which, link in enumerate(links):
                 slot = self.graph.nodes[number].slots[self.slots[number, which, link]]
@@ -147,12 +145,13 @@ class _Folding:
     def made(self, link_of: Sequence[int]) -> Folded:
         """The graph of what nodes and links have in common; readers of a link that choose alike are as one."""
         nodes = [Node(None, None, (), np.zeros(1))]
-        for node, number in zip(self.graph.nodes, self.node_of, strict=True):
-            if number == len(nodes):
-                nodes.append(replace(node, seconds=np.zeros(node.seconds.size), slots=[]))
-            nodes[number].seconds = nodes[number].seconds + node.seconds
         links: list[Link] = []
         self.alike, counts = Counter(self.node_of), Counter(link_of)
+        for node, number in zip(self.graph.nodes, self.node_of, strict=True):
+            if number == _FIXED:
+                nodes[_FIXED].seconds = nodes[_FIXED].seconds + node.seconds
+            elif number == len(nodes):
+                nodes.append(replace(node, seconds=self.alike[number] * node.seconds, slots=[]))
         for link, number in zip(self.graph.links, link_of, strict=True):
             if number == len(links):
                 alike, times = Counter(map(self.end, link.readers)), counts[number]
@@ -160,7 +159,9 @@ class _Folding:
                 maker = self.slot(nodes, number, link.maker, times)
                 ends = [self.slot(nodes, number, end, alike[key] * times) for key, end in readers.items()]
                 links.append(Link(link.value, link.type, maker, ends, times))
-        return Folded(ChoiceGraph(nodes, links, self.graph.scopes), self.node_of, link_of, self.slots, self.graph)
+        made = zip(self.node_of, self.graph.nodes, strict=True)
+        seen = Counter([(number, *[link_of[slot.link] for slot in node.slots]) for number, node in made if number])
+        return Folded(ChoiceGraph(nodes, links, self.graph.scopes), self.node_of, link_of, seen, self.slots, self.graph)
 
     def slot(self, nodes: Sequence[Node], link: int, end: End, ends: int) -> End:
         """Give a node the end of a link that so many of those have for which it stands."""
@@ -211,7 +212,7 @@ def _look(number: int, node: Node) -> Hashable:
     """What nodes must have in common to be alike; a value that is carried round is so by itself alone."""
     if node.carried is not None:
         return number
-    return id(node.ways), node.seconds.tobytes(), *[(slot.scope, id(slot.layouts)) for slot in node.slots]
+    return id(node.ways), id(node.seconds), *[(slot.scope, id(slot.layouts)) for slot in node.slots]
 
 
 def _numbered(keys: Iterable[Hashable], numbers: Mapping[Hashable, int] = MappingProxyType({})) -> list[int]:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
 from shardwright.cost.hardware import Hardware
@@ -97,8 +98,9 @@ def _of_complete(type: TensorType, sources: Shardings, targets: Shardings, hardw
         before, rows = _each_once([one.axes[dim] for one in sources])
         after, columns = _each_once([one.axes[dim] for one in targets])
         places = np.ix_(rows, columns)
-        shared *= np.array([[_least_shared(one, other) for other in after] for one in before])[places]
-        is_alike &= np.array([[axes_size(one) == axes_size(other) for other in after] for one in before])[places]
+        of_pairs, alike_pairs = _of_pairs(before, after)
+        shared *= of_pairs[places]
+        is_alike &= alike_pairs[places]
     element_bytes = type.bytes // type.elements
     lacking = np.array([local_bytes(type.dims, element_bytes, target) for target in targets]) * (1 - shared)
     for row, column in np.argwhere(is_alike & (lacking > 0)):  # few: mostly the same axes elsewhere
@@ -107,11 +109,19 @@ def _of_complete(type: TensorType, sources: Shardings, targets: Shardings, hardw
     return lacking * price(Cost(1.0), hardware) + (lacking > 0) * price(Cost(0.0, 1), hardware)
 
 
-def _each_once(axes: Sequence[Axes]) -> tuple[list[Axes], list[int]]:
+@memoize
+def _of_pairs(before: tuple[Axes, ...], after: tuple[Axes, ...]) -> tuple[Seconds, NDArray[np.bool_]]:
+    """For each axes of a dimension before and after, `_least_shared`, and whether they split it into as many parts."""
+    sizes = np.array(list(map(axes_size, before))), np.array(list(map(axes_size, after)))
+    shared = np.array([[_least_shared(one, other) for other in after] for one in before])
+    return shared, sizes[0][:, None] == sizes[1]
+
+
+def _each_once(axes: Sequence[Axes]) -> tuple[tuple[Axes, ...], list[int]]:
     """Lists of axes each once, and the number of each that was given."""
     numbers: dict[Axes, int] = {}
     places = [numbers.setdefault(one, len(numbers)) for one in axes]
-    return list(numbers), places
+    return tuple(numbers), places
 
 
 @memoize

@@ -11,7 +11,7 @@ several readers "A New Look at Reweighted Message Passing" (2015).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Messages:
         self.moved = [[np.zeros(len(slot.layouts)) for slot in node.slots] for node in graph.nodes]
         self.ends = [(link.maker, *link.readers) for link in graph.links]
         self.place = {end: place for ends in self.ends for place, end in enumerate(ends)}
-        self.at = [_At(number, node, self.ends) for number, node in enumerate(graph.nodes)]
+        self.at = [_At(number, node, self.ends, self.place) for number, node in enumerate(graph.nodes)]
         self.stars: list[Star | None] = [None] * len(graph.links)
         self.known = [-1] * len(graph.links)  # `Distances.changed`, when the star was made
         self.parts: list[list[Seconds | None]] = [[] for _ in self.ends]
@@ -88,7 +88,8 @@ class Messages:
             for slot, one in enumerate(node.slots):
                 moved = np.full(len(one.layouts), np.inf)
                 moved[one.of_way[ways[-1]]] = self.moved[number][slot][one.of_way[ways[-1]]]
-                self._move(number, slot, moved)
+                self.moved[number][slot] = moved
+                self.parts[one.link][self.place[number, slot]] = None
         self.moved = kept
         self.parts = [[None] * len(ends) for ends in self.ends]
         return tuple(ways)
@@ -102,11 +103,6 @@ class Messages:
                 self.known[number] = changed
                 self.stars[number] = star(self.graph, link, distances, self.most, made)
                 self.parts[number] = [None] * len(self.ends[number])
-
-    def _move(self, number: int, slot: int, moved: Seconds) -> None:
-        """So much is moved now from an end of a node to its link."""
-        self.moved[number][slot] = moved
-        self.parts[self.graph.nodes[number].slots[slot].link][self.place[number, slot]] = None
 
     def _more(self, number: int) -> Seconds:
         """What each way of a node takes more than the bound, with the links at the node."""
@@ -124,14 +120,18 @@ class Messages:
         node, moved, at = self.graph.nodes[number], self.moved[number], self.at[number]
         taken, given = (at.before, at.behind) if forth else (at.behind, at.before)
         for slot in taken:
-            self._move(number, slot, moved[slot] - self._marginal(node.slots[slot].link, self.place[number, slot]))
+            link, place = at.places[slot]
+            moved[slot] = moved[slot] - self._marginal(link, place)
+            self.parts[link][place] = None
         energy, left = self._energy(number), at.left
         for slot in given:
+            link, place = at.places[slot]
             one = node.slots[slot]
             least = at.groups[slot].least(energy)
             least *= one.share / left
             left -= one.share
-            self._move(number, slot, moved[slot] + least)
+            moved[slot] = moved[slot] + least
+            self.parts[link][place] = None
             energy -= least[one.of_way]
 
     def _energy(self, number: int) -> Seconds:
@@ -144,12 +144,13 @@ class Messages:
 
     def _marginal(self, number: int, place: int) -> Seconds:
         """What a link takes at least for each layout at one of its ends, with what was moved."""
-        star, parts = self.stars[number], self.parts[number]
+        star, parts, ends = self.stars[number], self.parts[number], self.ends[number]
         assert star is not None
-        for other, (node, slot) in enumerate(self.ends[number]):
-            if parts[other] is None and other != place:
+        for other, part in enumerate(parts):
+            if part is None and other != place:
+                node, slot = ends[other]
                 parts[other] = star.part(other, self.moved[node][slot])
-        node, slot = self.ends[number][place]
+        node, slot = ends[place]
         return star.marginal(parts, place, self.moved[node][slot])
 
 
@@ -160,16 +161,18 @@ class _At:
         before: Its slots of links to nodes before it.
         behind: And to nodes behind it.
         left: The larger sum of the shares of either.
+        places: For each slot its link, and which end of that it is.
         groups: For each slot, the ways of the same layout.
     """
 
-    __slots__ = ("before", "behind", "groups", "left")
+    __slots__ = ("before", "behind", "groups", "left", "places")
 
-    def __init__(self, number: int, node: Node, ends: Sequence[Sequence[End]]) -> None:
-        """Of a node of this number, where links have these ends."""
+    def __init__(self, number: int, node: Node, ends: Sequence[Sequence[End]], place: Mapping[End, int]) -> None:
+        """Of a node of this number, where links have these ends, each in this place."""
         others = [[other for other, _ in ends[slot.link]] for slot in node.slots]
         read = [slot for slot, one in enumerate(node.slots) if len(ends[one.link]) > 1]
         self.before = [slot for slot in read if min(others[slot]) < number]
         self.behind = [slot for slot in read if max(others[slot]) > number]
         self.left = max(sum(node.slots[slot].share for slot in side) for side in (self.before, self.behind))
+        self.places = [(one.link, place[number, slot]) for slot, one in enumerate(node.slots)]
         self.groups = [Groups(slot.of_way) for slot in node.slots]

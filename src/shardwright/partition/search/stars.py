@@ -64,13 +64,11 @@ class _Shared:
             Numbers
         ] = []  # how many layouts of a reader are within each limit: where the least of these is
         self.first: list[Numbers] = []  # the first limit that a layout is within: where it is, too
-        rows, limits = np.arange(len(self.limits))[:, None], self.limits.shape[1]
-        for one, order in zip(seconds, self.orders, strict=True):
-            sides = list(zip(np.take_along_axis(one, order, 1), self.limits, one, strict=True))
-            within = np.array([np.searchsorted(taken, limits, "right") for taken, limits, _ in sides])
+        rows = np.arange(len(self.limits))[:, None]
+        for one in seconds:
+            within, first = _ranks(one, self.limits)
             self.within.append(within + rows * (one.shape[1] + 1))
-            first = np.array([np.searchsorted(limits, taken, "left") for _, limits, taken in sides])
-            self.first.append(first + rows * limits)
+            self.first.append(first + rows * self.limits.shape[1])
 
     def part(self, place: int, moved: Seconds) -> Seconds:
         if place == 0:
@@ -95,6 +93,22 @@ class _Shared:
         beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
         read_so: Seconds = beyond.ravel()[self.first[place - 1]].min(0) + moved
         return read_so
+
+
+def _ranks(some: Seconds, limits: Seconds) -> tuple[Numbers, Numbers]:
+    """Row by row, how many of some numbers are within each limit, and how many limits are below each of those numbers.
+
+    The limits of a row are in order.
+    """
+    count = some.shape[1]
+    order = np.argsort(np.concatenate([some, limits], axis=1), axis=1, kind="stable")  # numbers before equal limits
+    is_limit = order >= count
+    below = np.cumsum(is_limit, axis=1)
+    within = (np.arange(1, order.shape[1] + 1) - below)[is_limit].reshape(limits.shape)
+    first = np.empty(some.shape, dtype=np.intp)
+    rows, places = np.nonzero(~is_limit)
+    first[rows, order[rows, places]] = below[rows, places]
+    return within, first
 
 
 def runs_at_least(graph: ChoiceGraph, link: Link) -> float:

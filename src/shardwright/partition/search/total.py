@@ -43,10 +43,15 @@ def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], ha
         times: How often each of its ops runs.
         hardware: Where.
     """
-    total = 0.0
+    total, known = 0.0, dict[tuple[int, int], float]()  # of the many ops that are alike
     for op, decision, count in zip(graph.walk(), decisions.ops, times, strict=True):
         if isinstance(decision, Computed):
-            total += count * price(computed_cost(op.signature, decision.operands, decision.results), hardware)
+            key = id(op.signature), id(decision)
+            if key not in known:
+                known[key] = price(computed_cost(op.signature, decision.operands, decision.results), hardware)
+            total += count * known[key]
+            if not decision.before and not decision.after:
+                continue
         for version in reshards(decision):
             cost = steps_cost(graph.types[version.value], version.source, version.steps)
             total += count * price(cost, hardware)

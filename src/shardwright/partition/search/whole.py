@@ -116,9 +116,9 @@ class _Choosing:
 
     def run(self) -> Best:
         self.look()
-        if self.given is None:
+        if self.given is None or self.given.is_told:
             return self.best
-        return replace(self.best, decisions=self.decide(self.given))
+        return replace(self.best, decisions=self.decide(replace(self.given, is_told=True)))
 
     def look(self) -> None:
         """Choose, until no choice is better that is looked at."""
@@ -151,7 +151,7 @@ class _Choosing:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
         solution = self.folded.unfolded(folded)
         self.best = replace(self.best, rounds=self.best.rounds + 1)
-        given = self.chosen(solution)
+        given = self.chosen(solution, is_told=self.is_likely_last(folded))
         try:
             decisions = self.decide(given)
         except ShardingError:  # an op that was not to be chosen may not take what it gets
@@ -159,7 +159,7 @@ class _Choosing:
         seconds = total_seconds(self.graph, decisions, self.times, self.hardware)
         if seconds < self.best.seconds * (1 - _ROUNDED):
             self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
-            self.given = replace(given, is_told=True)
+            self.given = given
         return self.is_mended(solution, decisions, in_full)
 
     def solution(self, proves: bool) -> Solution | None:
@@ -193,11 +193,15 @@ class _Choosing:
 
     # --- what was chosen
 
-    def chosen(self, solution: Solution) -> Given:
+    def is_likely_last(self, folded: Solution) -> bool:
+        """Whether no choice takes less, if this one takes what is thought: what is told of it is made at once then."""
+        return folded.seconds <= max(self.best.bound, self.alike) * (1 + _CLOSE)
+
+    def chosen(self, solution: Solution, is_told: bool) -> Given:
         """What was chosen of single ops."""
         chosen = zip(self.choices.nodes, solution.ways, strict=True)
         ways = {node.op: node.ways[number] for node, number in chosen if node.ways and node.op is not None}
-        return Given(ways, self.ahead(solution), self.carried(solution), self.made_of(solution), is_told=False)
+        return Given(ways, self.ahead(solution), self.carried(solution), self.made_of(solution), is_told)
 
     def is_read_inside(self, link: Link) -> bool:
         """Whether a value is read in a region that stands where it was made."""
