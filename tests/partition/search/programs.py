@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +20,7 @@ from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.rolls import with_rolls
 from shardwright.program import Plan
 
-__all__ = ["SCALED", "ready", "small_program"]
+__all__ = ["SCALED", "ready", "repeated_program", "small_program"]
 
 SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000)
 """Programs of tests are a thousand times smaller than those that they stand for."""
@@ -67,7 +68,26 @@ def _function(rng: random.Random) -> Callable[..., Any]:
 def small_program(seed: int) -> Plan:
     """A random program of a few ops, with shardings of its arguments."""
     rng = random.Random(seed)
-    mesh = LINE if seed % 3 else GRID
-    specs = [sw.P("x"), sw.P(None, "x"), sw.P()] if mesh is LINE else [sw.P("x"), sw.P(None, "y"), sw.P("x", "y")]
+    mesh, specs = _mesh(seed)
     program = sw.from_jax(_function(rng), *[jnp.ones((8, 8))] * 2)
     return program.shard(mesh, {number: rng.choice(specs) for number in range(2)})
+
+
+def repeated_program(seed: int) -> Plan:
+    """A random block of a few ops two to six times one after the other, each with a weight, and all weights split alike."""
+    rng = random.Random(seed)
+    block, count = _function(rng), 2 + seed % 5
+    mesh, specs = _mesh(seed)
+
+    def f(x: Any, *weights: Any) -> Any:
+        return functools.reduce(block, weights, x)
+
+    program, of_weights = sw.from_jax(f, *[jnp.ones((8, 8))] * (1 + count)), rng.choice(specs)
+    return program.shard(mesh, {0: rng.choice(specs), **dict.fromkeys(range(1, 1 + count), of_weights)})
+
+
+def _mesh(seed: int) -> tuple[sw.Mesh, list[sw.P]]:
+    """A mesh, and ways to split a matrix over it."""
+    if seed % 3:
+        return LINE, [sw.P("x"), sw.P(None, "x"), sw.P()]
+    return GRID, [sw.P("x"), sw.P(None, "y"), sw.P("x", "y")]

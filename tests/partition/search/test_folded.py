@@ -25,7 +25,7 @@ from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.total import times_run
-from tests.partition.search.programs import SCALED, ready, small_program
+from tests.partition.search.programs import SCALED, ready, repeated_program, small_program
 
 ALL = Limits(entries=10_000_000, gap=1e-6, work=1_000_000_000)
 
@@ -122,3 +122,59 @@ def test_what_one_way_is_left_of_does_not_tell_nodes_apart() -> None:
     with _choices(_deep(4)) as graph:
         fixed = graph.restricted([np.array([0]) for _ in graph.nodes])
         assert len(folded(fixed, 0, 1000).graph.nodes) == 1
+
+
+def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of most that is as good as where each is chosen for itself; what is told of the rest holds for all choices."""
+    budget, as_good = BUDGETS["default"], list[bool]()
+    for seed in (2, 4, 5, 6, 7, 8, 10):
+        with Session(hardware=SCALED):
+            graph = ready(repeated_program(seed))
+            monkeypatch.setitem(BUDGETS, "default", budget)
+            _, apart = search(graph, "default")
+            small = folded(choice_graph(graph, decide(graph), times_run(graph)), 0, 1)
+            best, _ = solve(small.graph, Distances(SCALED), (), apart.seconds_before, ALL)
+            monkeypatch.setitem(BUDGETS, "default", replace(budget, whole=0, nodes=1))
+            _, alike = search(graph, "default")
+        assert best is not None
+        assert not small.is_whole
+        assert alike.seconds <= min(max(apart.seconds, best.seconds) * (1 + 1e-3), alike.seconds_before)
+        assert alike.seconds_least <= apart.seconds * (1 + 1e-9)
+        assert apart.seconds_least <= alike.seconds * (1 + 1e-9)
+        as_good.append(alike.seconds <= apart.seconds * (1 + 1e-3))
+    assert sum(as_good) >= 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_only_ops_of_one_kind_that_may_be_split_alike_are_chosen_alike(seed: int) -> None:
+    with _choices(repeated_program(seed)) as graph:
+        one = folded(graph, 0, 1)
+        kinds: dict[int, set[object]] = {}
+        for node, number in zip(graph.nodes, one.node_of, strict=True):
+            if len(node.seconds) > 1:
+                assert node.op is not None
+                kinds.setdefault(number, set()).add((node.op.signature, node.ways, tuple(node.seconds)))
+        assert all(len(alike) == 1 for alike in kinds.values())
+
+
+def test_layers_of_which_none_is_as_another_are_chosen_by_themselves() -> None:
+    widths = (32, 64, 128, 256)
+    weights = [jnp.ones(shape) for width in widths for shape in ((32, width), (width, 32))]
+    program = sw.from_jax(_wider, jnp.ones((16, 32)), *weights)
+    specs: dict[str | int, Any] = {
+        number: sw.P("y") if number % 2 == 0 else sw.P(None, "y") for number in range(1, len(weights) + 1)
+    }
+    with _choices(program.shard(sw.Mesh(x=2, y=2), {0: sw.P("x"), **specs})) as graph:
+        one = folded(graph, 0, 1)
+        products = [
+            number
+            for node, number in zip(graph.nodes, one.node_of, strict=True)
+            if node.op is not None and node.op.name == "stablehlo.dot_general"
+        ]
+    assert len(set(products)) == len(products) == 2 * len(widths)
+
+
+def _wider(x: Any, *weights: Any) -> Any:
+    for number in range(0, len(weights), 2):
+        x = jnp.tanh(x @ weights[number]) @ weights[number + 1]
+    return x

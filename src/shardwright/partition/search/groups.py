@@ -15,6 +15,7 @@ class Groups:
     Attributes:
         of_way: For each way, the number of the layout.
         starts: Where each group starts, with ways in the order of groups.
+        is_each: Whether each way is a group of its own, and in its place: mostly so.
     """
 
     def __init__(self, of_way: Numbers) -> None:
@@ -22,8 +23,15 @@ class Groups:
         self.of_way = of_way
         self.order = np.argsort(of_way, kind="stable")
         self.starts = np.searchsorted(of_way[self.order], np.arange(int(of_way.max()) + 1))
+        self.is_each = bool((of_way == np.arange(of_way.size)).all())
 
     def least(self, energy: Seconds) -> Seconds:
         """What the ways of each group take at least, of what each way takes."""
+        if self.is_each:
+            return energy.copy()
         least: Seconds = np.minimum.reduceat(energy[self.order], self.starts)
         return least
+
+    def spread(self, of_group: Seconds) -> Seconds:
+        """For each way what its group has: not to be changed."""
+        return of_group if self.is_each else of_group[self.of_way]

@@ -83,7 +83,7 @@ class Messages:
             energy = self._energy(number)
             for slot in self.at[number].before:
                 one = node.slots[slot]
-                energy += self._marginal(one.link, self.place[number, slot])[one.of_way]
+                energy += self.at[number].groups[slot].spread(self._marginal(one.link, self.place[number, slot]))
             ways.append(int(np.argmin(energy)))
             for slot, one in enumerate(node.slots):
                 moved = np.full(len(one.layouts), np.inf)
@@ -132,14 +132,13 @@ class Messages:
             left -= one.share
             moved[slot] = moved[slot] + least
             self.parts[link][place] = None
-            energy -= least[one.of_way]
+            energy -= at.groups[slot].spread(least)
 
     def _energy(self, number: int) -> Seconds:
         """What each way of a node takes by itself, with what was moved."""
-        node = self.graph.nodes[number]
-        energy = node.seconds.copy()
-        for slot, moved in zip(node.slots, self.moved[number], strict=True):
-            energy -= moved[slot.of_way]
+        energy = self.graph.nodes[number].seconds.copy()
+        for groups, moved in zip(self.at[number].groups, self.moved[number], strict=True):
+            energy -= groups.spread(moved)
         return energy
 
     def _marginal(self, number: int, place: int) -> Seconds:

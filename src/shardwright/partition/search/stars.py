@@ -41,7 +41,7 @@ class _Pair:
         self.sides = np.ascontiguousarray(seconds.T), seconds
 
     def part(self, place: int, moved: Seconds) -> Seconds:
-        least: Seconds = (self.sides[place] + moved).min(1)
+        least: Seconds = np.minimum.reduce(self.sides[place] + moved, axis=1)
         return least
 
     def marginal(self, parts: Sequence[Seconds | None], place: int, moved: Seconds) -> Seconds:
@@ -74,7 +74,8 @@ class _Shared:
         if place == 0:
             return self.limits + moved[:, None]
         order = self.orders[place - 1]
-        least = np.full((len(order), order.shape[1] + 1), np.inf)
+        least = np.empty((len(order), order.shape[1] + 1))
+        least[:, 0] = np.inf
         np.minimum.accumulate(moved[order], axis=1, out=least[:, 1:])
         within: Seconds = least.ravel()[self.within[place - 1]]
         return within
@@ -88,11 +89,11 @@ class _Shared:
                 assert part is not None
                 total = total + part
         if place == 0:
-            made_so: Seconds = total.min(1)
+            made_so: Seconds = np.minimum.reduce(total, axis=1)
             return made_so
         beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
-        read_so: Seconds = beyond.ravel()[self.first[place - 1]].min(0) + moved
-        return read_so
+        read_so: Seconds = np.minimum.reduce(beyond.ravel()[self.first[place - 1]], axis=0)
+        return read_so + moved
 
 
 def _ranks(some: Seconds, limits: Seconds) -> tuple[Numbers, Numbers]:
