@@ -118,6 +118,15 @@ def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) 
     spmd.verify().require()
 
 
+def test_a_program_of_no_values_is_folded_to_nothing() -> None:
+    text = "func.func @main() -> tensor<8xf32> {\n%0 = stablehlo.constant dense<1.0> : tensor<8xf32>\nreturn %0 : tensor<8xf32>\n}"
+    plan = sw.load(text).shard(sw.Mesh(x=2))
+    with _choices(plan) as graph:
+        assert not graph.links
+        assert len(folded(graph, -1, 1).graph.nodes) == 1
+    assert plan.partition(effort="default").searched is not None
+
+
 def test_what_one_way_is_left_of_does_not_tell_nodes_apart() -> None:
     with _choices(_deep(4)) as graph:
         fixed = graph.restricted([np.array([0]) for _ in graph.nodes])

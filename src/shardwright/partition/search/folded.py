@@ -117,7 +117,7 @@ class _Folding:
             self.node_of = self.nodes_by(range(len(self.has_choice)))
             return self.made(self.links())
         links = np.array([slot.link for node in self.graph.nodes for slot in node.slots], dtype=np.intp)
-        after = np.cumsum([len(node.slots) for node in self.graph.nodes])
+        after = np.cumsum([len(node.slots) for node in self.graph.nodes], dtype=np.intp)
         while True:
             link_of = self.links()
             around = _parts(np.array(link_of)[links], after)
@@ -179,9 +179,9 @@ class _Ends:
     def __init__(self, graph: ChoiceGraph, has_choice: Sequence[bool], fixed: dict[Hashable, int]) -> None:
         """Of a graph; what is fixed is numbered by where it is and how."""
         ends = [end for link in graph.links for end in (link.maker, *link.readers)]
-        counts = [1 + len(link.readers) for link in graph.links]
+        counts = np.array([1 + len(link.readers) for link in graph.links], dtype=np.intp)
         self.nodes = np.array([node for node, _ in ends], dtype=np.intp)
-        self.links = np.repeat(np.arange(len(counts)), counts)
+        self.links = np.repeat(np.arange(counts.size), counts)
         self.after = np.cumsum(counts)
         self.is_reader = np.ones(len(ends), dtype=bool)
         self.is_reader[self.after - counts] = False
