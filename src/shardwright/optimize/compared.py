@@ -1,21 +1,34 @@
-"""Which of two explicit programs of one plan is the better one: the faster, unless it holds much more.
+"""Which of some explicit programs of one plan is the better one: the faster, unless it holds much more.
 
 For less time a device may hold more beside its arguments, by three times the share: a third more for a tenth less. What
 a search for less time comes to of a GPT of 8 layers takes 4 % less and holds 2.1 times as much, which nobody would
 want; and a recurrent network that takes a fortieth of the time may hold three times as much. One that fits into the
 memory of the hardware comes before one that does not.
+
+Or, where memory and traffic are not to be traded for time (`--effort lean`), the fastest of those that send no more
+than another one, and hold at most a tenth more beside their arguments.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from shardwright.analysis.memory import memory
+from shardwright.analysis.traffic import collectives, summarize
+from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Graph
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.works import block_seconds, is_less
+from shardwright.partition.localize import localize
 from shardwright.words import bytes_text
 
 __all__ = ["Demand", "demand_of"]
+
+_LITTLE = 10
+"""What part more may be held where memory is not to be traded for time."""
+
+_WORTH = 0.99
+"""What part of the time is less: prices leave out what compilers fuse, and much else of a hundredth."""
 
 
 class Demand(NamedTuple):
@@ -25,17 +38,41 @@ class Demand(NamedTuple):
         seconds: What it takes, collectives beside what computes.
         beside: The most bytes that are alive at once, its arguments not counted.
         excess: Bytes that it holds beyond what the hardware has, where that is known.
+        sent: Bytes that a device sends.
+        peak: The most bytes that are alive at once.
     """
 
     seconds: float
     beside: int
     excess: float
+    sent: float
+    peak: int
+
+    @property
+    def most_held(self) -> int:
+        """The bytes that a program may hold of which memory is not to be traded for time."""
+        return self.peak + self.beside // _LITTLE
+
+    def is_within(self, most: Demand) -> bool:
+        """Whether a program sends no more than another, and holds at most a tenth more, or what there is room for.
+
+        >>> plain = Demand(1.0, 100, 0.0, 50.0, 300)
+        >>> Demand(0.5, 110, 0.0, 50.0, 310).is_within(plain), Demand(0.5, 90, 0.0, 60.0, 290).is_within(plain)
+        (True, False)
+        """
+        return self.excess <= most.excess and self.peak <= most.most_held and not is_less(most.sent, self.sent)
+
+    def is_worth_it(self, other: Demand) -> bool:
+        """Whether this is of a program that is to be taken before another one: it takes less time, by more than prices
+        are wrong by.
+        """
+        return self.seconds < _WORTH * other.seconds
 
     def is_better(self, other: Demand) -> bool:
         """Whether this is of the program to take: of two that fit, of that with less `seconds³ · beside`.
 
-        >>> slim, fast = Demand(1.0, 100, 0.0), Demand(0.9, 130, 0.0)
-        >>> fast.is_better(slim), Demand(0.9, 140, 0.0).is_better(slim), fast._replace(excess=1.0).is_better(slim)
+        >>> slim, fast = Demand(1.0, 100, 0.0, 50.0, 300), Demand(0.9, 130, 0.0, 50.0, 330)
+        >>> fast.is_better(slim), fast._replace(beside=140).is_better(slim), fast._replace(excess=1.0).is_better(slim)
         (True, False, False)
         """
         if self.excess or other.excess:
@@ -48,13 +85,18 @@ class Demand(NamedTuple):
             return f"it holds {bytes_text(other.excess - self.excess)} less of what no device has room for"
         if not is_less(other.seconds, self.seconds):
             return "it takes less time" if is_less(self.seconds, other.seconds) else "it holds less"
-        less, more = 1 - self.beside / other.beside, self.seconds / other.seconds - 1
+        less, more = 1 - self.beside / max(1, other.beside), self.seconds / other.seconds - 1
+        if less <= 0 and is_less(self.sent, other.sent):
+            return f"it sends {1 - self.sent / other.sent:.0%} less for {more:.1%} more time"
         return f"it holds {less:.0%} less beside its arguments for {more:.1%} more time"
 
 
 def demand_of(explicit: Graph) -> Demand:
     """What an explicit program asks of each device of the hardware of the session."""
     program = ExplicitProgram(explicit)
-    use, most = program.memory_use(), program.hardware.memory_bytes
+    local = localize(Copier(explicit).run())
+    use, most = memory(local), program.hardware.memory_bytes
     excess = 0.0 if most is None else max(0.0, use.peak - most)
-    return Demand(block_seconds(program, explicit.main.block.ops), use.peak - use.arguments, excess)
+    seconds = block_seconds(program, explicit.main.block.ops)
+    sent = summarize(collectives(local)).total.executed_bytes
+    return Demand(seconds, use.peak - use.arguments, excess, sent, use.peak)

@@ -133,7 +133,10 @@ def _searched(graph: Graph, effort: str, decisions: Decisions) -> tuple[Decision
     if effort == "fast":
         return decisions, None
     from shardwright.partition.search.best import search  # and what counts how often loops run
+    from shardwright.partition.search.held import most_each
 
+    if effort == "lean":
+        return search(graph, "default", decisions, most_each(graph, decisions))
     return search(graph, effort, decisions)
 
 

@@ -1,10 +1,14 @@
-"""The explicit program of a plan, collectives made better where that is asked for: of two programs the better one.
+"""The explicit program of a plan, collectives made better where that is asked for: of some programs the best one.
 
 How ops are best split is chosen by a price in which each collective is started by itself. Passes put collectives
 together after that, of which some choices leave more to put together than others: five gradients that are summed start
 as one, and a batch that is gathered to have no sums does not. So what each op by itself comes to is made better too,
 where the search ends elsewhere, and of both the better one is taken (`optimize.compared`): the faster, unless it holds
 much more beside its arguments.
+
+Where nothing is to be traded for time (`lean`), what each op by itself comes to says how much may be sent and held, and
+the fastest of what keeps to that is taken: what a search for less time comes to, or else one in which each tensor is
+hardly larger on a device than it is there, or else each op by itself.
 """
 
 from __future__ import annotations
@@ -14,16 +18,19 @@ from typing import TYPE_CHECKING
 
 from shardwright.clock import Clock
 from shardwright.ir.graph import Graph
-from shardwright.partition import Note, materialize
+from shardwright.partition import Explicit, Note, materialize
 
 if TYPE_CHECKING:
     from shardwright.optimize import Improvement
+    from shardwright.optimize.compared import Demand
     from shardwright.partition.search.best import Searched
     from shardwright.partition.search.reasons import Reason
 
 __all__ = ["MadeExplicit", "made_explicit"]
 
-_BY_ITSELF = "each op is split by itself: beside what a search for less time came to, "
+_ALONE = "each op is split by itself"
+_LEAN = "ops are split so that hardly more is held of any tensor than where each is split by itself"
+_BESIDE = "beside what a search for less time came to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +69,84 @@ def made_explicit(
     Raises:
         ShardingError: as of `materialize`.
     """
-    found = _of_effort(graph, annotated, effort, optimize, to, clock, with_reasons)
+    making = _Making(graph, annotated, optimize, to, clock, with_reasons)
+    if effort == "lean":
+        return _lean(making)
+    found = making.improved(making.explicit(effort))
     searched = found.searched
     if optimize == "off" or searched is None or not searched.otherwise:
         return found
     from shardwright.optimize.compared import demand_of
 
-    alone = _of_effort(graph, annotated, "fast", optimize, to, clock, with_reasons)
+    alone = making.improved(making.explicit("fast"))
     demand, other = demand_of(alone.graph), demand_of(found.graph)
     if not demand.is_better(other):
         return found
-    note = Note("func.func", "", _BY_ITSELF + demand.reason(other), 0, is_fallback=False)
-    searched = replace(searched, otherwise=0, seconds=searched.seconds_before)
-    return replace(alone, searched=searched, notes=(*alone.notes, note))
+    return _told(alone, _ALONE, demand, other, _searched_in_vain(searched))
 
 
-def _of_effort(
-    graph: Graph, annotated: Graph, effort: str, optimize: str, to: str, clock: Clock, with_reasons: bool
-) -> MadeExplicit:
-    with clock.stage("materialize"):
-        explicit = materialize(graph, annotated, effort, with_reasons)
-    if optimize == "off":
-        return MadeExplicit(explicit.graph, explicit.notes, explicit.searched, None, explicit.reasons)
-    from shardwright.notation.module_notations import module_notation
-    from shardwright.optimize import optimize as improve
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """What is made of a plan with one effort or another; see `made_explicit`."""
 
-    with clock.stage("optimize"):
-        made = improve(explicit.graph, exact=optimize == "exact", manual=module_notation(to).has_manual)
-    return MadeExplicit(made.graph, explicit.notes, explicit.searched, made.improvements, explicit.reasons)
+    graph: Graph
+    annotated: Graph
+    optimize: str
+    to: str
+    clock: Clock
+    with_reasons: bool
+
+    def explicit(self, effort: str) -> Explicit:
+        """The explicit program as an effort has it."""
+        with self.clock.stage("materialize"):
+            return materialize(self.graph, self.annotated, effort, self.with_reasons)
+
+    def improved(self, explicit: Explicit, memory: int | None = None) -> MadeExplicit:
+        """Its collectives made better, for which a device may hold so many bytes, where that is asked for."""
+        found = explicit.graph, explicit.notes, explicit.searched
+        if self.optimize == "off":
+            return MadeExplicit(*found, None, explicit.reasons)
+        from shardwright.notation.module_notations import module_notation
+        from shardwright.optimize import optimize as improve
+
+        with self.clock.stage("optimize"):
+            manual = module_notation(self.to).has_manual
+            made = improve(explicit.graph, exact=self.optimize == "exact", memory=memory, manual=manual)
+        return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons)
+
+
+def _lean(making: _Making) -> MadeExplicit:
+    """The fastest program that sends no more and holds hardly more than where each op is split by itself."""
+    from shardwright.optimize.compared import demand_of
+
+    plain, first = making.explicit("fast"), making.explicit("default")
+    searched = first.searched
+    if searched is None:
+        return making.improved(plain)
+    most = demand_of(plain.graph)
+    alone = making.improved(plain, most.most_held)
+    if not searched.otherwise:
+        return replace(alone, searched=searched)
+    found = making.improved(first, most.most_held)
+    asked, fastest = demand_of(alone.graph), demand_of(found.graph)
+    if fastest.is_within(most):
+        if fastest.is_worth_it(asked):
+            return found
+        return _told(alone, _ALONE, asked, fastest, _searched_in_vain(searched))
+    explicit = making.explicit("lean")
+    lean = making.improved(explicit, most.most_held)
+    demand = demand_of(lean.graph)
+    if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(asked):
+        return _told(lean, _LEAN, demand, fastest, explicit.searched)
+    return _told(alone, _ALONE, asked, fastest, _searched_in_vain(searched))
+
+
+def _told(made: MadeExplicit, what: str, demand: Demand, other: Demand, searched: Searched) -> MadeExplicit:
+    """A program that is taken in place of what a search for less time came to, with the reason."""
+    note = Note("func.func", "", f"{what}: {_BESIDE}, {demand.reason(other)}", 0, is_fallback=False)
+    return replace(made, searched=searched, notes=(*made.notes, note))
+
+
+def _searched_in_vain(searched: Searched) -> Searched:
+    """What a search came to of which nothing is taken."""
+    return replace(searched, otherwise=0, seconds=searched.seconds_before)

@@ -68,7 +68,7 @@ def all_ways(
     asked: Shardings,
     passing: tuple[Together, ...],
     decided: tuple[tuple[Layout, ...], tuple[Layout, ...]],
-    most_held: float,
+    most_held: tuple[float, ...],
     hardware: Hardware,
 ) -> AllWays:
     """All ways to split an op.
@@ -79,7 +79,7 @@ def all_ways(
         asked: The layouts that its results should have.
         passing: Parts of sums that may pass through.
         decided: The layouts of operands and results of a way that is one of them however much it holds.
-        most_held: Bytes that a device may hold of a tensor.
+        most_held: Bytes that a device may hold of each operand and result.
         hardware: Where.
     """
     splits = splits_of(signature)
@@ -93,8 +93,8 @@ def all_ways(
             key = way.operands, way.results
             if key in found:
                 continue
-            tensors = zip(types, (*way.operands, *way.results), strict=True)
-            if key == decided or all(is_held(type, layout, most_held) for type, layout in tensors):
+            tensors = zip(types, (*way.operands, *way.results), most_held, strict=True)
+            if key == decided or all(is_held(*one) for one in tensors):
                 found[key] = way
     ways = tuple(found.values())
     return AllWays(

@@ -8,7 +8,7 @@ from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
-from shardwright.partition.search.held import most_to_hold
+from shardwright.partition.search.held import Most, most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.total import times_run, total_seconds
@@ -64,7 +64,7 @@ class Searched:
 
 
 def search(
-    graph: Graph, effort: str = "best", first: Decisions | None = None, most_held: float | None = None
+    graph: Graph, effort: str = "best", first: Decisions | None = None, most_held: Most | None = None
 ) -> tuple[Decisions, Searched]:
     """Look for the fastest way to split the ops of a propagated program.
 
@@ -72,7 +72,7 @@ def search(
         graph: The program.
         effort: How hard to look, one of `BUDGETS`.
         first: What is decided of it where each op is split as is cheapest for it by itself, if that is known.
-        most_held: Bytes that a device may hold of a tensor; `most_to_hold` where it is not said.
+        most_held: Bytes that a device may hold of a tensor, or of each; `most_to_hold` where it is not said.
 
     Returns:
         What is decided by what was chosen, and what the search came to.

@@ -16,7 +16,7 @@ from shardwright.partition.op_split import filled
 from shardwright.partition.proposals import Source
 from shardwright.partition.search.all_ways import AllWays, Layouts, Seconds, Together, all_ways, numbered
 from shardwright.partition.search.graph import ChoiceGraph, Link, Node, Scope, Slot
-from shardwright.partition.search.held import is_held
+from shardwright.partition.search.held import Most, is_held, most_of
 from shardwright.partition.search.layouts import layouts_of
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of
@@ -28,22 +28,20 @@ from shardwright.sharding import Partial, replicated
 __all__ = ["choice_graph"]
 
 
-def choice_graph(
-    graph: Graph, decisions: Decisions, times: Sequence[float], most_held: float = math.inf
-) -> ChoiceGraph:
+def choice_graph(graph: Graph, decisions: Decisions, times: Sequence[float], most_held: Most = math.inf) -> ChoiceGraph:
     """The choice graph of a propagated program.
 
     Arguments:
         graph: The program.
         decisions: What was decided of it: what has one way here has it from there.
         times: How often each op runs.
-        most_held: Bytes that a device may hold of a tensor, in a layout that is not decided already.
+        most_held: Bytes that a device may hold of a tensor, or of each, in a layout that is not decided already.
     """
     return _Builder(graph, decisions, times, most_held).run()
 
 
 class _Builder:
-    def __init__(self, graph: Graph, decisions: Decisions, times: Sequence[float], most_held: float) -> None:
+    def __init__(self, graph: Graph, decisions: Decisions, times: Sequence[float], most_held: Most) -> None:
         self.graph = graph
         self.most_held = most_held
         self.targets = Targets(graph)
@@ -102,9 +100,8 @@ class _Builder:
         type = self.graph.types[op.results[number]]
         layouts: tuple[Layout, ...] = (layout,)
         if layout is not None and type.is_tensor and 0 not in type.dims:
-            layouts = tuple(
-                [one for one in layouts_of(type, layout) if one == layout or is_held(type, one, self.most_held)]
-            )
+            most = most_of(self.most_held, op.results[number])
+            layouts = tuple([one for one in layouts_of(type, layout) if one == layout or is_held(type, one, most)])
         return self.node(op, (), np.zeros(len(layouts)), number), layouts
 
     def op(self, op: Op) -> None:
@@ -212,7 +209,8 @@ class _Builder:
         asked = filled(self.targets.of(op.results), self.targets.mesh)
         passing = tuple(self.partial_operands(op, splits, sources))
         decided = decision.operands, decision.results
-        return all_ways(op.signature, sources, asked, passing, decided, self.most_held, self.hardware)
+        most = tuple([most_of(self.most_held, value) for value in (*op.operands, *op.results)])
+        return all_ways(op.signature, sources, asked, passing, decided, most, self.hardware)
 
     def partial_operands(self, op: Op, splits: Splits, sources: tuple[Source, ...]) -> Iterator[Together]:
         """Operands that may be parts of sums together, which pass through the op, and along which axes."""

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from shardwright.ir.graph import Graph
+from collections.abc import Iterator, Sequence
+
+from shardwright.ir.graph import Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.partition.decisions import Computed, Decisions, Layout
+from shardwright.partition.decisions import Computed, Decision, Decisions, Layout
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["is_held", "largest_held", "most_to_hold"]
+__all__ = ["Most", "is_held", "largest_held", "most_each", "most_of", "most_to_hold"]
+
+Most = float | Sequence[float]
+"""Bytes that a device may hold of any tensor, or of each value of a program."""
 
 
 def largest_held(graph: Graph, decisions: Decisions) -> int:
     """Bytes that a device holds of the largest tensor that an op reads or makes."""
     walked = zip(graph.walk(), decisions.ops, strict=True)
     decided = {(id(op.signature), id(one)): (op, one) for op, one in walked}  # many ops are one and the same so
-    tensors = [
-        (value, layout)
-        for op, one in decided.values()
-        if isinstance(one, Computed)
-        for value, layout in zip((*op.operands, *op.results), (*one.operands, *one.results), strict=False)
-    ]  # of branches results alone are told
-    return max([_held(graph.types[value], layout) for value, layout in tensors], default=0)
+    return max([held for one in decided.values() for _, held in _each_held(graph, *one)], default=0)
+
+
+def _each_held(graph: Graph, op: Op, decision: Decision) -> Iterator[tuple[int, int]]:
+    """The values that an op reads and makes, and the bytes that a device holds of them; of branches of results alone."""
+    if isinstance(decision, Computed):
+        layouts = (*decision.operands, *decision.results)
+        for value, layout in zip((*op.operands, *op.results), layouts, strict=False):
+            yield value, _held(graph.types[value], layout)
 
 
 def most_to_hold(graph: Graph, decisions: Decisions) -> float:
@@ -31,6 +38,23 @@ def most_to_hold(graph: Graph, decisions: Decisions) -> float:
     """
     given = zip(graph.main.block.arguments, decisions.arguments, strict=True)
     return max(largest_held(graph, decisions), sum(_held(graph.types[value], layout) for value, layout in given) / 4)
+
+
+def most_each(graph: Graph, decisions: Decisions) -> Sequence[float]:
+    """Bytes that a device may hold of each value if it is to hold hardly more than as decided: what it holds of it
+    then, or a quarter of what it holds of the largest, to which small ones add little.
+    """
+    most: list[float] = [0.0] * len(graph.types)
+    for op, decision in zip(graph.walk(), decisions.ops, strict=True):
+        for value, held in _each_held(graph, op, decision):
+            most[value] = max(most[value], held)
+    little = max(most, default=0.0) / 4
+    return [max(one, little) for one in most]
+
+
+def most_of(most: Most, value: int) -> float:
+    """Bytes that a device may hold of a value."""
+    return most if isinstance(most, float | int) else most[value]
 
 
 @memoize

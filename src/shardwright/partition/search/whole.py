@@ -26,6 +26,7 @@ from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.folded import folded
 from shardwright.partition.search.graph import End, Link
+from shardwright.partition.search.held import Most
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import reshards, steps_cost, total_seconds
@@ -65,7 +66,7 @@ class Best:
         return self.seconds <= self.bound * (1 + _CLOSE)
 
 
-def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Best, most_held: float, budget: Budget) -> Best:
+def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Best, most_held: Most, budget: Budget) -> Best:
     """The best choice for a propagated program, as far as it can be told.
 
     Arguments:
@@ -73,7 +74,7 @@ def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Best, mo
         decide: What decides it.
         times: How often each of its ops runs.
         first: The choice where each op is split as is cheapest for it by itself.
-        most_held: Bytes that a device may hold of a tensor where it does not already so.
+        most_held: Bytes that a device may hold of a tensor, or of each, where it does not already so.
         budget: What bounds the time that it takes.
 
     Raises:
@@ -89,7 +90,7 @@ class _Choosing:
         decide: Decide,
         times: Sequence[float],
         first: Best,
-        most_held: float,
+        most_held: Most,
         budget: Budget,
     ) -> None:
         self.graph = graph
