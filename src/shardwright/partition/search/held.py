@@ -24,7 +24,7 @@ def largest_held(graph: Graph, decisions: Decisions) -> int:
     return max([held for one in decided.values() for _, held in _each_held(graph, *one)], default=0)
 
 
-def _each_held(graph: Graph, op: Op, decision: Decision) -> Iterator[tuple[int, int]]:
+def _each_held(graph: Graph, op: Op, decision: Decision | None) -> Iterator[tuple[int, int]]:
     """The values that an op reads and makes, and the bytes that a device holds of them; of branches of results alone."""
     if isinstance(decision, Computed):
         layouts = (*decision.operands, *decision.results)
