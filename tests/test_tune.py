@@ -1,9 +1,14 @@
-"""`sw.tune` and `shardwright tune`: other shardings of arguments, one at a time, are what a fresh plan comes to."""
+"""`sw.tune` and `shardwright tune`: other shardings of arguments, one at a time, are what a fresh plan comes to.
+
+`SHARDWRIGHT_FUZZ=N` tries N random programs in the long mode.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import random
+from operator import ne
 from pathlib import Path
 
 import pytest
@@ -16,9 +21,14 @@ from shardwright.ir.types import TensorType
 from shardwright.program import tuning
 from shardwright.program.tuning import Trial, alternatives, trials_of, tried
 from shardwright.sharding import TensorSharding
+from tests.graphs.programs import program
+from tests.models.steps.all import SHARDINGS, STEPS
 from tests.models.steps.all import plan as step
+from tests.straight import straight_program
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+COUNT = int(os.environ.get("SHARDWRIGHT_FUZZ", "400"))
+SEEDS = 25
 
 LAYERS = """
 sdy.mesh @m = <["data"=2, "model"=4]>
@@ -77,6 +87,66 @@ def test_a_changed_plan_is_what_a_fresh_one_is(name: str, sharding: str) -> None
         assert changed.graph.shardings == fresh.graph.shardings
         assert changed.partition().outcome == fresh.partition().outcome
     assert all(changed.arguments[str(name)].closed() == one for name, one in said.items())
+
+
+def wrong(plan: sw.Plan, count: int, rng: random.Random) -> tuple[list[str], int]:
+    """The trials, of so many by lot, that do not say what a fresh plan says, and how many went on from others."""
+    trials, found, followed = trials_of(plan), list[str](), 0
+    for names, sharding in rng.sample(trials, min(count, len(trials))):
+        try:
+            trial = tried(plan, names, sharding)
+        except ShardingError:
+            continue
+        fresh = plan.with_arguments(dict.fromkeys(names, sharding))
+        changed = sum(map(ne, plan.graph.shardings, fresh.graph.shardings))
+        said = fresh.partition().outcome, changed, plan.arguments[names[0]].closed()
+        followed += not trial.is_afresh
+        if said != (trial.outcome, trial.changed, trial.before):
+            found.append(f"{names} as {sharding!r}: {trial.outcome}, not {said}")
+    return found, followed
+
+
+def test_what_goes_on_from_other_trials_is_what_a_fresh_plan_comes_to() -> None:
+    """Of the example, in any order of trials: number by number."""
+    rng = random.Random(0)
+    found, followed = wrong(sw.load(EXAMPLES / "gpt2.mlir").plan(), 12, rng)
+    assert (found, followed) == ([], 12)
+    for name, sharding in (("adam", "fsdp"), ("sgd", "tensor"), ("remat", "data"), ("scan_of_six_layers", "tensor")):
+        found, _ = wrong(step(name, sharding), 6, rng)
+        assert not found, (name, sharding)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sharding", SHARDINGS)
+@pytest.mark.parametrize("name", STEPS)
+def test_trials_of_all_models_are_what_fresh_plans_come_to(name: str, sharding: str) -> None:
+    found, followed = wrong(step(name, sharding), 30, random.Random(f"{name} {sharding}"))
+    print(f"{followed} went on from others")
+    assert not found
+
+
+def test_trials_of_random_programs_are_what_fresh_plans_come_to() -> None:
+    followed = [random_trials(sw.load(straight_program(seed)).plan(), seed) for seed in range(SEEDS)]
+    assert sum(followed) >= 4 * SEEDS
+
+
+@pytest.mark.long
+def test_trials_of_many_random_programs_are_what_fresh_plans_come_to() -> None:
+    for seed in range(COUNT):
+        random_trials(sw.load(straight_program(SEEDS + seed)).plan(), seed)
+        if seed % 4 == 0:  # with control flow, groups, and sizes that do not divide
+            try:
+                plan = sw.load(program(seed).lowered()).plan()
+            except ShardingError:
+                continue
+            random_trials(plan, seed)
+
+
+def random_trials(plan: sw.Plan, seed: int) -> int:
+    """Some trials by lot, each what a fresh plan comes to; how many went on from others."""
+    found, followed = wrong(plan, 6, random.Random(seed))
+    assert not found, f"seed {seed}"
+    return followed
 
 
 def test_an_argument_that_is_not_there_is_refused() -> None:

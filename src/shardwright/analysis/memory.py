@@ -26,7 +26,7 @@ from shardwright.ir.locations import Location
 from shardwright.ir.types import TensorType
 from shardwright.rules.traits import facts_of
 
-__all__ = ["Buffer", "MemoryUse", "donated_arguments", "held_at_peak", "held_over", "memory"]
+__all__ = ["Buffer", "MemoryUse", "donated_arguments", "held_at_peak", "held_over", "is_computed_where_read", "memory"]
 
 _DONATED = ("jax.buffer_donor", "tf.aliasing_output")
 
@@ -241,7 +241,7 @@ class _Alive:
         self.last[root] = max(self.last.get(root, -1), self.last.get(result, -1))
 
     def _allocate(self, op: Op, position: int, result: int, reusable: list[int]) -> None:
-        size = 0 if _is_computed_where_read(op) else self.types[result].bytes
+        size = 0 if is_computed_where_read(op) else self.types[result].bytes
         required = self.root.get(op.operands[position]) if op.name == "stablehlo.while" else None
         for root in reusable:
             if self.size[root] == size and required in (None, root):
@@ -275,7 +275,8 @@ def _sharing(op: Op) -> Iterator[tuple[int, int]]:
         yield from zip(op.results, op.operands, strict=True)
 
 
-def _is_computed_where_read(op: Op) -> bool:
+def is_computed_where_read(op: Op) -> bool:
+    """Whether the results of an op take no buffer, as compilers compute them where they are read."""
     if op.name == "stablehlo.constant":
         text = op.signature.text("value") or ""
         return text.startswith("dense<") and not text.startswith(("dense<[", 'dense<"'))

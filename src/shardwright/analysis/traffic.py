@@ -18,7 +18,16 @@ from shardwright.ir.attributes import decode
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import Location
 
-__all__ = ["KINDS", "CollectiveUse", "KindTraffic", "TrafficSummary", "collectives", "device_count", "summarize"]
+__all__ = [
+    "KINDS",
+    "CollectiveUse",
+    "KindTraffic",
+    "TrafficSummary",
+    "collective_use",
+    "collectives",
+    "device_count",
+    "summarize",
+]
 
 KINDS = (
     "all_gather",
@@ -139,6 +148,35 @@ def device_count(graph: Graph) -> int:
     return max([int(partitions), *(mesh.size for mesh in graph.meshes.values())])
 
 
+def collective_use(op: Op, graph: Graph, devices: int) -> CollectiveUse | None:
+    """What one op of a per-device program sends that runs once and whose result is used whole; `None` of others.
+
+    Arguments:
+        op: The op.
+        graph: The program.
+        devices: How many devices it runs on.
+
+    Raises:
+        ShardingError: replica groups over a mesh that the module does not have.
+    """
+    return _priced(_use_of(op, graph, devices)[0]) if op.name in _KIND else None
+
+
+def _use_of(op: Op, graph: Graph, devices: int) -> tuple[CollectiveUse, Groups | None]:
+    """A collective, not yet priced, and its groups where it has some."""
+    kind = _KIND[op.name]
+    operand = sum(type.bytes for type in op.signature.operands)
+    result = sum(type.bytes for type in op.signature.results)
+    location = graph.locations[op.location]
+    if kind == "collective_permute":
+        pairs = source_target_pairs(op.signature)
+        moved, along = any(source != target for source, target in pairs), axes_between(pairs, graph.mesh)
+        return CollectiveUse(kind, None, along, 2 if moved else 1, operand, result, 0.0, 1, True, location), None
+    groups = replica_groups(op.signature, graph.meshes, devices)
+    along = groups.along(graph.mesh)
+    return CollectiveUse(kind, groups.axes, along, groups.size, operand, result, 0.0, 1, True, location), groups
+
+
 class _Counter:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -168,19 +206,8 @@ class _Counter:
         yield from self.block(body, times if count is None else times * count, known)
 
     def collective(self, op: Op) -> Iterator[CollectiveUse]:
-        kind = _KIND[op.name]
-        operand = sum(type.bytes for type in op.signature.operands)
-        result = sum(type.bytes for type in op.signature.results)
-        location = self.graph.locations[op.location]
-        if kind == "collective_permute":
-            pairs = source_target_pairs(op.signature)
-            moved, along = any(source != target for source, target in pairs), axes_between(pairs, self.graph.mesh)
-            yield _priced(CollectiveUse(kind, None, along, 2 if moved else 1, operand, result, 0.0, 1, True, location))
-            return
-        groups = replica_groups(op.signature, self.graph.meshes, self.devices)
-        along = groups.along(self.graph.mesh)
-        use = CollectiveUse(kind, groups.axes, along, groups.size, operand, result, 0.0, 1, True, location)
-        pieces = self.pieces(op, groups) if kind == "all_reduce" else 1
+        use, groups = _use_of(op, self.graph, self.devices)
+        pieces = self.pieces(op, groups) if groups is not None and use.kind == "all_reduce" else 1
         if pieces == 1:
             yield _priced(use)
         else:

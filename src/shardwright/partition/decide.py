@@ -40,7 +40,7 @@ from shardwright.rules.pointwise import POINTWISE
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
 
-__all__ = ["Decide", "decide", "decider"]
+__all__ = ["Decide", "Decider", "decide", "decider"]
 
 
 class Decide(Protocol):
@@ -69,19 +69,18 @@ def decider(graph: Graph) -> Decide:
     targets = Targets(graph)
 
     def decide(given: Given = NOTHING_GIVEN) -> Decisions:
-        return _Decider(graph, targets, given).run()
+        return Decider(graph, targets, given).run()
 
     return decide
 
 
-class _Decider:
+class Decider:
+    """Decides on the ops of one graph; `values` tells in which layouts values are there so far."""
+
     def __init__(
-        self,
-        graph: Graph,
-        targets: Targets,
-        given: Given,
-        decisions: dict[Op, Decision] | None = None,
+        self, graph: Graph, targets: Targets, given: Given, decisions: dict[Op, Decision] | None = None
     ) -> None:
+        """Nothing is decided yet, but for `decisions`."""
         self.graph = graph
         self.given = given
         self.targets = targets
@@ -94,13 +93,14 @@ class _Decider:
         self.carried = dict(given.carried)  # by loops
 
     def run(self) -> Decisions:
+        """What is decided on the whole graph."""
         arguments, results = self.targets.arguments, self.targets.results
         self._block(self.graph.main.block, arguments, results)
         return Decisions(arguments, results, tuple(map(self.decisions.get, self.graph.walk())))
 
     # --- values
 
-    def _define(self, values: tuple[int, ...], layouts: Sequence[Layout]) -> None:
+    def define(self, values: tuple[int, ...], layouts: Sequence[Layout]) -> None:
         """Say in which layouts values are there first."""
         types, uses = self.graph.types, self.uses
         for value, layout in zip(values, layouts, strict=True):
@@ -123,9 +123,9 @@ class _Decider:
 
     def _block(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
         """A block with these layouts of its arguments and of what it yields."""
-        self._define(block.arguments, layouts)
+        self.define(block.arguments, layouts)
         self._ops(block.ops[:-1])
-        self.decisions[block.terminator] = self._taking(block.terminator, yields)
+        self.decisions[block.terminator] = self.taking(block.terminator, yields)
 
     def _region(self, block: Block, layouts: tuple[Layout, ...], yields: tuple[Layout, ...]) -> None:
         with self.values.region():
@@ -146,7 +146,7 @@ class _Decider:
                 decisions[op] = self._told_at(op.location, alike.decision) if alike.decision.notes else alike.decision
                 states.update(zip(op.results, alike.states, strict=True))
                 continue
-            decision = (self._in_place(op) if key and way is None else None) or self._decided(op)
+            decision = (self.in_place(op) if key and way is None else None) or self.decided(op)
             if decision is not None:
                 decisions[op] = decision
             if key and isinstance(decision, Computed) and self._is_of_any(op, decision):
@@ -163,7 +163,7 @@ class _Decider:
     def _told_at(self, location: int, decision: Computed) -> Computed:
         return replace(decision, notes=at_place(decision.notes, str(self.graph.locations[location])))
 
-    def _decided(self, op: Op) -> Decision | None:
+    def decided(self, op: Op) -> Decision | None:
         """What becomes of an op; nothing is to be decided of sharding groups."""
         name = op.signature.name
         handler = self._HANDLERS.get(name)
@@ -180,7 +180,7 @@ class _Decider:
 
     # --- ops
 
-    def _taking(self, op: Op, layouts: tuple[Layout, ...], results: tuple[Layout, ...] = ()) -> Computed:
+    def taking(self, op: Op, layouts: tuple[Layout, ...], results: tuple[Layout, ...] = ()) -> Computed:
         """An op that takes its operands in these layouts, whatever they cost."""
         operands = self._operands(op)
         before, read = self.values.read(operands, layouts)
@@ -200,7 +200,7 @@ class _Decider:
         way = self.given.ways.get(op)
         lying = pointwise_in_place(op.signature, sources, asked, passing) if way is None else None
         if lying is not None:
-            self._define(op.results, layouts)
+            self.define(op.results, layouts)
             return Computed(*self.values.read(operands, lying), layouts)
         unread = frozenset([i for i, value in enumerate(op.results) if not self.uses[value]])
         hardware, shall_lie = self.values.hardware, intended(operands, sources)
@@ -211,11 +211,11 @@ class _Decider:
             before, read = self.values.read(operands, computed.operands)
             computed = Computed(before, read, computed.results) if before else computed
         if split.is_all and not any(map(gathers, computed.before)):
-            self._define(op.results, computed.results)
+            self.define(op.results, computed.results)
             return computed
         return self._told_and_reduced(op, split, computed, operands, filled(layouts, self.mesh))
 
-    def _in_place(self, op: Op) -> Computed | None:
+    def in_place(self, op: Op) -> Computed | None:
         """The decision on a pointwise op in place that reads what is there, and no sums: most ops are so."""
         if op.signature.name not in POINTWISE:
             return None
@@ -228,7 +228,7 @@ class _Decider:
         lying = pointwise_in_place(op.signature, sources, asked, frozenset())
         if lying is None:
             return None
-        self._define(op.results, layouts)
+        self.define(op.results, layouts)
         return Computed((), lying, layouts)
 
     def _told_and_reduced(
@@ -247,13 +247,13 @@ class _Decider:
             told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
             computed = Computed(computed.before, computed.operands, computed.results, notes=tuple(told))
         if not is_reduced_behind(choice):
-            self._define(op.results, computed.results)
+            self.define(op.results, computed.results)
             return computed
         steps = [
             () if self._stays_partial(value, layout) else to_last_reduction(type, layout, target, self.values.hardware)
             for value, type, layout, target in zip(op.results, types, choice.results, targets, strict=True)
         ]
-        self._define(op.results, list(map(layout_after, choice.results, steps)))
+        self.define(op.results, list(map(layout_after, choice.results, steps)))
         made = zip(op.results, choice.results, steps, strict=True)
         return replace(computed, after=tuple([Reshard(value, layout, taken) for value, layout, taken in made if taken]))
 
@@ -262,8 +262,8 @@ class _Decider:
         into, out = self.targets.of(op.operands), self.targets.of(op.results)
         if not is_at_boundary(op.signature, into, out):
             return self._split(op)
-        computed = self._taking(op, into, out)
-        self._define(op.results, out)
+        computed = self.taking(op, into, out)
+        self.define(op.results, out)
         return computed
 
     def _stays_partial(self, value: int, layout: TensorSharding) -> bool:
@@ -271,32 +271,39 @@ class _Decider:
         uses = self.uses[value]
         return not uses or (uses == 1 and layout == self.targets.contributions.get(value))
 
-    def _at_uses(self, op: Op, operands: tuple[Value, ...] = ()) -> AtUses:
+    def _at_uses(self, op: Op) -> AtUses:
         """A constant or iota: any device can make any shard of it."""
         (result,) = op.results
         self.values.define(result, None, self.uses[result], is_fresh=True)
-        self.env[result] = self._value(result, operands)
+        self.know(op)
         return AtUses()
 
     def _broadcast(self, op: Op) -> Decision:
         """A broadcast scalar is made where it is needed, in the layout needed."""
-        return self._split(op) if op.signature.operands[0].rank else self._at_uses(op, tuple(self._operands(op)))
+        return self._split(op) if op.signature.operands[0].rank else self._at_uses(op)
 
     def _layout(self, op: Op) -> PassedOn:
         """A request for a layout: reshard now; other layouts of the value stay known."""
-        (result,) = op.results
-        (value,) = self._operands(op)
-        target = self.targets.of(op.results)[0]
+        (value,), (target,) = self._operands(op), self.targets.of(op.results)
         if value.fresh_from is None:
             self.values.bring(value, target)
+        self.know(op)
+        return PassedOn(self.values.new_versions())
+
+    def know(self, op: Op) -> None:
+        """Know the value that an op gives which hands on what it reads, or is computed where its result is read."""
+        operands, (result,) = tuple(self._operands(op)), op.results
+        if op.signature.name not in LAYOUTS:
+            self.env[result] = self._value(result, operands)
+            return
+        (value,), target = operands, self.targets.layout(result)
         uses = self.uses[result] + value.uses - 1
         self.env[result] = Value(value.number, value.type, target, uses, self.values.states, value.fresh_from)
-        return PassedOn(self.values.new_versions())
 
     def _barrier(self, op: Op) -> Computed:
         layouts = self.targets.of(op.results)
-        computed = self._taking(op, layouts, layouts)
-        self._define(op.results, layouts)
+        computed = self.taking(op, layouts, layouts)
+        self.define(op.results, layouts)
         return computed
 
     def _while(self, op: Op) -> Computed:
@@ -308,14 +315,14 @@ class _Decider:
         layouts = self.carried.get(op)
         if layouts is None:
             layouts = self.carried[op] = self._carried(op, targets)
-        computed = self._taking(op, layouts, layouts)
+        computed = self.taking(op, layouts, layouts)
         if ahead:
             notes = (*ahead_notes(self.graph, op, ahead), *computed.notes) if self.given.is_told else ()
             computed = replace(computed, before=(*ahead, *computed.before), notes=notes)
         condition, body = op.regions
         self._region(condition, layouts, (replicated(self.mesh, 0),))
         self._region(body, layouts, layouts)
-        self._define(op.results, layouts)
+        self.define(op.results, layouts)
         return computed
 
     def _carried(self, op: Op, targets: tuple[Layout, ...]) -> tuple[Layout, ...]:
@@ -346,7 +353,7 @@ class _Decider:
         before, read = self.values.read(self._operands(op), (replicated(self.mesh, 0),))
         for region in op.regions:
             self._region(region, (), layouts)
-        self._define(op.results, layouts)
+        self.define(op.results, layouts)
         return Computed(before, read, layouts)
 
     def _inline(self, op: Op) -> PassedOn:
@@ -363,11 +370,11 @@ class _Decider:
         """
         boundary, signature = even_boundary(op.signature, self.mesh.manual), op.signature
         results = of_tensors(signature.results, boundary.out_shardings or ())
-        computed = self._taking(op, boundary.in_shardings or (), results)
-        self._define(op.results, results)
+        computed = self.taking(op, boundary.in_shardings or (), results)
+        self.define(op.results, results)
         if is_split_inside(self.graph, op):
             manual = boundary.manual_axes
-            inside = _Decider(self.graph, self.targets.inside(manual), self.given, self.decisions)
+            inside = Decider(self.graph, self.targets.inside(manual), self.given, self.decisions)
             taken = body_layouts(signature.operands, boundary.in_shardings, manual)
             inside._block(op.regions[0], taken, body_layouts(signature.results, boundary.out_shardings, manual))
         return computed
@@ -382,11 +389,11 @@ class _Decider:
             of_tensors(types, [replicated(self.mesh, type.rank) for type in types])
             for types in (op.signature.operands, op.signature.results)
         )
-        computed = self._taking(op, taken, given)
-        self._define(op.results, computed.results)
+        computed = self.taking(op, taken, given)
+        self.define(op.results, computed.results)
         return computed
 
-    _HANDLERS: ClassVar[dict[str, Callable[[_Decider, Op], Decision]]] = {
+    _HANDLERS: ClassVar[dict[str, Callable[[Decider, Op], Decision]]] = {
         "stablehlo.broadcast_in_dim": _broadcast,
         "stablehlo.pad": _boundary,
         "stablehlo.slice": _boundary,

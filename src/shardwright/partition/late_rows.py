@@ -37,7 +37,7 @@ from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllReduce, ReduceScatter
 
-__all__ = ["with_late_rows"]
+__all__ = ["is_late_row", "with_late_rows"]
 
 T = TypeVar("T")
 
@@ -66,6 +66,11 @@ def with_late_rows(graph: Graph, decisions: Decisions) -> Graph:
         written |= _Writer(made, program.targets, late).written()
     made.main = replace(graph.main, block=with_ops_replaced(graph.main.block, written))
     return made
+
+
+def is_late_row(op: Op, decision: Decision | None) -> bool:
+    """Whether an op takes a row which was decided to be contributed, so that more may come before it."""
+    return op.signature.name == _SLICE and _row(op, decision) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from shardwright.partition.localize.uneven import enters, leaves
 from shardwright.partition.meshes import mesh_of_program
 from shardwright.sharding import TensorSharding, interned, replicated
 
-__all__ = ["Targets"]
+__all__ = ["Targets", "layout_of"]
 
 
 class Targets:
@@ -66,6 +66,21 @@ class Targets:
             made._layouts = made._of_all()
         return made
 
+    def changed(self, graph: Graph, layouts: list[Layout], uses: list[int]) -> Targets:
+        """What a graph asks for that has the same values, no contributions, and all dimensions even.
+
+        Arguments:
+            graph: The graph.
+            layouts: The layout of each value that propagation gave it.
+            uses: How many operands read each value.
+        """
+        main, made = graph.main, copy(self)
+        made._graph, made._layouts, made.uses, made._inside = graph, layouts, uses, {}
+        made._uneven, made.contributions = {}, {}
+        made.arguments = made.of(main.block.arguments)
+        made.results = tuple(map(made._returned, main.block.terminator.operands, main.result_shardings))
+        return made
+
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:
         """The layouts that propagation gave these values."""
         return tuple(map(self._layouts.__getitem__, values))
@@ -79,7 +94,7 @@ class Targets:
         shardings, types = self._graph.shardings, self._graph.types
         keys = list(zip(map(id, shardings), map(id, types), strict=True))
         different = dict(zip(keys, zip(shardings, types, strict=True), strict=True))
-        layouts = {key: _layout(sharding, type, self.mesh) for key, (sharding, type) in different.items()}
+        layouts = {key: layout_of(sharding, type, self.mesh) for key, (sharding, type) in different.items()}
         of_all = list(map(layouts.__getitem__, keys))
         for value, layout in self._uneven.items():
             of_all[value] = layout
@@ -105,11 +120,11 @@ class Targets:
     def _returned(self, value: int, stated: TensorSharding | None) -> Layout:
         if stated is None or value in self._uneven:
             return self.layout(value)
-        return _with_contributions(_layout(stated, self._graph.types[value], self.mesh), stated)
+        return _with_contributions(layout_of(stated, self._graph.types[value], self.mesh), stated)
 
 
 @memoize
-def _layout(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> Layout:
+def layout_of(sharding: TensorSharding | None, type: TensorType, mesh: Mesh) -> Layout:
     """The layout that a sharding asks for, cut to what divides. What is to be on one device is on all: each runs every
     op.
 

@@ -134,6 +134,17 @@ class Values:
         self._replaced: list[tuple[int, State]] = []
         self._new: list[Version] = []
 
+    @property
+    def fresh(self) -> State:
+        """The state of what any device makes for itself and nobody has made yet."""
+        return self._fresh
+
+    def begin(self, states: Mapping[int, State]) -> None:
+        """Begin anew, with the states of some values."""
+        self.states = dict(states)
+        self._replaced.clear()
+        self._new.clear()
+
     @contextmanager
     def region(self) -> Iterator[None]:
         """A region, at whose end the versions made in it are forgotten."""

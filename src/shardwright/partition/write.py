@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shardwright.errors import ShardingError
@@ -18,7 +18,7 @@ from shardwright.partition.scope import Scope
 from shardwright.stage import Stage
 from shardwright.words import counted
 
-__all__ = ["write"]
+__all__ = ["write", "written"]
 
 
 def write(graph: Graph, decisions: Decisions) -> Graph:
@@ -37,11 +37,38 @@ def write(graph: Graph, decisions: Decisions) -> Graph:
     return _Writer(graph, dict(zip(ops, decisions.ops, strict=True))).run(decisions)
 
 
+def written(
+    graph: Graph,
+    into: Graph,
+    op: Op,
+    decision: Decision,
+    versions: dict[int, dict[Layout, int]],
+    makers: Mapping[int, Op],
+) -> list[Op]:
+    """The explicit ops that a single op without regions becomes.
+
+    Arguments:
+        graph: The propagated graph.
+        into: Gets the values that are made.
+        op: The op.
+        decision: What becomes of it.
+        versions: The versions of values that are there before it; gets those that are made.
+        makers: The ops of values that are computed where they are read.
+
+    Raises:
+        ShardingError: as of `write`.
+    """
+    writer = _Writer(graph, {op: decision}, into)
+    writer.versions, writer.makers = versions, dict(makers)
+    writer.write_ops([op])
+    return writer.builder.ops
+
+
 class _Writer:
-    def __init__(self, source: Graph, decisions: dict[Op, Decision | None]) -> None:
+    def __init__(self, source: Graph, decisions: dict[Op, Decision | None], into: Graph | None = None) -> None:
         self.source = source
         self.decisions = decisions
-        self.graph = source.skeleton(Stage.EXPLICIT)
+        self.graph = source.skeleton(Stage.EXPLICIT) if into is None else into
         self.builder = Builder(self.graph, [])
         self.scope = Scope()
         self.versions: dict[int, dict[Layout, int]] = {}
@@ -62,7 +89,7 @@ class _Writer:
         ]
         outer, self.builder.ops = self.builder.ops, []
         self._define(block.arguments, arguments, layouts)
-        self._ops(block.ops)
+        self.write_ops(block.ops)
         made, self.builder.ops = Block(tuple(arguments), self.builder.ops), outer
         return made
 
@@ -75,7 +102,7 @@ class _Writer:
             self.versions.popitem()
         return made
 
-    def _ops(self, ops: Sequence[Op]) -> None:
+    def write_ops(self, ops: Sequence[Op]) -> None:
         for op in ops:
             decision = self.decisions[op]
             self.builder.location, self.op = op.location, op
@@ -200,7 +227,7 @@ class _Writer:
         for body in op.regions:
             for argument, operand in zip(body.arguments, op.operands, strict=True):
                 self.versions[argument] = self.versions[operand]
-            self._ops(body.ops[:-1])
+            self.write_ops(body.ops[:-1])
             yielded = body.terminator.operands
         for result, value in zip(op.results, yielded, strict=True):
             self.versions[result] = self.versions[value]

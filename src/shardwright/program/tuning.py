@@ -22,6 +22,7 @@ from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.plans.saved import Outcome
 from shardwright.program.program import Plan
+from shardwright.program.trying import trying
 from shardwright.sharding import TensorSharding
 from shardwright.words import counted
 
@@ -38,17 +39,24 @@ class Trial:
         arguments: Their names.
         before: How they lie in the plan that was given.
         after: How they lie in this one.
-        plan: The plan in which they do.
+        given: The plan that was given.
         outcome: What it comes to.
         changed: How many tensors lie otherwise than in the plan that was given.
+        is_afresh: Whether it was worked out from the beginning, as nobody knew what of it is as in that plan.
     """
 
     arguments: tuple[str, ...]
     before: TensorSharding
     after: TensorSharding
-    plan: Plan
+    given: Plan
     outcome: Outcome
     changed: int
+    is_afresh: bool = False
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in which they lie so, made when it is asked for."""
+        return self.given.with_arguments(dict.fromkeys(self.arguments, self.after))
 
 
 @memoize
@@ -115,9 +123,14 @@ def tried(plan: Plan, arguments: tuple[str, ...], sharding: TensorSharding) -> T
     Raises:
         ShardingError: no such arguments, a sharding that does not fit them, or a program that cannot be split so.
     """
+    way = trying(plan)
+    known = None if way is None else way.tried(arguments, sharding)
+    if known is not None:
+        return Trial(arguments, known.before, sharding, plan, known.outcome, known.changed)
     other = plan.with_arguments(dict.fromkeys(arguments, sharding))
+    outcome, changed = other.partition().outcome, _changed(plan.graph, other.graph)
     before = plan.arguments[arguments[0]].closed()
-    return Trial(arguments, before, sharding, other, other.partition().outcome, _changed(plan.graph, other.graph))
+    return Trial(arguments, before, sharding, plan, outcome, changed, is_afresh=True)
 
 
 @dataclass(frozen=True, slots=True)

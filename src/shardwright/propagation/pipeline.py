@@ -34,7 +34,7 @@ from shardwright.stage import Stage
 if TYPE_CHECKING:
     from shardwright.propagation.engine.rivals import Rivals
 
-__all__ = ["propagate", "propagate_only"]
+__all__ = ["prepared", "propagate", "propagate_only"]
 
 
 @uncollected
@@ -87,14 +87,21 @@ def propagate(
     return made
 
 
-def _completed(graph: Graph, how: Method, in_order_of_use: bool, record: Recording | None, debug: Debug) -> Graph:
+def prepared(
+    graph: Graph, how: Method, in_order_of_use: bool = True, record: Recording | None = None
+) -> tuple[Working, Places, Propagator]:
+    """A copy of a program with all import steps done, the places that its ops had, and what propagates it."""
     working = Working.of(graph)
     places: Places = {}
     if in_order_of_use:
         merge_scalars(working)
         places = order_by_use(working)
     results = _import(working, graph, record)
-    propagator = Propagator(working, results, how, graph.locations, record)
+    return working, places, Propagator(working, results, how, graph.locations, record)
+
+
+def _completed(graph: Graph, how: Method, in_order_of_use: bool, record: Recording | None, debug: Debug) -> Graph:
+    working, places, propagator = prepared(graph, how, in_order_of_use, record)
     if how.by_cost:
         propagator.rivals = _rivals(propagator, graph)
     propagator.run()

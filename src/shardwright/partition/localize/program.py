@@ -20,7 +20,7 @@ from shardwright.rules.custom_call import is_python_with_effects
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
-__all__ = ["localize"]
+__all__ = ["Localizer", "localize"]
 
 _UNRESOLVED = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
 _DROPPED = frozenset({"sdy.sharding_group"})
@@ -48,14 +48,16 @@ def localize(graph: Graph, *, grid: bool = False, values: dict[int, int] | None 
         ShardingError: a value without a sharding, or an op that cannot be computed in the parts asked for, at its
             location.
     """
-    localizer = _Localizer(graph, grid)
+    localizer = Localizer(graph, grid)
     made = localizer.run()
     if values is not None:
         values.update(localizer.values)
     return made
 
 
-class _Localizer:
+class Localizer:
+    """Writes the program of one device."""
+
     def __init__(self, graph: Graph, grid: bool = False) -> None:
         self.source = graph
         self.grid = grid
@@ -65,7 +67,8 @@ class _Localizer:
         self.forms: dict[tuple[int, ...], Signature | None] = {}  # by signature and shardings, which are few objects
         self.depth = 0  # of manual computations whose bodies are programs
 
-    def run(self) -> Graph:
+    def begin(self) -> None:
+        """Make the graph of one device what it is but for ops."""
         source, target = self.source, self.target
         target.meshes = {name: Mesh(mesh.axes, name=name) for name, mesh in source.meshes.items() if mesh.axes}
         target.attributes |= {
@@ -78,13 +81,17 @@ class _Localizer:
         main.argument_attributes = [_local_attributes(row) for row in source.main.argument_attributes]
         main.result_attributes = [_local_attributes(row) for row in source.main.result_attributes]
         main.result_shardings = [None] * len(source.main.result_shardings)
-        ops: list[Op] = []
+
+    def run(self) -> Graph:
+        """The program of one device."""
+        self.begin()
+        source, target, ops = self.source, self.target, list[Op]()
         arguments = self.main_arguments()
         self.check_results()
         ctx = Local(target, ops)
         ctx.mesh, ctx.grid = self.mesh, self.grid
         self.block(source.main.block, ctx)
-        main.block = Block(arguments, ops)
+        target.main.block = Block(arguments, ops)
         return target
 
     def main_arguments(self) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ def largest_held(graph: Graph, decisions: Decisions) -> int:
 
 
 def _each_held(graph: Graph, op: Op, decision: Decision | None) -> Iterator[tuple[int, int]]:
-    """The values that an op reads and makes, and the bytes that a device holds of them; of branches of results alone."""
+    """The values that an op reads and makes, and the bytes of each on a device; of branches of results alone."""
     if isinstance(decision, Computed):
         layouts = (*decision.operands, *decision.results)
         for value, layout in zip((*op.operands, *op.results), layouts, strict=False):

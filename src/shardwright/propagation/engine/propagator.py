@@ -87,6 +87,11 @@ class Propagator:
         returned = {strategy: self._return_tables(phase) for strategy, phase in first.items()}
         self._returned = [returned[phase.strategy] for phase in method.phases]
 
+    def begin(self, state: Sequence[int], results: Sequence[int]) -> None:
+        """Begin anew with these numbers of the shardings of values and results; nothing has been buried before."""
+        self.worklist.begin(state)
+        self.results = list(results)
+
     def run(self) -> None:
         """Propagate, priority by priority; dead ops are taken out of the program on the way."""
         if self.record is not None:

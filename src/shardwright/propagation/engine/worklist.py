@@ -209,6 +209,16 @@ class Worklist:
         self.on_dead: Callable[[int, int], list[int]] | None = None
         self.on_change: Callable[[int, StepTable, Key, Changes], Change] | None = None
 
+    def begin(self, state: Sequence[int]) -> None:
+        """Begin anew with these numbers of the shardings of values."""
+        count = len(self.tensors)
+        self.state = list(state)
+        self.tables = [None] * count
+        self.due = bytearray(count)
+        self._waiting.clear()
+        self._is_waiting = bytearray(count)
+        self._changed.clear()
+
     def sweep(self) -> None:
         """Visit what is due from first to last, and what that makes due before it."""
         state, tensors, notify, tables, keys = self.state, self.tensors, self.notify, self.tables, self._keys

@@ -18,7 +18,7 @@ from shardwright.ir.signature import Signature
 from shardwright.propagation.working import GROUP, NAMED, Working
 from shardwright.rules.traits import facts_of, is_constant_preserving, is_scalar_expansion
 
-__all__ = ["merge_constants", "merge_scalars", "preserves_constants", "split_constants"]
+__all__ = ["is_merged", "merge_constants", "merge_scalars", "preserves_constants", "split_constants"]
 
 _SEEN_THROUGH = RETURNS | {NAMED, GROUP}
 """What may stand among constant expressions."""
@@ -231,6 +231,11 @@ def _holds_constants(computation: Op) -> bool:
     return all(op.name in _SEEN_THROUGH or preserves_constants(op.signature) for op in body.walk())
 
 
+def is_merged(signature: Signature) -> bool:
+    """Whether ops that are alike are made one after propagation: constants, and broadcasts of scalars."""
+    return facts_of(signature.name).literal or is_scalar_expansion(signature)
+
+
 def merge_constants(working: Working) -> None:
     """Make one of constants, and of broadcasts of one scalar, that are alike and stand in the same region."""
     replaced: dict[int, int] = {}
@@ -251,10 +256,10 @@ def _merged(working: Working, block: Block, replaced: dict[int, int], merged: di
                     op.operands = tuple([replaced.get(value, value) for value in op.operands])
                     break
         signature = op.signature
-        is_merged = merged.get(id(signature))
-        if is_merged is None:
-            is_merged = merged[id(signature)] = facts_of(signature.name).literal or is_scalar_expansion(signature)
-        if is_merged:
+        merges = merged.get(id(signature))
+        if merges is None:
+            merges = merged[id(signature)] = is_merged(signature)
+        if merges:
             result = op.results[0]
             first = seen.setdefault((signature, shardings[result], op.operands), result)
             if first != result:

@@ -1,0 +1,127 @@
+"""What programs come to that are partitioned again and again: what each piece of one takes is told once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from shardwright.analysis.memory import donated_arguments
+from shardwright.analysis.peaks import Buffers, buffers_of, peak_bytes
+from shardwright.analysis.traffic import CollectiveUse, collective_use, device_count, summarize
+from shardwright.cost.overlap import Work, overlapped_seconds
+from shardwright.ir.graph import Graph, Op
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.works import works_of
+from shardwright.partition.again.pieces import Piece
+from shardwright.partition.again.program import Again, Partitioned
+from shardwright.partition.localize.pieces import CannotGoOn
+
+__all__ = ["Assessing", "Comes"]
+
+
+class Comes(NamedTuple):
+    """What a program comes to on each device.
+
+    Attributes:
+        seconds: What it takes by the price, collectives beside what computes.
+        bytes_sent: What it sends in one run.
+        collectives: How many collectives it executes in one run.
+        argument_bytes: What its arguments take.
+        peak_bytes: The most that it holds.
+    """
+
+    seconds: float
+    bytes_sent: int
+    collectives: int
+    argument_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """What a piece takes of a device.
+
+    Attributes:
+        works: What it does.
+        buffers: What it does to buffers; `None` where that needs what devices compute of their place.
+        uses: What it sends.
+        summed: The values that are sums over devices.
+        sliced: The values of which something takes a slice.
+    """
+
+    works: tuple[Work, ...]
+    buffers: tuple[Buffers, ...] | None
+    uses: tuple[CollectiveUse, ...]
+    summed: tuple[int, ...]
+    sliced: tuple[int, ...]
+
+
+class Assessing:
+    """Tells what programs come to that are made of the same pieces, on the hardware of the session."""
+
+    def __init__(self, again: Again) -> None:
+        """Nothing is told yet of what is partitioned so."""
+        self.locals = again.locals
+        self.explicit = ExplicitProgram(again.pieces.explicit)
+        self.devices = device_count(self.locals.graph)
+        self._told: dict[Piece, _Told] = {}
+        self._buffers: dict[Op, Buffers | None] = {}
+
+    def comes_to(self, graph: Graph, made: Partitioned) -> Comes:
+        """What a program comes to.
+
+        Arguments:
+            graph: The propagated program.
+            made: The program, partitioned.
+
+        Raises:
+            CannotGoOn: only the whole program tells how much it sends.
+        """
+        known, told = self._told, list[_Told]()
+        for piece in made.pieces:
+            one = known.get(piece)
+            if one is None:
+                one = known[piece] = self._tell(piece)
+            told.append(one)
+        if not {value for one in told for value in one.summed}.isdisjoint(
+            [value for one in told for value in one.sliced]
+        ):
+            raise CannotGoOn  # devices may keep a slice of the sum each, which takes less
+        seconds = overlapped_seconds(chain.from_iterable([one.works for one in told]))
+        sent = summarize(chain.from_iterable([one.uses for one in told])).total
+        types = self.locals.graph.types
+        arguments = [(value, types[value].bytes) for value in made.arguments]
+        pairs = zip(graph.main.block.arguments, made.arguments, strict=True)
+        donated = donated_arguments(graph)
+        free = [number for value, number in pairs if value in donated]
+        peak = peak_bytes(arguments, free, self._all_buffers(made, told))
+        held = sum([size for _, size in arguments])
+        return Comes(seconds, round(sent.executed_bytes), sent.executed, held, peak)
+
+    def _tell(self, piece: Piece) -> _Told:
+        works = tuple(chain.from_iterable([works_of(self.explicit, op) for op in piece.explicit]))
+        ops = list(chain.from_iterable(piece.local))
+        uses = [collective_use(op, self.locals.graph, self.devices) for op in ops]
+        buffers = None if any(map(self.locals.is_need, ops)) else self._buffers_of(ops)
+        summed = tuple([op.results[0] for op in ops if op.signature.name == "stablehlo.all_reduce"])
+        sliced = tuple([op.operands[0] for op in ops if op.signature.name == "stablehlo.dynamic_slice"])
+        return _Told(works, buffers, tuple([use for use in uses if use is not None]), summed, sliced)
+
+    def _buffers_of(self, ops: list[Op]) -> tuple[Buffers, ...]:
+        known = self._buffers
+        for op in ops:
+            if op not in known:
+                known[op] = buffers_of(op, self.locals.graph.types)
+        return tuple([one for op in ops if (one := known[op]) is not None])
+
+    def _all_buffers(self, made: Partitioned, told: list[_Told]) -> list[Buffers]:
+        """What all ops of a program do to buffers, in order."""
+        found: list[Buffers] = []
+        there = set[object]()
+        for piece, one in zip(made.pieces, told, strict=True):
+            if one.buffers is None:
+                found += self._buffers_of(self.locals.program(piece.local, there))
+            else:
+                found += one.buffers
+        return found

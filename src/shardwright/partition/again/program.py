@@ -1,0 +1,221 @@
+"""One program, partitioned again and again with other shardings of its values.
+
+Every op is decided on by the states of what it reads and the layouts that are asked (`sites`); where these are as they
+were in a program before, it is what it was then, and so is all that is written of it (`pieces`). The pieces of a
+program in their order are the program that `materialize` and `localize` write, but for the numbers of its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shardwright.ir.graph import Block, Graph, Op
+from shardwright.ir.ops import DATA_FLOW_OPS, DEVICE_OPS, STEPS
+from shardwright.ir.types import TensorType
+from shardwright.partition.again.pieces import Piece, Pieces
+from shardwright.partition.again.sites import Site, Sites, is_at_uses
+from shardwright.partition.decide import Decider
+from shardwright.partition.decisions import Decision, Layout
+from shardwright.partition.late_rows import is_late_row
+from shardwright.partition.localize.pieces import CannotGoOn, LocalPieces
+from shardwright.partition.op_split import NOTHING_GIVEN
+from shardwright.partition.padding.sizes import is_uneven
+from shardwright.partition.targets import Targets, layout_of
+from shardwright.partition.values import State, Values
+from shardwright.propagation.rfc.option import OPTION
+from shardwright.sharding import TensorSharding
+
+__all__ = ["Again", "Partitioned", "partitions_again"]
+
+_ELSEWHERE = DATA_FLOW_OPS | DEVICE_OPS | STEPS.keys() | {"arith.constant", "sdy.sharding_group"}
+"""Ops of which more is to be known than how what they read lies."""
+
+
+class _Known(NamedTuple):
+    """What was decided on an op, and what it became.
+
+    Attributes:
+        piece: What it became.
+        states: The states of values behind it, of those that it changed.
+    """
+
+    piece: Piece
+    states: dict[int, State]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partitioned:
+    """A program that was partitioned, in pieces.
+
+    Attributes:
+        arguments: The numbers of its arguments.
+        results: The numbers of what it returns.
+        pieces: What its ops became, in order.
+        unread: Results of collectives that are left out of it, since nobody reads them.
+    """
+
+    arguments: tuple[int, ...]
+    results: tuple[int, ...]
+    pieces: list[Piece]
+    unread: frozenset[int]
+
+
+def partitions_again(graph: Graph) -> Again | None:
+    """What partitions a propagated program with other shardings; `None` of one for which that is not known.
+
+    Its ops have no regions, no program of one device is in it, and no two of its ops are taken for one.
+    """
+    ops = graph.main.block.ops
+    if any(op.regions or op.signature.name in _ELSEWHERE or op.signature.text(OPTION) is not None for op in ops):
+        return None
+    makers = {value: op.signature.name for op in ops for value in op.results}
+    for op in ops:
+        read = {makers.get(value) for value in op.operands}
+        if op.signature.name == "stablehlo.slice" and "stablehlo.pad" in read:
+            return None
+        if op.signature.name == "stablehlo.concatenate" and "stablehlo.slice" in read:
+            return None
+    return Again(graph)
+
+
+class Again:
+    """Partitions a program and others that differ from it in how values lie, and in which constants are one.
+
+    Attributes:
+        pieces: What is known of its ops.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Nothing is known yet of a propagated program."""
+        self.types = graph.types
+        self.pieces = Pieces(graph)
+        self._targets = Targets(graph)
+        self._values = Values(self._targets.mesh)
+        self._sites = Sites()
+        self._blocks: dict[Block, tuple[list[Site], list[int], dict[int, State]]] = {}
+        self._layouts: dict[tuple[int, int], Layout] = {}
+        self._type_ids = list(map(id, self.types))
+        self._held: list[object] = []  # what is known by its identity
+
+    @property
+    def locals(self) -> LocalPieces:
+        """What writes for one device."""
+        return self.pieces.locals
+
+    def partitioned(self, graph: Graph) -> Partitioned:
+        """A propagated program whose ops are those of the first one, but for constants that are one.
+
+        Raises:
+            ShardingError: what `materialize` and `localize` do, of which they tell more.
+            CannotGoOn: it has to be partitioned as a whole.
+        """
+        sites, uses, states = self._block(graph.main.block)
+        layouts = self._all_layouts(graph)
+        targets = self._targets.changed(graph, layouts, uses)
+        deciding = _Deciding(graph, targets, self._values, states, self.pieces)
+        deciding.define_arguments()
+        numbers = list(map(id, layouts))
+        pieces: list[Piece] = []
+        now = self._values.states
+        for site in sites:
+            key = site.states(now), site.layouts(numbers), targets.results if site is sites[-1] else None
+            known = site.known.get(key)
+            if known is None:
+                known = site.known[key] = deciding.decide(site)
+            now.update(known.states)
+            pieces.append(known.piece)
+        number = self.pieces.number
+        arguments = tuple(map(number, graph.main.block.arguments, targets.arguments))
+        return Partitioned(arguments, pieces[-1].explicit[-1].operands, pieces, _unread(pieces))
+
+    def _block(self, block: Block) -> tuple[list[Site], list[int], dict[int, State]]:
+        """The sites of a block, how many operands read each value, and the states of those that any device makes."""
+        known = self._blocks.get(block)
+        if known is None:
+            uses = [0] * len(self.types)
+            for op in block.ops:
+                for value in op.operands:
+                    uses[value] += 1
+            fresh = {op.results[0]: self._values.fresh for op in block.ops if is_at_uses(op)}
+            known = self._blocks[block] = self._sites.of(block, uses), uses, fresh
+        return known
+
+    def _all_layouts(self, graph: Graph) -> list[Layout]:
+        """The layout of each value that its sharding asks for, one object for those of one sharding and type."""
+        known, types = self._layouts, self.types
+        keys = list(zip(map(id, graph.shardings), self._type_ids, strict=True))
+        try:
+            return list(map(known.__getitem__, keys))
+        except KeyError:
+            for value, key in enumerate(keys):
+                if key not in known:
+                    known[key] = self._layout(graph.shardings[value], types[value])
+            return list(map(known.__getitem__, keys))
+
+    def _layout(self, sharding: TensorSharding | None, type: TensorType) -> Layout:
+        if is_uneven(sharding, type) or (sharding is not None and sharding.partial):
+            raise CannotGoOn
+        layout = layout_of(sharding, type, self._targets.mesh)
+        self._held += (sharding, layout)
+        return layout
+
+
+class _Deciding:
+    """Decides on ops of one program of which all is not as it was in one before."""
+
+    def __init__(
+        self, graph: Graph, targets: Targets, values: Values, fresh: Mapping[int, State], pieces: Pieces
+    ) -> None:
+        self.graph = graph
+        self.targets = targets
+        self.pieces = pieces
+        values.begin(fresh)
+        self.decider = Decider(graph, targets, NOTHING_GIVEN)
+        self.decider.values = values
+
+    def define_arguments(self) -> None:
+        """Say how arguments come."""
+        self.decider.define(self.graph.main.block.arguments, self.targets.arguments)
+
+    def decide(self, site: Site) -> _Known:
+        """What is decided on an op, and what it becomes."""
+        states, op = self.decider.values.states, site.op
+        before = {value: states[value] for value in site.reads}
+        for value in site.makers:
+            self._know(value, site.makers)
+        decision = self._decision(op)
+        if is_late_row(op, decision):
+            raise CannotGoOn
+        reads = {value: tuple(state.versions) for value, state in before.items()}
+        piece = self.pieces.piece(op, decision, reads, site.makers)
+        changed = {value: states[value] for value, state in before.items() if states[value] is not state}
+        return _Known(piece, changed | {value: states[value] for value in op.results if value in states})
+
+    def _decision(self, op: Op) -> Decision:
+        decider = self.decider
+        if op is self.graph.main.block.terminator:
+            return decider.taking(op, self.targets.results)
+        is_plain = all(value in decider.values.states for value in op.operands)
+        decision = (decider.in_place(op) if is_plain else None) or decider.decided(op)
+        if decision is None:
+            raise CannotGoOn
+        return decision
+
+    def _know(self, value: int, makers: Mapping[int, Op]) -> None:
+        """Know what a value is that is another one, or that is made where it is read."""
+        maker = makers.get(value)
+        if maker is not None and value not in self.decider.env:
+            for operand in maker.operands:
+                self._know(operand, makers)
+            self.decider.know(maker)
+
+
+def _unread(pieces: list[Piece]) -> frozenset[int]:
+    """The results of collectives that nobody reads but others like that."""
+    read = {value for piece in pieces for value in piece.reads}
+    sent = {value for piece in pieces for value in piece.sent}
+    if sent <= read:
+        return frozenset()
+    raise CannotGoOn

@@ -1,0 +1,107 @@
+"""What the decision on each op of a program without regions looks at: which values it reads, and whose layouts it asks.
+
+Of a program that is propagated again and again the ops hardly change, and neither does that. An op reads the states of
+its operands: of what is asked to lie otherwise those of the value itself, and of what any device makes for itself, a
+constant or a broadcast scalar, also those of what that is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from shardwright.ir.graph import Block, Op
+from shardwright.ir.ops import LAYOUTS
+from shardwright.rules.traits import facts_of
+
+__all__ = ["Site", "Sites", "is_at_uses"]
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """An op among the ops that make what it reads.
+
+    Attributes:
+        op: The op.
+        reads: The values whose states it reads.
+        values: The values whose layouts it asks: those that it reads, by whatever name, and those that it makes.
+        makers: Of the values that it reads by another name, or that are made where they are read, the ops.
+        states: Of the state of each value, those that it reads.
+        layouts: Of what tells the layout of each value, those that it asks.
+        known: What was decided, by those.
+    """
+
+    op: Op
+    reads: tuple[int, ...]
+    values: tuple[int, ...]
+    makers: dict[int, Op]
+    states: Callable[[Any], Any]
+    layouts: Callable[[Any], Any]
+    known: dict[Hashable, Any] = field(default_factory=dict)
+
+
+def is_at_uses(op: Op) -> bool:
+    """Whether an op is computed where its result is read: a constant, or a broadcast of a scalar."""
+    if op.signature.name == "stablehlo.broadcast_in_dim":
+        return not op.signature.operands[0].rank
+    return facts_of(op.signature.name).constant
+
+
+class Sites:
+    """The sites of blocks that share ops: ops that read the same, as often as others do, are one site."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._sites: dict[Hashable, Site] = {}
+
+    def of(self, block: Block, uses: list[int]) -> list[Site]:
+        """The sites of a block, in order, those of ops left out that are computed where they are read.
+
+        Arguments:
+            block: The block; no op in it has regions.
+            uses: How many operands read each value.
+        """
+        makers: dict[int, Op] = {}
+        sites: list[Site] = []
+        for op in block.ops:
+            at_uses = is_at_uses(op)
+            if not at_uses:
+                sites.append(self._site(op, makers, uses))
+            if at_uses or op.signature.name in LAYOUTS:
+                makers.update(dict.fromkeys(op.results, op))
+        return sites
+
+    def _site(self, op: Op, makers: dict[int, Op], uses: list[int]) -> Site:
+        chain = _chain(op.operands, makers)
+        values = (*chain, *op.results)
+        made = {value: makers[value] for value in chain if value in makers}
+        key = op, tuple(made.values()), tuple([uses[value] for value in values])
+        site = self._sites.get(key)
+        if site is None:
+            reads = tuple([value for value in chain if value not in made or is_at_uses(made[value])])
+            site = Site(op, reads, values, made, _getter(reads), _getter(values))
+            self._sites[key] = site
+        return site
+
+
+def _chain(operands: Iterable[int], makers: dict[int, Op]) -> tuple[int, ...]:
+    """Values, and those that the ones among them are, or are made of, each once."""
+    found: dict[int, None] = {}
+    waiting = list(reversed(list(operands)))
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found[value] = None
+            if value in makers:
+                waiting += reversed(makers[value].operands)
+    return tuple(found)
+
+
+def _getter(values: tuple[int, ...]) -> Callable[[Any], Any]:
+    return itemgetter(*values) if values else _nothing
+
+
+def _nothing(_: Any) -> tuple[()]:
+    return ()
