@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import Location
+from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.rules.traits import facts_of
 
@@ -241,7 +242,7 @@ class _Alive:
         self.last[root] = max(self.last.get(root, -1), self.last.get(result, -1))
 
     def _allocate(self, op: Op, position: int, result: int, reusable: list[int]) -> None:
-        size = 0 if is_computed_where_read(op) else self.types[result].bytes
+        size = 0 if is_computed_where_read(op.signature) else self.types[result].bytes
         required = self.root.get(op.operands[position]) if op.name == "stablehlo.while" else None
         for root in reusable:
             if self.size[root] == size and required in (None, root):
@@ -275,12 +276,12 @@ def _sharing(op: Op) -> Iterator[tuple[int, int]]:
         yield from zip(op.results, op.operands, strict=True)
 
 
-def is_computed_where_read(op: Op) -> bool:
+def is_computed_where_read(signature: Signature) -> bool:
     """Whether the results of an op take no buffer, as compilers compute them where they are read."""
-    if op.name == "stablehlo.constant":
-        text = op.signature.text("value") or ""
+    if signature.name == "stablehlo.constant":
+        text = signature.text("value") or ""
         return text.startswith("dense<") and not text.startswith(("dense<[", 'dense<"'))
-    return facts_of(op.name).computed_where_read
+    return facts_of(signature.name).computed_where_read
 
 
 def _last_uses(block: Block) -> dict[int, int]:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from shardwright.analysis.memory import is_computed_where_read
 from shardwright.ir.graph import Op
-from shardwright.ir.types import TensorType
+from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
 from shardwright.rules.traits import facts_of
 
 __all__ = ["Buffers", "buffers_of", "peak_bytes"]
@@ -32,13 +33,20 @@ class Buffers(NamedTuple):
     is_reusing: bool
 
 
-def buffers_of(op: Op, types: Sequence[TensorType]) -> Buffers | None:
+def buffers_of(op: Op) -> Buffers | None:
     """What an op without regions does to buffers; `None` where it does nothing."""
-    facts, is_nothing = facts_of(op.name), is_computed_where_read(op)
-    if is_nothing and not op.operands:
+    sizes, is_sharing, is_reusing = _of_signature(op.signature)
+    if not (op.operands or any(sizes)):
         return None
-    makes = tuple([(value, 0 if is_nothing else types[value].bytes) for value in op.results])
-    return Buffers(op.operands, makes, facts.shares_buffer, facts.in_place or facts.elementwise)
+    return Buffers(op.operands, tuple(zip(op.results, sizes, strict=True)), is_sharing, is_reusing)
+
+
+@memoize
+def _of_signature(signature: Signature) -> tuple[tuple[int, ...], bool, bool]:
+    """The bytes of what ops of a signature make, and whether they share buffers, or write into those they read."""
+    facts, is_nothing = facts_of(signature.name), is_computed_where_read(signature)
+    sizes = tuple([0 if is_nothing else type.bytes for type in signature.results])
+    return sizes, facts.shares_buffer, facts.in_place or facts.elementwise
 
 
 def peak_bytes(arguments: Sequence[tuple[int, int]], donated: Collection[int], ops: Sequence[Buffers]) -> int:

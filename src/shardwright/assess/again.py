@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
 from shardwright.analysis.memory import donated_arguments
 from shardwright.analysis.peaks import Buffers, buffers_of, peak_bytes
-from shardwright.analysis.traffic import CollectiveUse, collective_use, device_count, summarize
+from shardwright.analysis.traffic import CollectiveUse, collective_use, collectives, device_count, summarize
 from shardwright.cost.overlap import Work, overlapped_seconds
-from shardwright.ir.graph import Graph, Op
+from shardwright.ir.graph import Block, Graph, Op
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.works import works_of
 from shardwright.partition.again.pieces import Piece
 from shardwright.partition.again.program import Again, Partitioned
-from shardwright.partition.localize.pieces import CannotGoOn
 
 __all__ = ["Assessing", "Comes"]
 
@@ -74,9 +74,6 @@ class Assessing:
         Arguments:
             graph: The propagated program.
             made: The program, partitioned.
-
-        Raises:
-            CannotGoOn: only the whole program tells how much it sends.
         """
         known, told = self._told, list[_Told]()
         for piece in made.pieces:
@@ -84,12 +81,8 @@ class Assessing:
             if one is None:
                 one = known[piece] = self._tell(piece)
             told.append(one)
-        if not {value for one in told for value in one.summed}.isdisjoint(
-            [value for one in told for value in one.sliced]
-        ):
-            raise CannotGoOn  # devices may keep a slice of the sum each, which takes less
         seconds = overlapped_seconds(chain.from_iterable([one.works for one in told]))
-        sent = summarize(chain.from_iterable([one.uses for one in told])).total
+        sent = summarize(self._all_uses(made, told)).total
         types = self.locals.graph.types
         arguments = [(value, types[value].bytes) for value in made.arguments]
         pairs = zip(graph.main.block.arguments, made.arguments, strict=True)
@@ -112,13 +105,23 @@ class Assessing:
         known = self._buffers
         for op in ops:
             if op not in known:
-                known[op] = buffers_of(op, self.locals.graph.types)
+                known[op] = buffers_of(op)
         return tuple([one for op in ops if (one := known[op]) is not None])
+
+    def _all_uses(self, made: Partitioned, told: list[_Told]) -> Iterable[CollectiveUse]:
+        """What all ops of a program send. Of sums of which devices keep a slice each only the whole program tells."""
+        summed = {value for one in told for value in one.summed}
+        if summed.isdisjoint([value for one in told for value in one.sliced]):
+            return chain.from_iterable([one.uses for one in told])
+        there = set[Hashable]()
+        ops = [op for piece in made.pieces for op in self.locals.program(piece.local, there)]
+        graph = self.locals.graph
+        return collectives(replace(graph, main=replace(graph.main, block=Block(made.arguments, ops))))
 
     def _all_buffers(self, made: Partitioned, told: list[_Told]) -> list[Buffers]:
         """What all ops of a program do to buffers, in order."""
         found: list[Buffers] = []
-        there = set[object]()
+        there = set[Hashable]()
         for piece, one in zip(made.pieces, told, strict=True):
             if one.buffers is None:
                 found += self._buffers_of(self.locals.program(piece.local, there))

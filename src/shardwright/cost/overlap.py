@@ -108,10 +108,18 @@ _COMPUTE = Queue.COMPUTE
 
 def overlapped_seconds(works: Iterable[Work]) -> float:
     """The seconds that works take in their order, collectives beside what computes."""
-    timeline = Timeline()
-    for work in works:
-        timeline.begin(work)
-    return timeline.end
+    now, ready, free = 0.0, dict[int, float](), dict[Queue, float]()
+    for seconds, queue, reads, makes in works:  # as `Timeline.begin`, of which a call each would be most of the time
+        for value in reads:
+            if value in ready and ready[value] > now:
+                now = ready[value]
+        if queue is _COMPUTE:
+            now += seconds
+            continue
+        end = free[queue] = max(now, free.get(queue, 0.0)) + seconds
+        for value in makes:
+            ready[value] = end
+    return max([now, *free.values()])
 
 
 def queue_of(axes: Axes, mesh: Mesh, node_devices: int | None) -> Queue:

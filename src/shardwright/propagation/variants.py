@@ -75,6 +75,7 @@ class Variants:
         self._signatures: dict[object, int] = {}
         self._mergeables = self._found_mergeables()
         self._blocks: dict[tuple[tuple[int, int], ...], Block] = {}
+        self._of_state: dict[tuple[int, ...], Block] = {}
         self._ops: dict[tuple[Op, tuple[int, ...]], Op] = {}
         self._layouts = _Layouts(self.propagator, mesh)
 
@@ -127,6 +128,13 @@ class Variants:
 
     def _block(self, state: list[int]) -> Block:
         """The ops of a program whose values have these shardings: constants that lie alike are one."""
+        lying = tuple([state[one.result] for one in self._mergeables])
+        block = self._of_state.get(lying)
+        if block is None:
+            block = self._of_state[lying] = self._found_block(state)
+        return block
+
+    def _found_block(self, state: list[int]) -> Block:
         replaced: dict[int, int] = {}
         seen: dict[object, int] = {}
         for one in self._mergeables:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from shardwright.ir.graph import Graph, Op
-from shardwright.ir.ops import COLLECTIVES
-from shardwright.partition.decisions import Decision, Layout, PassedOn
+from shardwright.ir.ops import COLLECTIVES, LAYOUTS
+from shardwright.partition.decisions import Computed, Decision, Layout, PassedOn
 from shardwright.partition.localize.pieces import LocalOps, LocalPieces
 from shardwright.partition.write import written
 from shardwright.stage import Stage
@@ -75,12 +75,11 @@ class Pieces:
             ShardingError: it cannot be computed in these parts.
             CannotGoOn: it is not known by itself what it becomes.
         """
+        if isinstance(decision, Computed) and not decision.before and not decision.after:
+            return self._alone(op, decision, makers)
         versions = {value: {one: self.number(value, one) for one in layouts} for value, layouts in reads.items()}
         for value in makers:
-            root = value
-            while root not in reads:
-                root = makers[root].operands[0]
-            versions[value] = versions[root]
+            versions[value] = versions[_root(value, makers)]
         made = written(self.source, self.explicit, op, decision, versions, makers)
         own = () if isinstance(decision, PassedOn) else op.results
         others = self._others({value: versions[value] for value in (*reads, *own)})
@@ -90,6 +89,14 @@ class Pieces:
         read = tuple([value for one in explicit for value in one.operands])
         sent = tuple([one.results[0] for one in explicit if one.signature.name in COLLECTIVES])
         return Piece(explicit, local, read, sent)
+
+    def _alone(self, op: Op, decision: Computed, makers: Mapping[int, Op]) -> Piece:
+        """An op for which nothing is made, and of whose results nothing is."""
+        roots = [value if value not in makers else _root(value, makers) for value in op.operands]
+        operands = tuple(map(self.number, roots, decision.operands))
+        results = tuple(map(self.number, op.results, decision.results))
+        explicit = Op(op.signature, operands, results, (), op.location)
+        return Piece((explicit,), (self.locals.of(explicit),), operands, ())
 
     def _others(self, versions: Mapping[int, Mapping[Layout, int]]) -> dict[int, int]:
         """The numbers of versions that have others already, with these."""
@@ -101,6 +108,13 @@ class Pieces:
                 if first != number:
                     others[number] = first
         return others
+
+
+def _root(value: int, makers: Mapping[int, Op]) -> int:
+    """The value that a value is by another name."""
+    while value in makers and makers[value].signature.name in LAYOUTS:
+        (value,) = makers[value].operands
+    return value
 
 
 def _renamed(op: Op, others: dict[int, int]) -> Op:

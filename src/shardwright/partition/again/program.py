@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS, DEVICE_OPS, STEPS
 from shardwright.ir.types import TensorType
 from shardwright.partition.again.pieces import Piece, Pieces
+from shardwright.partition.again.runs import Asked, BlockRuns, Known, Run
 from shardwright.partition.again.sites import Site, Sites, is_at_uses
 from shardwright.partition.decide import Decider
 from shardwright.partition.decisions import Decision, Layout
@@ -33,33 +34,22 @@ _ELSEWHERE = DATA_FLOW_OPS | DEVICE_OPS | STEPS.keys() | {"arith.constant", "sdy
 """Ops of which more is to be known than how what they read lies."""
 
 
-class _Known(NamedTuple):
-    """What was decided on an op, and what it became.
-
-    Attributes:
-        piece: What it became.
-        states: The states of values behind it, of those that it changed.
-    """
-
-    piece: Piece
-    states: dict[int, State]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitioned:
     """A program that was partitioned, in pieces.
 
     Attributes:
         arguments: The numbers of its arguments.
-        results: The numbers of what it returns.
-        pieces: What its ops became, in order.
-        unread: Results of collectives that are left out of it, since nobody reads them.
+        run: What its ops became, in order.
     """
 
     arguments: tuple[int, ...]
-    results: tuple[int, ...]
-    pieces: list[Piece]
-    unread: frozenset[int]
+    run: Run
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """What its ops became, in order."""
+        return self.run.pieces
 
 
 def partitions_again(graph: Graph) -> Again | None:
@@ -94,7 +84,7 @@ class Again:
         self._targets = Targets(graph)
         self._values = Values(self._targets.mesh)
         self._sites = Sites()
-        self._blocks: dict[Block, tuple[list[Site], list[int], dict[int, State]]] = {}
+        self._blocks: dict[Block, BlockRuns] = {}
         self._layouts: dict[tuple[int, int], Layout] = {}
         self._type_ids = list(map(id, self.types))
         self._held: list[object] = []  # what is known by its identity
@@ -111,35 +101,24 @@ class Again:
             ShardingError: what `materialize` and `localize` do, of which they tell more.
             CannotGoOn: it has to be partitioned as a whole.
         """
-        sites, uses, states = self._block(graph.main.block)
+        block = graph.main.block
+        runs = self._blocks.get(block) or self._of_block(block)
         layouts = self._all_layouts(graph)
-        targets = self._targets.changed(graph, layouts, uses)
-        deciding = _Deciding(graph, targets, self._values, states, self.pieces)
-        deciding.define_arguments()
-        numbers = list(map(id, layouts))
-        pieces: list[Piece] = []
-        now = self._values.states
-        for site in sites:
-            key = site.states(now), site.layouts(numbers), targets.results if site is sites[-1] else None
-            known = site.known.get(key)
-            if known is None:
-                known = site.known[key] = deciding.decide(site)
-            now.update(known.states)
-            pieces.append(known.piece)
-        number = self.pieces.number
-        arguments = tuple(map(number, graph.main.block.arguments, targets.arguments))
-        return Partitioned(arguments, pieces[-1].explicit[-1].operands, pieces, _unread(pieces))
+        targets = self._targets.changed(graph, layouts, runs.uses)
+        deciding = _Deciding(graph, targets, self._values, runs.fresh, self.pieces)
+        asked = Asked(list(map(id, layouts)), targets.results, deciding.arguments())
+        run = runs.run(asked, deciding.decide)
+        check_read(run)
+        return Partitioned(tuple(map(self.pieces.number, block.arguments, targets.arguments)), run)
 
-    def _block(self, block: Block) -> tuple[list[Site], list[int], dict[int, State]]:
-        """The sites of a block, how many operands read each value, and the states of those that any device makes."""
-        known = self._blocks.get(block)
-        if known is None:
-            uses = [0] * len(self.types)
-            for op in block.ops:
-                for value in op.operands:
-                    uses[value] += 1
-            fresh = {op.results[0]: self._values.fresh for op in block.ops if is_at_uses(op)}
-            known = self._blocks[block] = self._sites.of(block, uses), uses, fresh
+    def _of_block(self, block: Block) -> BlockRuns:
+        """What is known of a block apart from how its values lie."""
+        uses = [0] * len(self.types)
+        for op in block.ops:
+            for value in op.operands:
+                uses[value] += 1
+        fresh = {op.results[0]: self._values.fresh for op in block.ops if is_at_uses(op)}
+        known = self._blocks[block] = BlockRuns(self._sites.of(block, uses), uses, fresh)
         return known
 
     def _all_layouts(self, graph: Graph) -> list[Layout]:
@@ -175,23 +154,26 @@ class _Deciding:
         self.decider = Decider(graph, targets, NOTHING_GIVEN)
         self.decider.values = values
 
-    def define_arguments(self) -> None:
-        """Say how arguments come."""
-        self.decider.define(self.graph.main.block.arguments, self.targets.arguments)
+    def arguments(self) -> dict[int, State]:
+        """The states of arguments."""
+        arguments, values = self.graph.main.block.arguments, self.decider.values
+        self.decider.define(arguments, self.targets.arguments)
+        return {value: values.states[value] for value in arguments}
 
-    def decide(self, site: Site) -> _Known:
-        """What is decided on an op, and what it becomes."""
+    def decide(self, site: Site, before: tuple[State, ...]) -> Known:
+        """What is decided on an op that reads values in these states, and what it becomes."""
         states, op = self.decider.values.states, site.op
-        before = {value: states[value] for value in site.reads}
+        states.update(zip(site.reads, before, strict=True))
         for value in site.makers:
             self._know(value, site.makers)
         decision = self._decision(op)
         if is_late_row(op, decision):
             raise CannotGoOn
-        reads = {value: tuple(state.versions) for value, state in before.items()}
+        reads = {value: state.versions for value, state in zip(site.reads, before, strict=True)}
         piece = self.pieces.piece(op, decision, reads, site.makers)
-        changed = {value: states[value] for value, state in before.items() if states[value] is not state}
-        return _Known(piece, changed | {value: states[value] for value in op.results if value in states})
+        pairs = zip(site.reads, before, strict=True)
+        changed = {value: states[value] for value, state in pairs if states[value] is not state}
+        return Known(piece, changed | {value: states[value] for value in op.results if value in states})
 
     def _decision(self, op: Op) -> Decision:
         decider = self.decider
@@ -212,10 +194,8 @@ class _Deciding:
             self.decider.know(maker)
 
 
-def _unread(pieces: list[Piece]) -> frozenset[int]:
-    """The results of collectives that nobody reads but others like that."""
-    read = {value for piece in pieces for value in piece.reads}
-    sent = {value for piece in pieces for value in piece.sent}
-    if sent <= read:
-        return frozenset()
-    raise CannotGoOn
+def check_read(run: Run) -> None:
+    """Of collectives whose results nobody reads the program has to be partitioned as a whole, which leaves them out."""
+    read = set(chain.from_iterable([piece.reads for piece in run.pieces]))
+    if not read.issuperset(chain.from_iterable([piece.sent for piece in run.pieces])):
+        raise CannotGoOn

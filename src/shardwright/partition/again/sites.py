@@ -7,9 +7,8 @@ constant or a broadcast scalar, also those of what that is made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 from shardwright.ir.graph import Block, Op
@@ -28,17 +27,13 @@ class Site:
         reads: The values whose states it reads.
         values: The values whose layouts it asks: those that it reads, by whatever name, and those that it makes.
         makers: Of the values that it reads by another name, or that are made where they are read, the ops.
-        states: Of the state of each value, those that it reads.
-        layouts: Of what tells the layout of each value, those that it asks.
-        known: What was decided, by those.
+        known: What was decided, by those states and layouts.
     """
 
     op: Op
     reads: tuple[int, ...]
     values: tuple[int, ...]
     makers: dict[int, Op]
-    states: Callable[[Any], Any]
-    layouts: Callable[[Any], Any]
     known: dict[Hashable, Any] = field(default_factory=dict)
 
 
@@ -77,11 +72,16 @@ class Sites:
         chain = _chain(op.operands, makers)
         values = (*chain, *op.results)
         made = {value: makers[value] for value in chain if value in makers}
-        key = op, tuple(made.values()), tuple([uses[value] for value in values])
+        counts = [2 if value in made and is_at_uses(made[value]) else min(2, uses[value]) for value in values]
+        key = (
+            op,
+            tuple(made.values()),
+            tuple(counts),
+        )  # more makes no difference, and of what any device makes none does
         site = self._sites.get(key)
         if site is None:
             reads = tuple([value for value in chain if value not in made or is_at_uses(made[value])])
-            site = Site(op, reads, values, made, _getter(reads), _getter(values))
+            site = Site(op, reads, values, made)
             self._sites[key] = site
         return site
 
@@ -97,11 +97,3 @@ def _chain(operands: Iterable[int], makers: dict[int, Op]) -> tuple[int, ...]:
             if value in makers:
                 waiting += reversed(makers[value].operands)
     return tuple(found)
-
-
-def _getter(values: tuple[int, ...]) -> Callable[[Any], Any]:
-    return itemgetter(*values) if values else _nothing
-
-
-def _nothing(_: Any) -> tuple[()]:
-    return ()

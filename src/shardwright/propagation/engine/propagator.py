@@ -83,14 +83,18 @@ class Propagator:
         self.classes = Classes(self.numbers, method)
         self._class_of = self._classify()
         self._buried: set[Op] = set()
+        self._is_anew = False
+        self._blank: list[StepTable | None] = [None] * len(self.ops)
+        self._started: dict[tuple[int, int], tuple[list[StepTable | None], int]] = {}
         first = {phase.strategy: phase for phase in reversed(method.phases)}
         returned = {strategy: self._return_tables(phase) for strategy, phase in first.items()}
         self._returned = [returned[phase.strategy] for phase in method.phases]
 
     def begin(self, state: Sequence[int], results: Sequence[int]) -> None:
-        """Begin anew with these numbers of the shardings of values and results; nothing has been buried before."""
-        self.worklist.begin(state)
+        """Begin anew with these numbers of the shardings of values and results; nothing is dead."""
+        self.worklist.begin(state, self._blank)
         self.results = list(results)
+        self._is_anew = True
 
     def run(self) -> None:
         """Propagate, priority by priority; dead ops are taken out of the program on the way."""
@@ -247,6 +251,11 @@ class Propagator:
     def _start(self, tables: list[StepTable | None]) -> None:
         """Put the tables of a round in place; ops whose table is new are due, and so are dead ops."""
         worklist = self.worklist
+        key = id(tables), id(worklist.tables)
+        if self._is_anew and key in self._started:  # the classes of ops are as they were
+            worklist.tables, marks = self._started[key]
+            self._mark(marks)
+            return
         new = list(map(tables.__getitem__, self._class_of))
         if self._buried:
             for op in self._buried:
@@ -254,11 +263,17 @@ class Propagator:
         old = worklist.tables
         fresh = [now is not None and now is not then for now, then in zip(new, old, strict=True)]
         marks = int.from_bytes(bytes(fresh), "little") | int.from_bytes(worklist.dead, "little")
-        marks |= int.from_bytes(worklist.due, "little")
-        worklist.due[:] = marks.to_bytes(len(fresh), "little")
-        for number in self._inward:
-            worklist.due[number] = 1
+        self._mark(marks)
         worklist.tables = new
+        if self._is_anew:
+            self._started[key] = new, marks
+
+    def _mark(self, marks: int) -> None:
+        """Make ops due: those that are marked, and edges into computations."""
+        due = self.worklist.due
+        due[:] = (marks | int.from_bytes(due, "little")).to_bytes(len(due), "little")
+        for number in self._inward:
+            due[number] = 1
 
     def _propagate_results(self, returned: Sequence[tuple[int, int, StepTable]]) -> None:
         """Keep the shardings of `main`'s results and of what it returns equal where they can be."""

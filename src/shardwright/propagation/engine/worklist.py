@@ -209,11 +209,11 @@ class Worklist:
         self.on_dead: Callable[[int, int], list[int]] | None = None
         self.on_change: Callable[[int, StepTable, Key, Changes], Change] | None = None
 
-    def begin(self, state: Sequence[int]) -> None:
-        """Begin anew with these numbers of the shardings of values."""
+    def begin(self, state: Sequence[int], tables: list[StepTable | None]) -> None:
+        """Begin anew with these numbers of the shardings of values, and these tables of ops, which stay as they are."""
         count = len(self.tensors)
         self.state = list(state)
-        self.tables = [None] * count
+        self.tables = tables
         self.due = bytearray(count)
         self._waiting.clear()
         self._is_waiting = bytearray(count)
