@@ -5,7 +5,7 @@ What an op does to buffers is told once, apart from the program that it stands i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from shardwright.analysis.memory import is_computed_where_read
@@ -58,19 +58,18 @@ def peak_bytes(arguments: Sequence[tuple[int, int]], donated: Collection[int], o
         ops: What its ops do, in order; the last one returns what it reads.
     """
     walk = _Walk(arguments, donated, ops)
-    for number, op in enumerate(ops):
-        walk.step(number, op)
+    walk.run(ops)
     sizes = dict(arguments)
-    return max(walk.peak, walk.at_end + sum(sizes[value] for value in ops[-1].reads if value in walk.kept))
+    return max(walk.peak, walk.at_end + sum([sizes[value] for value in ops[-1].reads if value in walk.kept]))
 
 
 class _Walk:
     """The buffers alive at a point of a block: see `memory._Alive`, of which this is what blocks without regions need.
 
-    What takes no buffer has no root.
+    What takes no buffer has no root. The way of one op is written out in one loop: a call each would be most of it.
     """
 
-    def __init__(self, arguments: Sequence[tuple[int, int]], donated: Collection[int], ops: Iterable[Buffers]) -> None:
+    def __init__(self, arguments: Sequence[tuple[int, int]], donated: Collection[int], ops: Sequence[Buffers]) -> None:
         self.last: dict[int, int] = {}
         last = self.last
         for number, op in enumerate(ops):
@@ -79,70 +78,54 @@ class _Walk:
         self.root = {value: value for value, _ in arguments}
         self.size = dict(arguments)
         self.kept = self.root.keys() - set(donated)
-        self.bytes = self.at_end = self.peak = sum(self.size.values())
+        self.peak = self.bytes = self.at_end = sum(self.size.values())
         self.dying: dict[int, list[int]] = {}
         for value in donated:
-            self.dying.setdefault(last.get(value, -1), []).append(value)
-        self.release(-1)
-
-    def step(self, number: int, op: Buffers) -> None:
-        """Run an op."""
-        _, makes, is_sharing, is_reusing = op
-        if is_sharing:
-            for (value, _), operand in zip(makes, op.reads, strict=True):
-                self.share(value, operand)
-        reusable = self.reusable(number, op) if is_reusing else []
-        root, last, dying = self.root, self.last, self.dying
-        for value, size in makes:
-            if value not in root:
-                if not size:
-                    continue
-                self.allocate(value, size, reusable)
-            buffer = root[value]
-            end = last.get(buffer, -1)
-            if end < number:
-                last[buffer] = end = number
-            if end in dying:
-                dying[end].append(buffer)
+            if value in last:
+                self.dying.setdefault(last[value], []).append(value)
             else:
-                dying[end] = [buffer]
-        self.at_end = self.bytes
-        if self.bytes > self.peak:
-            self.peak = self.bytes
-        if number in dying:
-            self.release(number)
+                self.bytes -= self.size.pop(value)
 
-    def share(self, value: int, operand: int) -> None:
-        """Have a value live in the buffer of an operand."""
-        root, last = self.root.get(operand, operand), self.last
-        self.root[value] = root
-        end = last.get(value, -1)
-        if end > last.get(root, -1):
-            last[root] = end
+    def run(self, ops: Sequence[Buffers]) -> None:
+        """Run all ops."""
+        root, size, last, kept, dying = self.root, self.size, self.last, self.kept, self.dying
+        alive, peak = self.bytes, self.peak
+        for number, (reads, makes, is_sharing, is_reusing) in enumerate(ops):
+            if is_sharing:
+                self.share(reads, makes)
+            taken: tuple[int, ...] = ()
+            for value, bytes in makes:
+                buffer = root.get(value, -1)
+                if buffer < 0:
+                    if not bytes:
+                        continue
+                    for read in reads if is_reusing else ():
+                        other = root.get(read, -1)
+                        if size.get(other) != bytes or last[other] > number or other in kept or other in taken:
+                            continue
+                        buffer, taken = other, (*taken, other)
+                        break
+                    if buffer < 0:
+                        buffer = value
+                        size[value] = bytes
+                        alive += bytes
+                    root[value] = buffer
+                end = max(last.get(buffer, -1), last.get(value, -1), number)
+                last[buffer] = end
+                if end in dying:
+                    dying[end].append(buffer)
+                else:
+                    dying[end] = [buffer]
+            self.at_end = alive
+            if alive > peak:
+                peak = alive
+            for buffer in dying.get(number, ()):
+                if last[buffer] <= number and buffer not in kept:
+                    alive -= size.pop(buffer, 0)
+        self.peak = peak
 
-    def reusable(self, number: int, op: Buffers) -> list[int]:
-        """The buffers that an op reads last and may write into."""
-        root, size, last, kept = self.root, self.size, self.last, self.kept
-        found: list[int] = []
-        for value in op.reads:
-            buffer = root.get(value)
-            if buffer in size and last.get(buffer, -1) <= number and buffer not in kept and buffer not in found:
-                found.append(buffer)
-        return found
-
-    def allocate(self, value: int, size: int, reusable: list[int]) -> None:
-        """Give a value a buffer."""
-        for root in reusable:
-            if self.size[root] == size:
-                reusable.remove(root)
-                self.share(value, root)
-                return
-        self.root[value] = value
-        self.size[value] = size
-        self.bytes += size
-
-    def release(self, number: int) -> None:
-        """Free what the op at a number was the last to use."""
-        for root in self.dying.pop(number, ()):
-            if self.last.get(root, -1) <= number and root not in self.kept:
-                self.bytes -= self.size.pop(root, 0)
+    def share(self, reads: tuple[int, ...], makes: tuple[tuple[int, int], ...]) -> None:
+        """Have what an op makes live in the buffers of what it reads."""
+        for (value, _), operand in zip(makes, reads, strict=True):
+            root = self.root[value] = self.root.get(operand, operand)
+            self.last[root] = max(self.last.get(root, -1), self.last.get(value, -1))

@@ -182,7 +182,10 @@ class _Counter:
         self.graph = graph
         self.devices = device_count(graph)
         self.scalars = Scalars(graph, self.devices)
-        self.uses = graph.uses()
+        self.readers: dict[int, list[Op]] = {}  # an op once for each operand
+        for op in graph.walk():
+            for value in op.operands:
+                self.readers.setdefault(value, []).append(op)
 
     def block(self, block: Block, times: int, known: bool) -> Iterator[CollectiveUse]:
         for op in block.ops:
@@ -229,7 +232,7 @@ class _Counter:
 
     def users(self, value: int) -> list[Op]:
         """The ops that read `value`, seen through an op that only hands it on."""
-        users = [op for op, _ in self.uses[value]]
+        users = self.readers.get(value, [])
         if len(users) == 1 and users[0].name in _THROUGH and len(users[0].results) == 1:
             return self.users(users[0].results[0])
         return users

@@ -16,6 +16,7 @@ from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.works import works_of
 from shardwright.partition.again.pieces import Piece
 from shardwright.partition.again.program import Again, Partitioned
+from shardwright.partition.again.runs import Run
 
 __all__ = ["Assessing", "Comes"]
 
@@ -65,7 +66,9 @@ class Assessing:
         self.locals = again.locals
         self.explicit = ExplicitProgram(again.pieces.explicit)
         self.devices = device_count(self.locals.graph)
+        self.donated = donated_arguments(again.graph)
         self._told: dict[Piece, _Told] = {}
+        self._told_first: dict[Run, list[_Told]] = {}
         self._buffers: dict[Op, Buffers | None] = {}
 
     def comes_to(self, graph: Graph, made: Partitioned) -> Comes:
@@ -75,24 +78,36 @@ class Assessing:
             graph: The propagated program.
             made: The program, partitioned.
         """
-        known, told = self._told, list[_Told]()
-        for piece in made.pieces:
-            one = known.get(piece)
-            if one is None:
-                one = known[piece] = self._tell(piece)
-            told.append(one)
+        told = self._all_told(made.run)
         seconds = overlapped_seconds(chain.from_iterable([one.works for one in told]))
         sent = summarize(self._all_uses(made, told)).total
         types = self.locals.graph.types
         arguments = [(value, types[value].bytes) for value in made.arguments]
         pairs = zip(graph.main.block.arguments, made.arguments, strict=True)
-        donated = donated_arguments(graph)
-        free = [number for value, number in pairs if value in donated]
+        free = [number for value, number in pairs if value in self.donated]
         peak = peak_bytes(arguments, free, self._all_buffers(made, told))
         held = sum([size for _, size in arguments])
         return Comes(seconds, round(sent.executed_bytes), sent.executed, held, peak)
 
+    def _all_told(self, run: Run) -> list[_Told]:
+        """What all pieces take; those of the first time are told together."""
+        if run.first is None:
+            known = self._told_first.get(run)
+            if known is None:
+                known = self._told_first[run] = [self._tell(piece) for piece in run.pieces]
+            return known
+        told = list(self._all_told(run.first))
+        for place in run.places:
+            told[place] = self._tell(run.pieces[place])
+        return told
+
     def _tell(self, piece: Piece) -> _Told:
+        known = self._told.get(piece)
+        if known is None:
+            known = self._told[piece] = self._new_told(piece)
+        return known
+
+    def _new_told(self, piece: Piece) -> _Told:
         works = tuple(chain.from_iterable([works_of(self.explicit, op) for op in piece.explicit]))
         ops = list(chain.from_iterable(piece.local))
         uses = [collective_use(op, self.locals.graph, self.devices) for op in ops]

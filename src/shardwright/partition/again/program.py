@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress, count
+from operator import is_not
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS, DEVICE_OPS, STEPS
@@ -67,18 +68,23 @@ def partitions_again(graph: Graph) -> Again | None:
             return None
         if op.signature.name == "stablehlo.concatenate" and "stablehlo.slice" in read:
             return None
-    return Again(graph)
+    try:
+        return Again(graph)
+    except CannotGoOn:
+        return None
 
 
 class Again:
     """Partitions a program and others that differ from it in how values lie, and in which constants are one.
 
     Attributes:
+        graph: The program.
         pieces: What is known of its ops.
     """
 
     def __init__(self, graph: Graph) -> None:
         """Nothing is known yet of a propagated program."""
+        self.graph = graph
         self.types = graph.types
         self.pieces = Pieces(graph)
         self._targets = Targets(graph)
@@ -86,8 +92,9 @@ class Again:
         self._sites = Sites()
         self._blocks: dict[Block, BlockRuns] = {}
         self._layouts: dict[tuple[int, int], Layout] = {}
-        self._type_ids = list(map(id, self.types))
         self._held: list[object] = []  # what is known by its identity
+        layouts = list(map(self._layout, graph.shardings, self.types))
+        self._first = graph.shardings, layouts, list(map(id, layouts))
 
     @property
     def locals(self) -> LocalPieces:
@@ -103,10 +110,10 @@ class Again:
         """
         block = graph.main.block
         runs = self._blocks.get(block) or self._of_block(block)
-        layouts = self._all_layouts(graph)
+        layouts, numbers = self._all_layouts(graph)
         targets = self._targets.changed(graph, layouts, runs.uses)
         deciding = _Deciding(graph, targets, self._values, runs.fresh, self.pieces)
-        asked = Asked(list(map(id, layouts)), targets.results, deciding.arguments())
+        asked = Asked(numbers, targets.results, deciding.arguments())
         run = runs.run(asked, deciding.decide)
         check_read(run)
         return Partitioned(tuple(map(self.pieces.number, block.arguments, targets.arguments)), run)
@@ -121,19 +128,22 @@ class Again:
         known = self._blocks[block] = BlockRuns(self._sites.of(block, uses), uses, fresh)
         return known
 
-    def _all_layouts(self, graph: Graph) -> list[Layout]:
-        """The layout of each value that its sharding asks for, one object for those of one sharding and type."""
-        known, types = self._layouts, self.types
-        keys = list(zip(map(id, graph.shardings), self._type_ids, strict=True))
-        try:
-            return list(map(known.__getitem__, keys))
-        except KeyError:
-            for value, key in enumerate(keys):
-                if key not in known:
-                    known[key] = self._layout(graph.shardings[value], types[value])
-            return list(map(known.__getitem__, keys))
+    def _all_layouts(self, graph: Graph) -> tuple[list[Layout], list[int]]:
+        """The layout of each value that its sharding asks for, and what tells it."""
+        layouts, numbers = list(self._first[1]), list(self._first[2])
+        for value in compress(count(), map(is_not, graph.shardings, self._first[0])):
+            layouts[value] = self._layout(graph.shardings[value], self.types[value])
+            numbers[value] = id(layouts[value])
+        return layouts, numbers
 
     def _layout(self, sharding: TensorSharding | None, type: TensorType) -> Layout:
+        """The layout that a sharding asks for, one object for those of one sharding and type."""
+        key = id(sharding), id(type)
+        if key not in self._layouts:
+            self._layouts[key] = self._new_layout(sharding, type)
+        return self._layouts[key]
+
+    def _new_layout(self, sharding: TensorSharding | None, type: TensorType) -> Layout:
         if is_uneven(sharding, type) or (sharding is not None and sharding.partial):
             raise CannotGoOn
         layout = layout_of(sharding, type, self._targets.mesh)

@@ -14,6 +14,7 @@ from itertools import compress, count
 from operator import ne
 from typing import NamedTuple
 
+from shardwright.memo import once
 from shardwright.partition.again.pieces import Piece
 from shardwright.partition.again.sites import Site
 from shardwright.partition.decisions import Layout
@@ -89,8 +90,16 @@ class BlockRuns:
         self.uses = uses
         self.fresh = fresh
         self.first: Run | None = None
-        self._asking = _places([site.values for site in sites])
-        self._reading = _places([site.reads for site in sites])
+
+    @once
+    def _asking(self) -> dict[int, list[int]]:
+        """For each value, the numbers of the ops that ask how it lies."""
+        return _places([site.values for site in self.sites])
+
+    @once
+    def _reading(self) -> dict[int, list[int]]:
+        """For each value, the numbers of the ops that read its state."""
+        return _places([site.reads for site in self.sites])
 
     def run(self, asked: Asked, decide: Decide) -> Run:
         """Decide on every op."""
@@ -168,5 +177,8 @@ def _places(values: list[tuple[int, ...]]) -> dict[int, list[int]]:
     places: dict[int, list[int]] = {}
     for number, row in enumerate(values):
         for value in row:
-            places.setdefault(value, []).append(number)
+            if value in places:
+                places[value].append(number)
+            else:
+                places[value] = [number]
     return places

@@ -50,6 +50,7 @@ class Sites:
     def __init__(self) -> None:
         """None yet."""
         self._sites: dict[Hashable, Site] = {}
+        self._at_uses: dict[int, bool] = {}  # by the identity of signatures, which ops share
 
     def of(self, block: Block, uses: list[int]) -> list[Site]:
         """The sites of a block, in order, those of ops left out that are computed where they are read.
@@ -61,7 +62,9 @@ class Sites:
         makers: dict[int, Op] = {}
         sites: list[Site] = []
         for op in block.ops:
-            at_uses = is_at_uses(op)
+            at_uses = self._at_uses.get(id(op.signature))
+            if at_uses is None:
+                at_uses = self._at_uses[id(op.signature)] = is_at_uses(op)
             if not at_uses:
                 sites.append(self._site(op, makers, uses))
             if at_uses or op.signature.name in LAYOUTS:
@@ -69,15 +72,14 @@ class Sites:
         return sites
 
     def _site(self, op: Op, makers: dict[int, Op], uses: list[int]) -> Site:
-        chain = _chain(op.operands, makers)
-        values = (*chain, *op.results)
-        made = {value: makers[value] for value in chain if value in makers}
+        if makers.keys().isdisjoint(op.operands):
+            chain, made = tuple(dict.fromkeys(op.operands)), dict[int, Op]()
+        else:
+            chain = _chain(op.operands, makers)
+            made = {value: makers[value] for value in chain if value in makers}
+        values = (*chain, *op.results)  # of three uses no more is known than of two, and none of what any device makes
         counts = [2 if value in made and is_at_uses(made[value]) else min(2, uses[value]) for value in values]
-        key = (
-            op,
-            tuple(made.values()),
-            tuple(counts),
-        )  # more makes no difference, and of what any device makes none does
+        key = op, tuple(made.values()), tuple(counts)
         site = self._sites.get(key)
         if site is None:
             reads = tuple([value for value in chain if value not in made or is_at_uses(made[value])])
