@@ -42,20 +42,23 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number to report. With an `at_most`, it must not exceed that."""
+    """A number to report. With an `at_most`, it must not exceed that; with an `at_least`, it must come to that."""
 
     name: str
     value: float
     at_most: float | None = None
+    at_least: float | None = None
 
     @property
     def is_short(self) -> bool:
         """Whether it misses its bar."""
-        return self.at_most is not None and not self.value <= self.at_most
+        above = self.at_most is not None and not self.value <= self.at_most
+        return above or (self.at_least is not None and not self.value >= self.at_least)
 
     def __str__(self) -> str:
         """`NAME VALUE BAR ok|short`."""
-        bar = "-" if self.at_most is None else f"<={self.at_most:g}"
+        bars = [f"{sign}{bar:g}" for sign, bar in (("<=", self.at_most), (">=", self.at_least)) if bar is not None]
+        bar = ",".join(bars) or "-"
         return f"{self.name} {self.value:.3f} {bar} {'short' if self.is_short else 'ok'}"
 
 
@@ -65,9 +68,9 @@ class Report:
     def __init__(self) -> None:
         self.short = 0
 
-    def add(self, name: str, value: float, at_most: float | None = None) -> None:
+    def add(self, name: str, value: float, at_most: float | None = None, at_least: float | None = None) -> None:
         """Print one figure."""
-        figure = Figure(name, value, at_most)
+        figure = Figure(name, value, at_most, at_least)
         self.short += figure.is_short
         print(figure, flush=True)
 

@@ -68,6 +68,7 @@ class Assessing:
         self.devices = device_count(self.locals.graph)
         self.donated = donated_arguments(again.graph)
         self._told: dict[Piece, _Told] = {}
+        self._works: dict[tuple[int, ...], tuple[Op, tuple[Work, ...]]] = {}
         self._told_first: dict[Run, list[_Told]] = {}
         self._buffers: dict[Op, Buffers | None] = {}
 
@@ -108,13 +109,33 @@ class Assessing:
         return known
 
     def _new_told(self, piece: Piece) -> _Told:
-        works = tuple(chain.from_iterable([works_of(self.explicit, op) for op in piece.explicit]))
+        works = tuple(chain.from_iterable(map(self._works_of, piece.explicit)))
         ops = list(chain.from_iterable(piece.local))
         uses = [collective_use(op, self.locals.graph, self.devices) for op in ops]
         buffers = None if any(map(self.locals.is_need, ops)) else self._buffers_of(ops)
         summed = tuple([op.results[0] for op in ops if op.signature.name == "stablehlo.all_reduce"])
         sliced = tuple([op.operands[0] for op in ops if op.signature.name == "stablehlo.dynamic_slice"])
         return _Told(works, buffers, tuple([use for use in uses if use is not None]), summed, sliced)
+
+    def _works_of(self, op: Op) -> tuple[Work, ...]:
+        """What a device does for an op without regions: of all that lie alike the same, on other values."""
+        shardings = self.explicit.graph.shardings
+        key = id(op.signature), *[id(shardings[value]) for value in op.operands + op.results]
+        known = self._works.get(key)
+        if known is None:
+            works = works_of(self.explicit, op)
+            self._works[key] = op, works
+            return works
+        like, works = known
+        return tuple(
+            [
+                work._replace(
+                    reads=op.operands if work.reads == like.operands else op.results,
+                    makes=op.results if work.makes == like.results else op.operands,
+                )
+                for work in works
+            ]
+        )
 
     def _buffers_of(self, ops: list[Op]) -> tuple[Buffers, ...]:
         known = self._buffers

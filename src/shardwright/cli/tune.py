@@ -25,8 +25,9 @@ def tune(file: str, arguments: tuple[str, ...], top: int, **options: Any) -> Non
     """Try other shardings of each ARGUMENT of FILE, one at a time, and print those with which it takes least time.
 
     ARGUMENT is the beginning of a name, such as a path; all arguments where none is given. Those that differ only in
-    numbers, as layers do, are changed together. Every trial is propagated and partitioned, which takes some hundredths
-    of a second for a program of a thousand ops; nothing is written.
+    numbers, as layers do, are changed together. Every trial is propagated and partitioned, and goes on from those
+    before it: that takes one or two hundredths of a second for a program of a thousand ops, some more where it has
+    loops or dimensions that do not divide. Nothing is written.
     """
     from shardwright.program.tuning import tune as tuned
     from shardwright.report.tuning import print_tuning

@@ -66,8 +66,11 @@ def _trying(plan: Plan) -> Trying | None:
     if plan.strategy == "rfc" or plan.graph.stage is not Stage.PROPAGATED or not _is_plain(plan.annotated):
         return None
     variants = variants_of(plan.annotated, method(plan.strategy, conservative=plan.conservative))
-    again = None if variants is None else partitions_again(plan.graph)
-    return None if variants is None or again is None else Trying(plan, variants, again)
+    if variants is None:
+        return None
+    graph = variants.propagated({})
+    again = partitions_again(graph) if graph.shardings == plan.graph.shardings else None
+    return None if again is None else Trying(plan, variants, again)
 
 
 def _is_plain(annotated: Graph) -> bool:
@@ -91,8 +94,7 @@ class Trying:
         self.annotated = plan.annotated
         self.layouts = {name: layout.closed() for name, layout in plan.arguments.items()}
         self.source = plan.source.name
-        self.graph = variants.propagated({})
-        self.is_known = self.graph.shardings == plan.graph.shardings
+        self.graph = again.graph
         self._numbers: dict[tuple[str, ...], list[int]] = {}
 
     @uncollected
@@ -104,16 +106,23 @@ class Trying:
         """
         values = self._values(names)
         given = {value: self._given(sharding, value) for value in values}
-        if not self.is_known or not all(map(self._is_known, given, given.values())):
+        if not all(map(self._is_known, given, given.values())):
             return None
         graph = self.variants.propagated(given)
-        try:
-            comes = self.assessing.comes_to(graph, self.again.partitioned(graph))
-        except (CannotGoOn, ShardingError):  # told in full by who works it out from the beginning
+        outcome = self.outcome(graph)
+        if outcome is None:
             return None
         others = list(map(is_not, self.graph.shardings, graph.shardings))
         pairs = compress(self.graph.shardings, others), compress(graph.shardings, others)
-        return Tried(self.layouts[names[0]], Outcome(*comes), sum(map(ne, *pairs)))
+        return Tried(self.layouts[names[0]], outcome, sum(map(ne, *pairs)))
+
+    @uncollected
+    def outcome(self, graph: Graph) -> Outcome | None:
+        """What a propagated program comes to; `None` where that has to be worked out from the beginning."""
+        try:
+            return Outcome(*self.assessing.comes_to(graph, self.again.partitioned(graph)))
+        except (CannotGoOn, ShardingError):  # told in full by who works it out from the beginning
+            return None
 
     def _values(self, names: tuple[str, ...]) -> list[int]:
         values = self._numbers.get(names)

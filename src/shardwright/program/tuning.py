@@ -89,10 +89,11 @@ def trials_of(plan: Plan, arguments: Iterable[str] | None = None) -> list[tuple[
     Raises:
         ShardingError: no argument has a name that begins so.
     """
-    types, chosen = plan.source.graph.arguments, _chosen(list(plan.arguments), arguments)
+    types, layouts = plan.source.graph.arguments, plan.arguments
+    chosen = _chosen(list(layouts), arguments)
     alike: dict[tuple[str, TensorType, TensorSharding], list[str]] = {}
     for name in chosen:
-        type, layout = types[name], plan.arguments[name]
+        type, layout = types[name], layouts[name]
         if type.rank and type.elements:
             alike.setdefault((_NUMBER.sub("*", name), type, layout.closed()), []).append(name)
     return [
@@ -186,7 +187,7 @@ def tune(plan: Plan, arguments: Iterable[str] | None = None, watch: Callable[[st
     found: list[Trial] = []
     refused: list[ShardingError] = []
     quiet = replace(plan, clock=Clock())
-    before, todo = quiet.partition().outcome, trials_of(quiet, arguments)
+    before, todo = _outcome(quiet), trials_of(quiet, arguments)
     for number, (names, sharding) in enumerate(todo, 1):
         if watch is not None:
             watch(f"trial {number} of {len(todo)}")
@@ -195,6 +196,13 @@ def tune(plan: Plan, arguments: Iterable[str] | None = None, watch: Callable[[st
         except ShardingError as error:
             refused.append(error)
     return Tuned(before, tuple(found), tuple(refused))
+
+
+def _outcome(plan: Plan) -> Outcome:
+    """What a plan comes to."""
+    way = trying(plan)
+    known = None if way is None else way.outcome(way.graph)
+    return plan.partition().outcome if known is None else known
 
 
 def _changed(one: Graph, other: Graph) -> int:
