@@ -110,7 +110,9 @@ class _Walk:
                         size[value] = bytes
                         alive += bytes
                     root[value] = buffer
-                end = max(last.get(buffer, -1), last.get(value, -1), number)
+                end = last.get(value, number)  # a result is read behind its op, if at all
+                if buffer != value and last[buffer] > end:
+                    end = last[buffer]
                 last[buffer] = end
                 if end in dying:
                     dying[end].append(buffer)
@@ -119,9 +121,10 @@ class _Walk:
             self.at_end = alive
             if alive > peak:
                 peak = alive
-            for buffer in dying.get(number, ()):
-                if last[buffer] <= number and buffer not in kept:
-                    alive -= size.pop(buffer, 0)
+            if number in dying:
+                for buffer in dying[number]:
+                    if last[buffer] <= number and buffer not in kept:
+                        alive -= size.pop(buffer, 0)
         self.peak = peak
 
     def share(self, reads: tuple[int, ...], makes: tuple[tuple[int, int], ...]) -> None:

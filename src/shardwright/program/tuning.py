@@ -18,7 +18,7 @@ from shardwright.clock import Clock
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
-from shardwright.memo import memoize
+from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
 from shardwright.plans.saved import Outcome
 from shardwright.program.program import Plan
@@ -184,18 +184,27 @@ def tune(plan: Plan, arguments: Iterable[str] | None = None, watch: Callable[[st
     Raises:
         ShardingError: no argument has a name that begins so, or this plan itself cannot be partitioned.
     """
-    found: list[Trial] = []
-    refused: list[ShardingError] = []
     quiet = replace(plan, clock=Clock())
     before, todo = _outcome(quiet), trials_of(quiet, arguments)
+    try_all = _tried_all if trying(quiet) is None else uncollected(_tried_all)  # what goes on from others is all kept
+    found, refused = try_all(quiet, todo, watch)
+    return Tuned(before, tuple(found), tuple(refused))
+
+
+def _tried_all(
+    plan: Plan, todo: list[tuple[tuple[str, ...], TensorSharding]], watch: Callable[[str], None] | None
+) -> tuple[list[Trial], list[ShardingError]]:
+    """What each comes to that can be split so, and why others cannot."""
+    found: list[Trial] = []
+    refused: list[ShardingError] = []
     for number, (names, sharding) in enumerate(todo, 1):
         if watch is not None:
             watch(f"trial {number} of {len(todo)}")
         try:
-            found.append(tried(quiet, names, sharding))
+            found.append(tried(plan, names, sharding))
         except ShardingError as error:
             refused.append(error)
-    return Tuned(before, tuple(found), tuple(refused))
+    return found, refused
 
 
 def _outcome(plan: Plan) -> Outcome:

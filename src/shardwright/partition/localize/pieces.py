@@ -11,14 +11,19 @@ from collections.abc import Callable, Hashable, Iterable
 
 from shardwright.axes import Axes
 from shardwright.ir.graph import Graph, Op
-from shardwright.ir.ops import RETURNS
+from shardwright.ir.ops import RETURNS, STEPS
 from shardwright.ir.signature import Signature
 from shardwright.mesh import Mesh
 from shardwright.partition.localize.local import Local, local_type
 from shardwright.partition.localize.program import Localizer
 from shardwright.sharding import replicated
+from shardwright.steps import ShardedToUnreduced, ToUnreduced
 
 __all__ = ["CannotGoOn", "LocalOps", "LocalPieces"]
+
+
+_ALIKE = STEPS.keys() - {name for name, step in STEPS.items() if step in (ToUnreduced, ShardedToUnreduced)}
+"""Collectives that look at nothing but how their tensors lie: others ask whether what they read is a constant."""
 
 
 class CannotGoOn(Exception):
@@ -83,6 +88,8 @@ class LocalPieces:
         self.localizer.begin()
         self.graph = self.localizer.target
         self.ctx = _Shared(self.graph, explicit.mesh)
+        self._forms: dict[tuple[int, ...], tuple[Op, Signature | None]] = {}
+        self._alike: dict[tuple[int, ...], tuple[Op, LocalOps]] = {}
 
     def grow(self) -> None:
         """Know of values that have come to the explicit programs."""
@@ -99,11 +106,31 @@ class LocalPieces:
             ShardingError: it cannot be computed in these parts.
             CannotGoOn: it hands on what it reads.
         """
-        form = self.localizer.form(op)
+        shardings = self.explicit.shardings
+        key = id(op.signature), *[id(shardings[value]) for value in op.operands + op.results]
+        if key not in self._forms:
+            self._forms[key] = op, self.localizer.form(op)
+        form = self._forms[key][1]
         if form is not None:
             if form.name == "stablehlo.constant":
                 self.ctx.constants[op.results[0]] = form.text("value") or ""
             return (Op(form, op.operands, op.results, (), op.location),)
+        if op.signature.name not in _ALIKE:
+            return self._written(op)
+        if key not in self._alike:
+            self._alike[key] = op, self._written(op)
+        like, ops = self._alike[key]
+        return ops if like is op else self._as(like, ops, op)
+
+    def _as(self, like: Op, ops: LocalOps, op: Op) -> LocalOps:
+        """What an op becomes that lies as another one does of which that is known: the same, on values of its own."""
+        names = dict(zip(like.operands + like.results, op.operands + op.results, strict=True))
+        made = [value for one in ops for value in one.results if value not in names]
+        names.update(zip(made, self.graph.new_values([self.graph.types[value] for value in made]), strict=True))
+        self._leave_out()
+        return tuple([one if isinstance(one, _Need) else _renamed(one, names) for one in ops])
+
+    def _written(self, op: Op) -> LocalOps:
         self.ctx.ops = []
         self.ctx.location = op.location
         try:

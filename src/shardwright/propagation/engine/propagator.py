@@ -13,6 +13,7 @@ from shardwright.propagation.effects import is_pure
 from shardwright.propagation.engine import priorities
 from shardwright.propagation.engine.op_classes import Classes, OfSignature
 from shardwright.propagation.engine.op_kind import Kind
+from shardwright.propagation.engine.starts import Starts
 from shardwright.propagation.engine.worklist import Numbers, StepTable, Worklist
 from shardwright.propagation.method import Method, Phase
 from shardwright.propagation.recording import Recording, When
@@ -35,6 +36,8 @@ class Propagator:
     Attributes:
         rivals: What chooses where shardings compete, if the first to come is not to win.
     """
+
+    _starts: Starts | None = None
 
     def __init__(
         self,
@@ -83,18 +86,16 @@ class Propagator:
         self.classes = Classes(self.numbers, method)
         self._class_of = self._classify()
         self._buried: set[Op] = set()
-        self._is_anew = False
-        self._blank: list[StepTable | None] = [None] * len(self.ops)
-        self._started: dict[tuple[int, int], tuple[list[StepTable | None], int]] = {}
         first = {phase.strategy: phase for phase in reversed(method.phases)}
         returned = {strategy: self._return_tables(phase) for strategy, phase in first.items()}
         self._returned = [returned[phase.strategy] for phase in method.phases]
 
     def begin(self, state: Sequence[int], results: Sequence[int]) -> None:
         """Begin anew with these numbers of the shardings of values and results; nothing is dead."""
-        self.worklist.begin(state, self._blank)
+        if self._starts is None:
+            self._starts = Starts([None] * len(self.ops))
+        self.worklist.begin(state, self._starts.blank)
         self.results = list(results)
-        self._is_anew = True
 
     def run(self) -> None:
         """Propagate, priority by priority; dead ops are taken out of the program on the way."""
@@ -252,8 +253,9 @@ class Propagator:
         """Put the tables of a round in place; ops whose table is new are due, and so are dead ops."""
         worklist = self.worklist
         key = id(tables), id(worklist.tables)
-        if self._is_anew and key in self._started:  # the classes of ops are as they were
-            worklist.tables, marks = self._started[key]
+        starts = self._starts
+        if starts is not None and key in starts.known:  # the classes of ops are as they were
+            worklist.tables, marks = starts.known[key]
             self._mark(marks)
             return
         new = list(map(tables.__getitem__, self._class_of))
@@ -265,8 +267,8 @@ class Propagator:
         marks = int.from_bytes(bytes(fresh), "little") | int.from_bytes(worklist.dead, "little")
         self._mark(marks)
         worklist.tables = new
-        if self._is_anew:
-            self._started[key] = new, marks
+        if starts is not None:
+            starts.known[key] = new, marks
 
     def _mark(self, marks: int) -> None:
         """Make ops due: those that are marked, and edges into computations."""
