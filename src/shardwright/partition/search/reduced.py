@@ -99,6 +99,11 @@ class Reduced:
             told = self.among([np.array([way]) for way in found.ways], distances, in_full)
             found = told or replace(found, seconds=math.inf)
         least = self.messages.of_ways()
+        if not in_full:  # where the bound is tight, the best is mostly among few ways of each node
+            some = self.among(self.few(least, _FEW[1]), distances, in_full)
+            if some is not None and some.seconds <= bound * (1 + self.each.gap):
+                self.found = some.ways
+                return replace(some, bound=min(some.seconds, bound))
         limit = min(known, found.seconds) * (1 + _CLOSE) + 1e-12 * self.most
         whole = self.among(_kept(least, limit), distances, in_full)
         if whole is not None:  # with any way that was left out it takes more than the limit
@@ -141,12 +146,15 @@ class Reduced:
     def among_some(self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among ways of choices that may take least, and what was found: as many as may be."""
         for most in _FEW:
-            few = [np.sort(np.argsort(of_node, kind="stable")[:most]) for of_node in least]
-            kept = [np.union1d(ways, way) for ways, way in zip(few, self.found, strict=True)]
-            among = self.among(kept, distances, in_full)
+            among = self.among(self.few(least, most), distances, in_full)
             if among is not None:
                 return among
         return None
+
+    def few(self, least: Sequence[Seconds], most: int) -> list[Numbers]:
+        """So many ways of each node, of choices that may take least, and the way that was found."""
+        few = [np.sort(np.argsort(of_node, kind="stable")[:most]) for of_node in least]
+        return [np.union1d(ways, way) for ways, way in zip(few, self.found, strict=True)]
 
     def among(self, kept: Sequence[Numbers], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among some ways; `None` if they are too many."""
