@@ -99,17 +99,17 @@ class Reduced:
             told = self.among([np.array([way]) for way in found.ways], distances, in_full)
             found = told or replace(found, seconds=math.inf)
         least = self.messages.of_ways()
-        if not in_full:  # where the bound is tight, the best is mostly among few ways of each node
-            some = self.among(self.few(least, _FEW[1]), distances, in_full)
-            if some is not None and some.seconds <= bound * (1 + self.each.gap):
-                self.found = some.ways
-                return replace(some, bound=min(some.seconds, bound))
+        # where the bound is tight, the best is mostly among few ways of each node
+        soon = None if in_full else self.among(self.few(least, _FEW[1]), distances, in_full)
+        if soon is not None and soon.seconds <= bound * (1 + self.each.gap):
+            self.found = soon.ways
+            return replace(soon, bound=min(soon.seconds, bound))
         limit = min(known, found.seconds) * (1 + _CLOSE) + 1e-12 * self.most
         whole = self.among(_kept(least, limit), distances, in_full)
         if whole is not None:  # with any way that was left out it takes more than the limit
             bound = max(bound, min(whole.bound, limit))
         some = whole or self.among_some(least, distances, in_full)
-        best = min([one for one in (found, some) if one], key=attrgetter("seconds"))
+        best = min([one for one in (found, soon, some) if one], key=attrgetter("seconds"))
         self.found = best.ways
         return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
 

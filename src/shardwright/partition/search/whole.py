@@ -111,6 +111,7 @@ class _Choosing:
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
         self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
+        self.passed: list[Solution] = []  # what was chosen and not decided, since more became known of it
         self.given: Given | None = None  # what it was decided by
         self.alike = 0.0  # what every choice takes at least that chooses alike what is folded
         self.read_inside = [link for link in self.choices.links if self.is_read_inside(link)]
@@ -135,6 +136,9 @@ class _Choosing:
                 if not self.learns_from(solution, proves) and not is_new:
                     break
                 before = solution
+        for solution in self.passed:
+            if not self.is_done:
+                self.learns_from(solution)
         for _ in range(_POLISHED if self.ways and not self.is_done else 0):
             ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
             if ways == self.ways:
@@ -173,6 +177,7 @@ class _Choosing:
             near = self.bounded(self.reduced.read_off(self.distances))
             if not self.is_planned(near):
                 break
+            self.passed.append(near)
         solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds, proves)
         return None if solution is None else self.bounded(solution)
 
