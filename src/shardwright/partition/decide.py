@@ -20,8 +20,7 @@ from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.in_place import pointwise_in_place
 from shardwright.partition.last_reductions import layout_after, to_last_reduction
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.note import at_place
-from shardwright.partition.op_notes import ahead_notes, gather_notes, gathers, op_notes
+from shardwright.partition.op_notes import ahead_notes, gather_notes, gathers, op_notes, told_at
 from shardwright.partition.op_split import (
     NOTHING_GIVEN,
     Given,
@@ -143,7 +142,7 @@ class Decider:
                 key = None
             alike = known.get(key)
             if alike is not None:
-                decisions[op] = self._told_at(op.location, alike.decision) if alike.decision.notes else alike.decision
+                decisions[op] = told_at(self.graph, op, alike.decision)
                 states.update(zip(op.results, alike.states, strict=True))
                 continue
             decision = (self.in_place(op) if key and way is None else None) or self.decided(op)
@@ -159,9 +158,6 @@ class Decider:
         if decision.notes and any(layout is not None and layout.partial for layout in decision.operands):
             return False
         return self.targets.is_even or op.signature.name not in ("stablehlo.pad", "stablehlo.slice")
-
-    def _told_at(self, location: int, decision: Computed) -> Computed:
-        return replace(decision, notes=at_place(decision.notes, str(self.graph.locations[location])))
 
     def decided(self, op: Op) -> Decision | None:
         """What becomes of an op; nothing is to be decided of sharding groups."""
@@ -232,12 +228,7 @@ class Decider:
         return Computed((), lying, layouts)
 
     def _told_and_reduced(
-        self,
-        op: Op,
-        split: Split,
-        computed: Computed,
-        operands: list[Value],
-        targets: tuple[TensorSharding, ...],
+        self, op: Op, split: Split, computed: Computed, operands: list[Value], targets: tuple[TensorSharding, ...]
     ) -> Computed:
         """The decision with what is told of an op, and with its results reduced if they are partial by another kind
         than sum.

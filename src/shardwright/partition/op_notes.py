@@ -17,9 +17,9 @@ from shardwright.cost.price import step_cost
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.decisions import Layout, Reshard, Version
+from shardwright.partition.decisions import Computed, Layout, Reshard, Version
 from shardwright.partition.factors import project, within_bounds
-from shardwright.partition.note import Note
+from shardwright.partition.note import Note, at_place
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.values import Value
@@ -31,7 +31,16 @@ from shardwright.rules.rule import TensorMapping
 from shardwright.sharding import TensorSharding
 from shardwright.steps import AllGather, Step, layouts_after, local_bytes
 
-__all__ = ["ahead_notes", "extra_work", "gather_notes", "gathers", "is_unknown", "op_notes", "returned_notes"]
+__all__ = [
+    "ahead_notes",
+    "extra_work",
+    "gather_notes",
+    "gathers",
+    "is_unknown",
+    "op_notes",
+    "returned_notes",
+    "told_at",
+]
 
 Dims = tuple[int, ...]
 
@@ -115,6 +124,13 @@ def op_notes(
 def gathers(version: Version) -> bool:
     """Whether shards are gathered to make a version: else nothing is to be told of it."""
     return isinstance(version, Reshard) and any(isinstance(step, AllGather) for step in version.steps)
+
+
+def told_at(graph: Graph, op: Op, decision: Computed) -> Computed:
+    """What was decided of an op, told of one like it where that stands."""
+    if not decision.notes:
+        return decision
+    return replace(decision, notes=at_place(decision.notes, str(graph.locations[op.location])))
 
 
 def gather_notes(

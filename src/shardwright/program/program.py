@@ -256,10 +256,9 @@ class Plan(Planned):
                 for want of a local form, a sharding that is cut or dropped. Else these are in `Spmd.notes`.
             arguments: How a device takes them: `split`, its shard of each, or `whole`, each in full, of which it slices
                 its shard out. Results are split in any case.
-            effort: How hard to look for how ops are best split. `fast`: each as is cheapest for it by itself. `default`
-                and `best`: all together, so that the program takes least by the price; `default` in seconds, `best` as
-                long as there is something to gain; `lean`: as `default`, where no more is sent than by `fast` and at
-                most a tenth more held beside arguments. `Spmd.searched` tells what that came to, and how near it is.
+            effort: How to look for how ops are best split. `fast`: each by itself. `default` and `best`: all together,
+                so that the program takes least by the price, in seconds or as long as there is something to gain.
+                `lean`: the same, sending no more and holding hardly more than `fast`. `Spmd.searched` tells of it.
             optimize: What becomes of collectives once they are written, by us or by whoever made the program explicit.
                 `off`: they stay. `all`: they are made fewer, smaller and later; `Spmd.improvements` is the log.
                 `exact`: the same where sums of floating-point numbers keep their order.
