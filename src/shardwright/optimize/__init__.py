@@ -2,7 +2,8 @@
 
 import shardwright.optimize.passes  # noqa: F401  (registers them)
 from shardwright.optimize.driver import Optimized, optimize
+from shardwright.optimize.hoisting import HOISTING
 from shardwright.optimize.improvement import Improvement
 from shardwright.optimize.registry import Optimization, optimizations
 
-__all__ = ["Improvement", "Optimization", "Optimized", "optimize", "optimizations"]
+__all__ = ["HOISTING", "Improvement", "Optimization", "Optimized", "optimize", "optimizations"]

@@ -24,8 +24,8 @@ from shardwright.words import bytes_text
 
 __all__ = ["Demand", "demand_of"]
 
-_LITTLE = 10
-"""What part more may be held where memory is not to be traded for time."""
+_MORE = 1.1
+"""How many times as much may be held where memory is not to be traded for time."""
 
 _WORTH = 0.99
 """What part of the time is less: prices leave out what compilers fuse, and much else of a hundredth."""
@@ -39,28 +39,21 @@ class Demand(NamedTuple):
         beside: The most bytes that are alive at once, its arguments not counted.
         excess: Bytes that it holds beyond what the hardware has, where that is known.
         sent: Bytes that a device sends.
-        peak: The most bytes that are alive at once.
     """
 
     seconds: float
     beside: int
     excess: float
     sent: float
-    peak: int
-
-    @property
-    def most_held(self) -> int:
-        """The bytes that a program may hold of which memory is not to be traded for time."""
-        return self.peak + self.beside // _LITTLE
 
     def is_within(self, most: Demand) -> bool:
         """Whether a program sends no more than another, and holds at most a tenth more, or what there is room for.
 
-        >>> plain = Demand(1.0, 100, 0.0, 50.0, 300)
-        >>> Demand(0.5, 110, 0.0, 50.0, 310).is_within(plain), Demand(0.5, 90, 0.0, 60.0, 290).is_within(plain)
+        >>> plain = Demand(1.0, 100, 0.0, 50.0)
+        >>> Demand(0.5, 110, 0.0, 50.0).is_within(plain), Demand(0.5, 90, 0.0, 60.0).is_within(plain)
         (True, False)
         """
-        return self.excess <= most.excess and self.peak <= most.most_held and not is_less(most.sent, self.sent)
+        return self.excess <= most.excess and self.beside <= _MORE * most.beside and not is_less(most.sent, self.sent)
 
     def is_worth_it(self, other: Demand) -> bool:
         """Whether this is of a program that is to be taken before another one: it takes less time, by more than prices
@@ -71,7 +64,7 @@ class Demand(NamedTuple):
     def is_better(self, other: Demand) -> bool:
         """Whether this is of the program to take: of two that fit, of that with less `seconds³ · beside`.
 
-        >>> slim, fast = Demand(1.0, 100, 0.0, 50.0, 300), Demand(0.9, 130, 0.0, 50.0, 330)
+        >>> slim, fast = Demand(1.0, 100, 0.0, 50.0), Demand(0.9, 130, 0.0, 50.0)
         >>> fast.is_better(slim), fast._replace(beside=140).is_better(slim), fast._replace(excess=1.0).is_better(slim)
         (True, False, False)
         """
@@ -99,4 +92,4 @@ def demand_of(explicit: Graph) -> Demand:
     excess = 0.0 if most is None else max(0.0, use.peak - most)
     seconds = block_seconds(program, explicit.main.block.ops)
     sent = summarize(collectives(local)).total.executed_bytes
-    return Demand(seconds, use.peak - use.arguments, excess, sent, use.peak)
+    return Demand(seconds, use.peak - use.arguments, excess, sent)

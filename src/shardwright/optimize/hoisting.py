@@ -18,14 +18,16 @@ from shardwright.optimize.explicit import ExplicitProgram, is_pure
 from shardwright.optimize.registry import optimization
 from shardwright.words import bytes_text
 
-__all__ = ["hoisted"]
+__all__ = ["HOISTING", "hoisted"]
 
-_NAME = "hoist-collectives"
+HOISTING = "hoist-collectives"
 _MOST = 16
 """How many ops are brought out with a collective at most."""
 
 
-@optimization(_NAME, "Brings collectives of what a loop does not change before it, as memory allows.", on=COLLECTIVES)
+@optimization(
+    HOISTING, "Brings collectives of what a loop does not change before it, as memory allows.", on=COLLECTIVES
+)
 def hoisted(op: Op, program: ExplicitProgram) -> bool:
     """Bring a collective, and what it is computed of, out of the loop in whose body it stands."""
     loop, (result,) = program.loop_around(op), op.results
@@ -39,7 +41,7 @@ def hoisted(op: Op, program: ExplicitProgram) -> bool:
     if seconds <= 0 or held > program.spare_bytes:
         return False
     program.spare_bytes -= held
-    program.note(_NAME, op, f"the loop does not change it, and holds {bytes_text(held)}", bytes, seconds)
+    program.note(HOISTING, op, f"the loop does not change it, and holds {bytes_text(held)}", bytes, seconds)
     for one in found:
         _bring_out(one, loop, program)
     return True

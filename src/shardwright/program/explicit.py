@@ -6,9 +6,10 @@ as one, and a batch that is gathered to have no sums does not. So what each op b
 where the search ends elsewhere, and of both the better one is taken (`optimize.compared`): the faster, unless it holds
 much more beside its arguments.
 
-Where nothing is to be traded for time (`lean`), what each op by itself comes to says how much may be sent and held, and
-the fastest of what keeps to that is taken: what a search for less time comes to, or else one in which each tensor is
-hardly larger on a device than it is there, or else each op by itself.
+Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
+each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
+a search for less time comes to, or else one in which each tensor is hardly larger on a device than it is there, or else
+each op by itself.
 """
 
 from __future__ import annotations
@@ -101,44 +102,47 @@ class _Making:
         with self.clock.stage("materialize"):
             return materialize(self.graph, self.annotated, effort, self.with_reasons)
 
-    def improved(self, explicit: Explicit, memory: int | None = None) -> MadeExplicit:
-        """Its collectives made better, for which a device may hold so many bytes, where that is asked for."""
+    def improved(self, explicit: Explicit, *, hoists: bool = True) -> MadeExplicit:
+        """Its collectives made better, and brought out of loops, where that is asked for."""
         found = explicit.graph, explicit.notes, explicit.searched
         if self.optimize == "off":
             return MadeExplicit(*found, None, explicit.reasons)
         from shardwright.notation.module_notations import module_notation
+        from shardwright.optimize import HOISTING, optimizations
         from shardwright.optimize import optimize as improve
 
         with self.clock.stage("optimize"):
             manual = module_notation(self.to).has_manual
-            made = improve(explicit.graph, exact=self.optimize == "exact", memory=memory, manual=manual)
+            names = [one.name for one in optimizations() if hoists or one.name != HOISTING]
+            made = improve(explicit.graph, names, exact=self.optimize == "exact", manual=manual)
         return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons)
 
 
 def _lean(making: _Making) -> MadeExplicit:
     """The fastest program that sends no more and holds hardly more than where each op is split by itself."""
+    from shardwright.optimize import HOISTING
     from shardwright.optimize.compared import demand_of
 
     plain, first = making.explicit("fast"), making.explicit("default")
+    alone, hoists = making.improved(plain), True
+    if any(change.by == HOISTING for change in alone.improvements or ()):
+        within = making.improved(plain, hoists=False)
+        hoists = demand_of(alone.graph).is_within(demand_of(within.graph))
+        alone = alone if hoists else within
     searched = first.searched
-    if searched is None:
-        return making.improved(plain)
-    most = demand_of(plain.graph)
-    alone = making.improved(plain, most.most_held)
-    if not searched.otherwise:
+    if searched is None or not searched.otherwise:
         return replace(alone, searched=searched)
-    found = making.improved(first, most.most_held)
-    asked, fastest = demand_of(alone.graph), demand_of(found.graph)
-    if fastest.is_within(most):
-        if fastest.is_worth_it(asked):
-            return found
-        return _told(alone, _ALONE, asked, fastest, _searched_in_vain(searched))
-    explicit = making.explicit("lean")
-    lean = making.improved(explicit, most.most_held)
-    demand = demand_of(lean.graph)
-    if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(asked):
-        return _told(lean, _LEAN, demand, fastest, explicit.searched)
-    return _told(alone, _ALONE, asked, fastest, _searched_in_vain(searched))
+    found = making.improved(first, hoists=hoists)
+    most, fastest = demand_of(alone.graph), demand_of(found.graph)
+    if fastest.is_within(most) and fastest.is_worth_it(most):
+        return found
+    if not fastest.is_within(most):
+        explicit = making.explicit("lean")
+        lean = making.improved(explicit, hoists=hoists)
+        demand = demand_of(lean.graph)
+        if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(most):
+            return _told(lean, _LEAN, demand, fastest, explicit.searched)
+    return _told(alone, _ALONE, most, fastest, _searched_in_vain(searched))
 
 
 def _told(made: MadeExplicit, what: str, demand: Demand, other: Demand, searched: Searched) -> MadeExplicit:
