@@ -31,7 +31,7 @@ def test_an_op_of_ones_own_is_sharded_by_one_registration(capsys: pytest.Capture
     assert len(registered.splitlines()) < 6
 
 
-@pytest.mark.parametrize("name", ["mlp", "gpt2", "gpt8", "gpt32_scan", "decode"])
+@pytest.mark.parametrize("name", ["mlp", "gpt2", pytest.param("gpt8", marks=pytest.mark.long), "gpt32_scan", "decode"])
 def test_the_sharded_example_computes_what_the_unsharded_does(name: str) -> None:
     spmd = load(EXAMPLES / f"{name}.mlir").plan().partition()
     check(spmd.explicit)

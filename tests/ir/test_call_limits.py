@@ -6,6 +6,7 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.frontends.load import parse_source
+from shardwright.ir import inlining, read
 
 _TYPE = "(tensor<4xf32>) -> tensor<4xf32>"
 _SHARDED = ' {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'
@@ -28,12 +29,21 @@ def _function(name: str, body: str, sharding: str = "") -> str:
     )
 
 
+_FEW = 20_000
+"""As good a limit as that of a million, which is reached in half a minute."""
+
+
+@pytest.mark.parametrize("most", [_FEW, pytest.param(inlining.MOST_COPIED, marks=pytest.mark.long)])
 @pytest.mark.parametrize("sharding", ["", _SHARDED])
-def test_calls_that_double_at_every_level_are_refused(sharding: str) -> None:
+def test_calls_that_double_at_every_level_are_refused(
+    sharding: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (inlining, read):
+        monkeypatch.setattr(module, "MOST_COPIED", most)
     with pytest.raises(ShardingError) as error:
         parse_source(_calls(40, twice=True, sharding=sharding), "f.mlir")
     told = error.value.diagnostic
-    assert "the calls of the program make more than 1000000 ops" in told.message
+    assert f"the calls of the program make more than {most} ops" in told.message
     assert (told.op, told.location[:7]) == ("func.call", "f.mlir:")
 
 

@@ -148,7 +148,7 @@ def test_what_is_made_better_can_be_written_in_a_notation_without_manual_computa
     load(written.output).plan().partition().verify().require()
 
 
-@pytest.mark.parametrize(("step", "sharding"), [("sgd", "data"), ("private_gradients", "data"), ("sgd", "fsdp")])
+@pytest.mark.parametrize(("step", "sharding"), [("sgd", "data"), ("mixture_of_experts", "data"), ("sgd", "fsdp")])
 def test_what_was_searched_for_takes_no_longer_than_each_op_by_itself_once_it_is_made_better(
     step: str, sharding: str
 ) -> None:

@@ -49,7 +49,9 @@ def test_nothing_sends_less_or_takes_fewer_collectives(mesh: Mesh, shape: tuple[
             assert cheapest.peak_bytes <= most, (before, after)
 
 
-@pytest.mark.parametrize("share", [16, 4, 1], ids="a start is worth 1/{} of the tensor".format)
+@pytest.mark.parametrize(
+    "share", [16, pytest.param(4, marks=pytest.mark.long), 1], ids="a start is worth 1/{} of the tensor".format
+)
 @pytest.mark.parametrize("reduced", [False, True], ids=["whole", "partial"])
 @pytest.mark.parametrize(("mesh", "shape"), MESHES[:5], ids=repr)
 def test_nothing_within_the_memory_is_cheaper(mesh: Mesh, shape: tuple[int, ...], reduced: bool, share: int) -> None:
