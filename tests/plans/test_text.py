@@ -8,13 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shardwright.cost.outcome import Outcome
 from shardwright.errors import ShardingError
 from shardwright.ir.context import reduction_kinds
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.layouts import layout_text, parse_layout
 from shardwright.plans.read import parse_plan
-from shardwright.plans.saved import Constraint, Outcome, Partitioning, PlannedModule, PlannedTensor, SavedPlan
+from shardwright.plans.saved import Constraint, Partitioning, PlannedModule, PlannedTensor, SavedPlan
 from shardwright.plans.text import plan_text
 from shardwright.sharding import DimSharding, Partial, TensorSharding
 from shardwright.stage import ARGUMENTS, EFFORTS, OPTIMIZATIONS

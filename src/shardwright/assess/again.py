@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import NamedTuple
 
 from shardwright.analysis.memory import donated_arguments
 from shardwright.analysis.peaks import Buffers, buffers_of, peak_bytes
 from shardwright.analysis.traffic import CollectiveUse, collective_use, collectives, device_count, summarize
+from shardwright.cost.outcome import Outcome
 from shardwright.cost.overlap import Work, overlapped_seconds
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.optimize.explicit import ExplicitProgram
@@ -18,25 +18,7 @@ from shardwright.partition.again.pieces import Piece
 from shardwright.partition.again.program import Again, Partitioned
 from shardwright.partition.again.runs import Run
 
-__all__ = ["Assessing", "Comes"]
-
-
-class Comes(NamedTuple):
-    """What a program comes to on each device.
-
-    Attributes:
-        seconds: What it takes by the price, collectives beside what computes.
-        bytes_sent: What it sends in one run.
-        collectives: How many collectives it executes in one run.
-        argument_bytes: What its arguments take.
-        peak_bytes: The most that it holds.
-    """
-
-    seconds: float
-    bytes_sent: int
-    collectives: int
-    argument_bytes: int
-    peak_bytes: int
+__all__ = ["Assessing"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +54,7 @@ class Assessing:
         self._told_first: dict[Run, list[_Told]] = {}
         self._buffers: dict[Op, Buffers | None] = {}
 
-    def comes_to(self, graph: Graph, made: Partitioned) -> Comes:
+    def comes_to(self, graph: Graph, made: Partitioned) -> Outcome:
         """What a program comes to.
 
         Arguments:
@@ -88,7 +70,7 @@ class Assessing:
         free = [number for value, number in pairs if value in self.donated]
         peak = peak_bytes(arguments, free, self._all_buffers(made, told))
         held = sum([size for _, size in arguments])
-        return Comes(seconds, round(sent.executed_bytes), sent.executed, held, peak)
+        return Outcome(seconds, round(sent.executed_bytes), sent.executed, held, peak)
 
     def _all_told(self, run: Run) -> list[_Told]:
         """What all pieces take; those of the first time are told together."""

@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+from shardwright.cost.outcome import Outcome
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.plans.layouts import parse_layout, parse_type
-from shardwright.plans.saved import Constraint, Outcome, Partitioning, PlannedModule, PlannedTensor, SavedPlan
+from shardwright.plans.saved import Constraint, Partitioning, PlannedModule, PlannedTensor, SavedPlan
 from shardwright.plans.text import VERSION, VERSION_KEY
 from shardwright.propagation import check_strategy
 from shardwright.sharding import TensorSharding

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shardwright.cost.outcome import Outcome
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Constraint", "Outcome", "Partitioning", "PlannedModule", "PlannedTensor", "SavedPlan", "Unsaid"]
+__all__ = ["Constraint", "Partitioning", "PlannedModule", "PlannedTensor", "SavedPlan", "Unsaid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +87,6 @@ class Partitioning:
     effort: str
     optimize: str
     hardware: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a partitioned plan came to on each device.
-
-    Attributes:
-        seconds: What its program takes by the price, collectives beside what computes.
-        bytes_sent: What it sends in one run.
-        collectives: How many collectives it executes in one run.
-        argument_bytes: What its arguments take.
-        peak_bytes: The most that it holds.
-    """
-
-    seconds: float
-    bytes_sent: int
-    collectives: int
-    argument_bytes: int
-    peak_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

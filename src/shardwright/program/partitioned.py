@@ -32,12 +32,13 @@ from shardwright.stage import STAGES
 if TYPE_CHECKING:
     from shardwright.assess import Assessment
     from shardwright.cost.hardware import Hardware
+    from shardwright.cost.outcome import Outcome
     from shardwright.optimize import Improvement
     from shardwright.partition import Note
     from shardwright.partition.search.best import Searched
     from shardwright.partition.search.reasons import Reason
     from shardwright.plans.fit import Fit
-    from shardwright.plans.saved import Outcome, Partitioning, SavedPlan
+    from shardwright.plans.saved import Partitioning, SavedPlan
     from shardwright.report.summary import Summary
     from shardwright.runtime.arrays import Array
     from shardwright.runtime.call import Call
@@ -211,10 +212,10 @@ class Partitioned(LocalValue):
     @cached_property
     def outcome(self) -> Outcome:
         """What it comes to on each device, in short, on the hardware that it was decided for."""
+        from shardwright.cost.outcome import Outcome
         from shardwright.memo import Session
         from shardwright.optimize.explicit import ExplicitProgram
         from shardwright.optimize.works import block_seconds
-        from shardwright.plans.saved import Outcome
 
         with nullcontext() if self.hardware is None else Session(hardware=self.hardware):
             seconds = block_seconds(ExplicitProgram(self.explicit), self.explicit.main.block.ops)

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from shardwright.assess.again import Assessing
 from shardwright.cost.hardware import current_hardware
+from shardwright.cost.outcome import Outcome
 from shardwright.errors import ShardingError
 from shardwright.frontends.selection import select_arguments
 from shardwright.frontends.specs import sharding_of
@@ -23,7 +24,6 @@ from shardwright.memo import current_session, uncollected
 from shardwright.partition.again.program import Again, partitions_again
 from shardwright.partition.localize.pieces import CannotGoOn
 from shardwright.partition.padding.sizes import is_uneven
-from shardwright.plans.saved import Outcome
 from shardwright.program.asked import as_asked
 from shardwright.program.program import Plan
 from shardwright.propagation.method import method
@@ -120,7 +120,7 @@ class Trying:
     def outcome(self, graph: Graph) -> Outcome | None:
         """What a propagated program comes to; `None` where that has to be worked out from the beginning."""
         try:
-            return Outcome(*self.assessing.comes_to(graph, self.again.partitioned(graph)))
+            return self.assessing.comes_to(graph, self.again.partitioned(graph))
         except (CannotGoOn, ShardingError):  # told in full by who works it out from the beginning
             return None
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from shardwright.axes import axes_size
 from shardwright.clock import Clock
+from shardwright.cost.outcome import Outcome
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize, uncollected
 from shardwright.mesh import Mesh
-from shardwright.plans.saved import Outcome
 from shardwright.program.program import Plan
 from shardwright.program.trying import trying
 from shardwright.sharding import TensorSharding
