@@ -7,14 +7,16 @@ program in their order are the program that `materialize` and `localize` write, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import chain, compress, count
 from operator import is_not
+from typing import NamedTuple
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS, DEVICE_OPS, STEPS
 from shardwright.ir.types import TensorType
+from shardwright.partition.again.alike import on_values
 from shardwright.partition.again.pieces import Piece, Pieces
 from shardwright.partition.again.runs import Asked, BlockRuns, Known, Run
 from shardwright.partition.again.sites import Site, Sites, is_at_uses
@@ -22,7 +24,7 @@ from shardwright.partition.decide import Decider
 from shardwright.partition.decisions import Decision, Layout
 from shardwright.partition.late_rows import is_late_row
 from shardwright.partition.localize.pieces import CannotGoOn, LocalPieces
-from shardwright.partition.op_split import NOTHING_GIVEN
+from shardwright.partition.op_split import Given
 from shardwright.partition.padding.sizes import is_uneven
 from shardwright.partition.targets import Targets, layout_of
 from shardwright.partition.values import State, Values
@@ -33,6 +35,9 @@ __all__ = ["Again", "Partitioned", "partitions_again"]
 
 _ELSEWHERE = DATA_FLOW_OPS | DEVICE_OPS | STEPS.keys() | {"arith.constant", "sdy.sharding_group"}
 """Ops of which more is to be known than how what they read lies."""
+
+_UNTOLD = Given(is_told=False)
+"""Every op is split by its situation; users are told nothing of what is only tried."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +96,7 @@ class Again:
         self._values = Values(self._targets.mesh)
         self._sites = Sites()
         self._blocks: dict[Block, BlockRuns] = {}
+        self._alike: dict[Hashable, _Alike] = {}
         self._layouts: dict[tuple[int, int], Layout] = {}
         self._held: list[object] = []  # what is known by its identity
         layouts = list(map(self._layout, graph.shardings, self.types))
@@ -112,7 +118,7 @@ class Again:
         runs = self._blocks.get(block) or self._of_block(block)
         layouts, numbers = self._all_layouts(graph)
         targets = self._targets.changed(graph, layouts, runs.uses)
-        deciding = _Deciding(graph, targets, self._values, runs.fresh, self.pieces)
+        deciding = _Deciding(graph, targets, self._values, runs.fresh, self.pieces, self._alike)
         asked = Asked(numbers, targets.results, deciding.arguments())
         run = runs.run(asked, deciding.decide)
         check_read(run)
@@ -151,17 +157,38 @@ class Again:
         return layout
 
 
+class _Alike(NamedTuple):
+    """What was decided on an op, for all that read and make values of which the same is known and asked.
+
+    Attributes:
+        values: The values that it reads and makes.
+        decision: What was decided.
+        states: The states of values behind it, of those that it changed or made, by their places among the values.
+    """
+
+    values: tuple[int, ...]
+    decision: Decision
+    states: tuple[tuple[int, State], ...]
+
+
 class _Deciding:
     """Decides on ops of one program of which all is not as it was in one before."""
 
     def __init__(
-        self, graph: Graph, targets: Targets, values: Values, fresh: Mapping[int, State], pieces: Pieces
+        self,
+        graph: Graph,
+        targets: Targets,
+        values: Values,
+        fresh: Mapping[int, State],
+        pieces: Pieces,
+        alike: dict[Hashable, _Alike],
     ) -> None:
         self.graph = graph
         self.targets = targets
         self.pieces = pieces
+        self.alike = alike
         values.begin(fresh)
-        self.decider = Decider(graph, targets, NOTHING_GIVEN)
+        self.decider = Decider(graph, targets, _UNTOLD)
         self.decider.values = values
 
     def arguments(self) -> dict[int, State]:
@@ -172,18 +199,35 @@ class _Deciding:
 
     def decide(self, site: Site, before: tuple[State, ...]) -> Known:
         """What is decided on an op that reads values in these states, and what it becomes."""
+        decision, states = self._decided(site, before)
+        if is_late_row(site.op, decision):
+            raise CannotGoOn
+        reads = {value: state.versions for value, state in zip(site.reads, before, strict=True)}
+        return Known(self.pieces.piece(site.op, decision, reads, site.makers), states)
+
+    def _decided(self, site: Site, before: tuple[State, ...]) -> tuple[Decision, dict[int, State]]:
+        """What is decided on an op, as on one before it of which all is alike, and the states that it leaves."""
+        if site.op is self.graph.main.block.terminator:
+            return self._newly_decided(site, before)
+        values = site.values
+        key = site.form, before, *map(id, self.targets.of(values))
+        alike = self.alike.get(key)
+        if alike is not None:
+            decision = on_values(alike.decision, dict(zip(alike.values, values, strict=True)))
+            return decision, {values[place]: state for place, state in alike.states}
+        decision, states = self._newly_decided(site, before)
+        self.alike[key] = _Alike(values, decision, tuple([(values.index(one), state) for one, state in states.items()]))
+        return decision, states
+
+    def _newly_decided(self, site: Site, before: tuple[State, ...]) -> tuple[Decision, dict[int, State]]:
         states, op = self.decider.values.states, site.op
         states.update(zip(site.reads, before, strict=True))
         for value in site.makers:
             self._know(value, site.makers)
         decision = self._decision(op)
-        if is_late_row(op, decision):
-            raise CannotGoOn
-        reads = {value: state.versions for value, state in zip(site.reads, before, strict=True)}
-        piece = self.pieces.piece(op, decision, reads, site.makers)
         pairs = zip(site.reads, before, strict=True)
         changed = {value: states[value] for value, state in pairs if states[value] is not state}
-        return Known(piece, changed | {value: states[value] for value in op.results if value in states})
+        return decision, changed | {value: states[value] for value in op.results if value in states}
 
     def _decision(self, op: Op) -> Decision:
         decider = self.decider

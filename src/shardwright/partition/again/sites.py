@@ -27,6 +27,7 @@ class Site:
         reads: The values whose states it reads.
         values: The values whose layouts it asks: those that it reads, by whatever name, and those that it makes.
         makers: Of the values that it reads by another name, or that are made where they are read, the ops.
+        form: Equal of sites that differ only in which values these are.
         known: What was decided, by those states and layouts.
     """
 
@@ -34,6 +35,7 @@ class Site:
     reads: tuple[int, ...]
     values: tuple[int, ...]
     makers: dict[int, Op]
+    form: Hashable
     known: dict[Hashable, Any] = field(default_factory=dict)
 
 
@@ -83,9 +85,16 @@ class Sites:
         site = self._sites.get(key)
         if site is None:
             reads = tuple([value for value in chain if value not in made or is_at_uses(made[value])])
-            site = Site(op, reads, values, made)
+            site = Site(op, reads, values, made, _form(op, made, values, counts))
             self._sites[key] = site
         return site
+
+
+def _form(op: Op, makers: dict[int, Op], values: tuple[int, ...], counts: list[int]) -> Hashable:
+    """What is left of a site when values are told by their places among its values."""
+    places = {value: place for place, value in enumerate(values)}
+    made = [(places[value], id(one.signature), *map(places.get, one.operands)) for value, one in makers.items()]
+    return id(op.signature), *map(places.get, op.operands), *made, *counts
 
 
 def _chain(operands: Iterable[int], makers: dict[int, Op]) -> tuple[int, ...]:
