@@ -27,7 +27,7 @@ from shardwright.partition.padding.sizes import is_uneven
 from shardwright.program.asked import as_asked
 from shardwright.program.program import Plan
 from shardwright.propagation.method import method
-from shardwright.propagation.variants import Variants, variants_of
+from shardwright.propagation.variants import Variants, has_priorities, variants_of
 from shardwright.sharding import TensorSharding
 from shardwright.stage import Stage
 
@@ -136,6 +136,6 @@ class Trying:
 
     def _is_known(self, value: int, sharding: TensorSharding) -> bool:
         """Whether nothing else is to be known of an argument than how it lies now."""
-        is_plain = not (sharding.partial or sharding.offsets or sharding.halos)
+        is_plain = not (sharding.partial or sharding.offsets or sharding.halos or has_priorities(sharding))
         is_plain = is_plain and not is_uneven(sharding, self.annotated.types[value])
         return is_plain and self.variants.may_change(value)

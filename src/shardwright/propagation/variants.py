@@ -1,8 +1,9 @@
 """One program propagated again and again, each time with other shardings of some of its arguments.
 
-What comes before and after propagation hardly depends on how arguments lie. So a program is imported once, and begun
-with other shardings each time; of what comes after only constants that are merged tell, which is told apart, so that
-all that end in the same ops share one block. What comes out is what `propagate` gives, value by value.
+What comes before and after propagation hardly depends on how arguments lie. So a program is imported once, and
+propagated again only where something differs from the first time; of what comes after only constants that are merged
+tell, which is told apart, so that all that end in the same ops share one block. What comes out is what `propagate`
+gives, value by value.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from dataclasses import dataclass, replace
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.types import TensorType
+from shardwright.memo import once
 from shardwright.mesh import Mesh
 from shardwright.propagation.effects import remove_dead
 from shardwright.propagation.engine.propagator import Propagator
+from shardwright.propagation.engine.replay import Replay
 from shardwright.propagation.method import Method
 from shardwright.propagation.order import Places, restore
 from shardwright.propagation.pipeline import prepared
@@ -24,13 +27,13 @@ from shardwright.propagation.working import CONSTRAINT
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.stage import Stage
 
-__all__ = ["Variants", "variants_of"]
+__all__ = ["Variants", "has_priorities", "variants_of"]
 
 
 def variants_of(graph: Graph, how: Method) -> Variants | None:
     """What propagates a program with other shardings of its arguments; `None` of one for which that is not known.
 
-    That is one without loops and branches, without collectives and sharding groups, and on one mesh.
+    That is one without loops and branches, without collectives, sharding groups and priorities, and on one mesh.
 
     Arguments:
         graph: The program, with the shardings that users gave.
@@ -41,10 +44,15 @@ def variants_of(graph: Graph, how: Method) -> Variants | None:
     (mesh,) = graph.meshes.values()
     if not mesh.axes or mesh.is_maximal or any(size == 1 for _, size in mesh.axes):
         return None
-    if any(one.mesh != mesh for one in graph.different_shardings):
+    if any(one.mesh != mesh or has_priorities(one) for one in graph.different_shardings):
         return None
     variants = Variants(graph, how, mesh)
     return variants if variants.is_straight else None
+
+
+def has_priorities(sharding: TensorSharding) -> bool:
+    """Whether a sharding is to be propagated in several rounds."""
+    return any(dim.priority is not None for dim in sharding.dims)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,14 +78,28 @@ class Variants:
         self.working, self.places, self.propagator = prepared(graph, how)
         self.is_straight = self._is_straight()
         self.types = self.working.types
-        self._state = list(self.propagator.worklist.state)
-        self._results = list(self.propagator.results)
+        self._arguments = frozenset(self.working.block.arguments)
+        self._returned = [self.types[value] for value in self.working.block.terminator.operands]
         self._signatures: dict[object, int] = {}
         self._mergeables = self._found_mergeables()
+        self._merging = frozenset([one.result for one in self._mergeables])
         self._blocks: dict[tuple[tuple[int, int], ...], Block] = {}
-        self._of_state: dict[tuple[int, ...], Block] = {}
+        self._of_lying: dict[frozenset[tuple[int, int]], Block] = {}
         self._ops: dict[tuple[Op, tuple[int, ...]], Op] = {}
         self._layouts = _Layouts(self.propagator, mesh)
+
+    @once
+    def _replay(self) -> Replay:
+        return Replay(self.propagator.worklist, self.propagator.results, self.propagator.rounds())
+
+    @once
+    def _first(self) -> tuple[list[TensorSharding | None], list[TensorSharding | None]]:
+        """How values lie, and results, with the shardings that were given."""
+        layouts, types, end = self._layouts, self.types, self._replay.end
+        values = layouts.of_values(end[: len(types)], types)
+        for value in self.working.block.arguments:
+            values[value] = layouts.of_argument(end[value], types[value])
+        return values, [layouts.of_result(end[len(types) + number], type) for number, type in enumerate(self._returned)]
 
     def _is_straight(self) -> bool:
         """Whether no data-flow edges, groups or collectives are in it, and nothing is dead."""
@@ -102,36 +124,34 @@ class Variants:
         """The program propagated with these shardings of arguments, those of others as they were given.
 
         Graphs that come out share their ops, which are not to be changed.
+
+        Arguments:
+            shardings: Arguments, with shardings without priorities.
         """
-        state, results = self._propagated(shardings)
+        number_of, count = self.propagator.numbers.number, len(self.types)
+        others = self._replay.again({value: number_of(sharding) for value, sharding in shardings.items()})
         made = self.graph.skeleton(Stage.PROPAGATED)
-        made.types = self.types
-        made.main.block = self._block(state)
-        made.shardings = self._layouts.of_values(state, self.types)
-        made.main.result_shardings = [
-            self._layouts.of_result(number, self.types[value])
-            for number, value in zip(results, made.main.block.terminator.operands, strict=True)
-        ]
-        for value in made.main.block.arguments:
-            made.shardings[value] = self._layouts.of_argument(state[value], self.types[value])
+        made.types, made.main.block = self.types, self._block(others)
+        values, results = map(list, self._first)
+        for value, number in others.items():
+            if value >= count:
+                results[value - count] = self._layouts.of_result(number, self._returned[value - count])
+            elif value in self._arguments:
+                values[value] = self._layouts.of_argument(number, self.types[value])
+            else:
+                values[value] = self._layouts.of_value(number, self.types[value])
+        made.shardings, made.main.result_shardings = values, results
         return made
 
-    def _propagated(self, shardings: Mapping[int, TensorSharding]) -> tuple[list[int], list[int]]:
-        """The number of the sharding of each value, and of each result."""
-        propagator = self.propagator
-        state = list(self._state)
-        for value, sharding in shardings.items():
-            state[value] = propagator.numbers.number(sharding)
-        propagator.begin(state, self._results)
-        propagator.run()
-        return propagator.worklist.state, propagator.results
-
-    def _block(self, state: list[int]) -> Block:
-        """The ops of a program whose values have these shardings: constants that lie alike are one."""
-        lying = tuple([state[one.result] for one in self._mergeables])
-        block = self._of_state.get(lying)
+    def _block(self, others: Mapping[int, int]) -> Block:
+        """The ops of a program of which these values lie otherwise: constants that lie alike are one."""
+        lying = frozenset([(value, others[value]) for value in self._merging & others.keys()])
+        block = self._of_lying.get(lying)
         if block is None:
-            block = self._of_state[lying] = self._found_block(state)
+            state = list(self._replay.end)
+            for value, number in lying:
+                state[value] = number
+            block = self._of_lying[lying] = self._found_block(state)
         return block
 
     def _found_block(self, state: list[int]) -> Block:
@@ -182,16 +202,18 @@ class _Layouts:
         self.mesh = mesh
         self.closed: list[TensorSharding | None] = [None]
         self.bare: dict[int, TensorSharding] = {}
-        self.unsaid: list[TensorSharding | None] = []  # for each value, how it lies where nothing is said of it
         self.outer: dict[tuple[int, int], TensorSharding | None] = {}
 
     def of_values(self, state: list[int], types: list[TensorType]) -> list[TensorSharding | None]:
         """How values lie inside of the program."""
+        return list(map(self.of_value, state, types))
+
+    def of_value(self, number: int, type: TensorType) -> TensorSharding | None:
+        """How a value lies inside of the program."""
         closed, shardings = self.closed, self.shardings
-        closed += [one if one is None else one.closed() for one in shardings[len(closed) :]]
-        if len(self.unsaid) != len(types):
-            self.unsaid = list(map(self._bare, types))
-        return [closed[number] if number else bare for number, bare in zip(state, self.unsaid, strict=True)]
+        if number >= len(closed):
+            closed += [one if one is None else one.closed() for one in shardings[len(closed) :]]
+        return closed[number] if number else self._bare(type)
 
     def of_argument(self, number: int, type: TensorType) -> TensorSharding | None:
         """How a caller sees an argument."""

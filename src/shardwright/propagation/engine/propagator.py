@@ -13,7 +13,7 @@ from shardwright.propagation.effects import is_pure
 from shardwright.propagation.engine import priorities
 from shardwright.propagation.engine.op_classes import Classes, OfSignature
 from shardwright.propagation.engine.op_kind import Kind
-from shardwright.propagation.engine.starts import Starts
+from shardwright.propagation.engine.replay import Round
 from shardwright.propagation.engine.worklist import Numbers, StepTable, Worklist
 from shardwright.propagation.method import Method, Phase
 from shardwright.propagation.recording import Recording, When
@@ -36,8 +36,6 @@ class Propagator:
     Attributes:
         rivals: What chooses where shardings compete, if the first to come is not to win.
     """
-
-    _starts: Starts | None = None
 
     def __init__(
         self,
@@ -89,13 +87,6 @@ class Propagator:
         first = {phase.strategy: phase for phase in reversed(method.phases)}
         returned = {strategy: self._return_tables(phase) for strategy, phase in first.items()}
         self._returned = [returned[phase.strategy] for phase in method.phases]
-
-    def begin(self, state: Sequence[int], results: Sequence[int]) -> None:
-        """Begin anew with these numbers of the shardings of values and results; nothing is dead."""
-        if self._starts is None:
-            self._starts = Starts([None] * len(self.ops))
-        self.worklist.begin(state, self._starts.blank)
-        self.results = list(results)
 
     def run(self) -> None:
         """Propagate, priority by priority; dead ops are taken out of the program on the way."""
@@ -252,30 +243,27 @@ class Propagator:
     def _start(self, tables: list[StepTable | None]) -> None:
         """Put the tables of a round in place; ops whose table is new are due, and so are dead ops."""
         worklist = self.worklist
-        key = id(tables), id(worklist.tables)
-        starts = self._starts
-        if starts is not None and key in starts.known:  # the classes of ops are as they were
-            worklist.tables, marks = starts.known[key]
-            self._mark(marks)
-            return
         new = list(map(tables.__getitem__, self._class_of))
         if self._buried:
             for op in self._buried:
                 new[self.positions[op]] = None
-        old = worklist.tables
-        fresh = [now is not None and now is not then for now, then in zip(new, old, strict=True)]
-        marks = int.from_bytes(bytes(fresh), "little") | int.from_bytes(worklist.dead, "little")
-        self._mark(marks)
-        worklist.tables = new
-        if starts is not None:
-            starts.known[key] = new, marks
-
-    def _mark(self, marks: int) -> None:
-        """Make ops due: those that are marked, and edges into computations."""
-        due = self.worklist.due
+        marks = int.from_bytes(_fresh(new, worklist.tables), "little") | int.from_bytes(worklist.dead, "little")
+        due = worklist.due
         due[:] = (marks | int.from_bytes(due, "little")).to_bytes(len(due), "little")
         for number in self._inward:
             due[number] = 1
+        worklist.tables = new
+
+    def rounds(self) -> list[Round]:
+        """What sweeps go by, of a program of which nothing is dead and that has no edges into computations."""
+        rounds: list[Round] = []
+        before: list[StepTable | None] = [None] * len(self.ops)
+        for tables, returned in zip(self.classes.rounds, self._returned, strict=True):
+            new = list(map(tables.__getitem__, self._class_of))
+            fresh = _fresh(new, before)
+            rounds.append(Round(new, [number for number, is_due in enumerate(fresh) if is_due], returned))
+            before = new
+        return rounds
 
     def _propagate_results(self, returned: Sequence[tuple[int, int, StepTable]]) -> None:
         """Keep the shardings of `main`'s results and of what it returns equal where they can be."""
@@ -386,6 +374,11 @@ class Propagator:
         self._class_of[number] = op_class
         self.worklist.tables[number] = self.classes.rounds[0][op_class]
         self.worklist.due[number] = 1
+
+
+def _fresh(now: list[StepTable | None], before: list[StepTable | None]) -> bytes:
+    """For each op, whether it has a table that is new."""
+    return bytes([one is not None and one is not then for one, then in zip(now, before, strict=True)])
 
 
 def _remove(working: Working, buried: set[Op]) -> None:

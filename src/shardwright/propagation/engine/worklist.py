@@ -170,6 +170,7 @@ class Worklist:
         tables: For each op, its step table in the present round, or `None` where nothing flows through it.
         due: For each op, whether it may have something to do.
         dead: For each op, whether nothing uses it and it has no effect.
+        repeats: For each op, whether a value is twice among its operands and results.
         on_dead: Called with a dead op and the place of the sweep; answers the ops to look at again.
         on_change: Called with an op, its table, its key and what is about to change, where somebody keeps a record or
             chooses; answers what is to change instead.
@@ -202,22 +203,12 @@ class Worklist:
         self.due = bytearray(count)
         self.dead = bytearray(count)
         self._keys = [itemgetter(*values) if len(values) > 1 else None for values in tensors]
-        self._repeats = bytearray([len(set(values)) < len(values) for values in tensors])
+        self.repeats = bytearray([len(set(values)) < len(values) for values in tensors])
         self._waiting: list[int] = []
         self._is_waiting = bytearray(count)
         self._changed: list[tuple[int, StepTable, Key, Changes]] = []
         self.on_dead: Callable[[int, int], list[int]] | None = None
         self.on_change: Callable[[int, StepTable, Key, Changes], Change] | None = None
-
-    def begin(self, state: Sequence[int], tables: list[StepTable | None]) -> None:
-        """Begin anew with these numbers of the shardings of values, and these tables of ops, which stay as they are."""
-        count = len(self.tensors)
-        self.state = list(state)
-        self.tables = tables
-        self.due = bytearray(count)
-        self._waiting.clear()
-        self._is_waiting = bytearray(count)
-        self._changed.clear()
 
     def sweep(self) -> None:
         """Visit what is due from first to last, and what that makes due before it."""
@@ -272,7 +263,7 @@ class Worklist:
         Asked as late as this, most of these ops are due already, and no step has to be tried for them.
         """
         for op, table, key, changes in self._changed:
-            if not self.due[op] and (self._repeats[op] or not table.is_settled(key, changes)):
+            if not self.due[op] and (self.repeats[op] or not table.is_settled(key, changes)):
                 self.due[op] = 1
         self._changed.clear()
 
