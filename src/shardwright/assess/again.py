@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, compress
 
 from shardwright.analysis.memory import donated_arguments
 from shardwright.analysis.peaks import Buffers, buffers_of, peak_bytes
@@ -129,12 +130,19 @@ class Assessing:
     def _all_uses(self, made: Partitioned, told: list[_Told]) -> Iterable[CollectiveUse]:
         """What all ops of a program send. Of sums of which devices keep a slice each only the whole program tells."""
         summed = {value for one in told for value in one.summed}
-        if summed.isdisjoint([value for one in told for value in one.sliced]):
+        kept = summed.intersection([value for one in told for value in one.sliced])
+        if not kept or not self._is_read_once(kept, made):
             return chain.from_iterable([one.uses for one in told])
         there = set[Hashable]()
         ops = [op for piece in made.pieces for op in self.locals.program(piece.local, there)]
         graph = self.locals.graph
         return collectives(replace(graph, main=replace(graph.main, block=Block(made.arguments, ops))))
+
+    def _is_read_once(self, values: Collection[int], made: Partitioned) -> bool:
+        """Whether one of these values has one reader only."""
+        read = [value for piece in made.pieces for op in chain.from_iterable(piece.local) for value in op.operands]
+        counts = Counter(compress(read, map(values.__contains__, read)))
+        return any(counts[value] == 1 for value in values)
 
     def _all_buffers(self, made: Partitioned, told: list[_Told]) -> list[Buffers]:
         """What all ops of a program do to buffers, in order."""

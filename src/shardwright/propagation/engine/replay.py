@@ -162,6 +162,11 @@ class Replay:
     def _visited(self, number: int, place: int, lying: Callable[[int], int]) -> _Step:
         """Visit an op, and those before it that are to be visited for that: see `Worklist.sweep`."""
         tables, tensors, notify = self._rounds[number].tables, self._tensors, self._notify
+        table, values = tables[place], tensors[place]
+        if table is None:
+            return _NOTHING
+        if not table[tuple(map(lying, values))]:  # nearly always
+            return _Step(values)
         now, later = self._sweep(number), self._sweep(number + 1)
         seen, given, wakes = set[int](), dict[int, int](), set[int]()
         waiting, are_waiting = [place], {place}
