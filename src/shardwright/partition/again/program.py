@@ -250,6 +250,6 @@ class _Deciding:
 
 def check_read(run: Run) -> None:
     """Of collectives whose results nobody reads the program has to be partitioned as a whole, which leaves them out."""
-    read = set(chain.from_iterable([piece.reads for piece in run.pieces]))
-    if not read.issuperset(chain.from_iterable([piece.sent for piece in run.pieces])):
+    read = set[int]().union(*[piece.reads for piece in run.pieces])
+    if not read.issuperset(chain.from_iterable([piece.sent for piece in run.pieces if piece.sent])):
         raise CannotGoOn

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import LAYOUTS
@@ -46,6 +46,14 @@ def is_at_uses(op: Op) -> bool:
     return facts_of(op.signature.name).constant
 
 
+class _Block(NamedTuple):
+    """A block: how many operands read each value, the ops that makers are, and the sites of the others."""
+
+    uses: list[int]
+    makers: dict[int, Op]
+    sites: dict[Op, Site]
+
+
 class Sites:
     """The sites of blocks that share ops: ops that read the same, as often as others do, are one site."""
 
@@ -53,6 +61,7 @@ class Sites:
         """None yet."""
         self._sites: dict[Hashable, Site] = {}
         self._at_uses: dict[int, bool] = {}  # by the identity of signatures, which ops share
+        self._first: _Block | None = None
 
     def of(self, block: Block, uses: list[int]) -> list[Site]:
         """The sites of a block, in order, those of ops left out that are computed where they are read.
@@ -62,15 +71,32 @@ class Sites:
             uses: How many operands read each value.
         """
         makers: dict[int, Op] = {}
-        sites: list[Site] = []
+        ops: list[Op] = []
         for op in block.ops:
             at_uses = self._at_uses.get(id(op.signature))
             if at_uses is None:
                 at_uses = self._at_uses[id(op.signature)] = is_at_uses(op)
             if not at_uses:
-                sites.append(self._site(op, makers, uses))
+                ops.append(op)
             if at_uses or op.signature.name in LAYOUTS:
                 makers.update(dict.fromkeys(op.results, op))
+        if self._first is None:
+            sites = [self._site(op, makers, uses) for op in ops]
+            self._first = _Block(uses, makers, dict(zip(ops, sites, strict=True)))
+            return sites
+        return self._as_first(self._first, ops, makers, uses)
+
+    def _as_first(self, first: _Block, ops: list[Op], makers: dict[int, Op], uses: list[int]) -> list[Site]:
+        """The sites of a block most of whose ops are of the first one, and read what they read there."""
+        other = {value for value, (now, then) in enumerate(zip(uses, first.uses, strict=True)) if now != then}
+        other.update([value for value, op in makers.items() if first.makers.get(value) is not op])
+        other.update(first.makers.keys() - makers.keys())
+        sites: list[Site] = []
+        for op in ops:
+            known = first.sites.get(op)
+            if known is None or not other.isdisjoint(known.values):
+                known = self._site(op, makers, uses)
+            sites.append(known)
         return sites
 
     def _site(self, op: Op, makers: dict[int, Op], uses: list[int]) -> Site:
