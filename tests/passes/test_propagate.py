@@ -322,3 +322,41 @@ def test_arguments_of_dynamic_shape_pass_where_no_op_makes_more_of_them() -> Non
     alone = "func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {\n  return %a : tensor<?xf32>\n}"
     jobs = [Job(text, name) for name in (*_NAMES, "sdy-populate-op-sharding-rules") for text in (alone, _UNSIZED)]
     assert assert_same(jobs, refusals=False) == len(jobs)
+
+
+_TWO_GROUPS = """sdy.mesh @mesh = <["a"=2, "b"=2]>
+func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>},
+    %b: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}, {}]>},
+    %c: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"b"}]>},
+    %d: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>}) -> tensor<8x8xf32> {
+  sdy.sharding_group %a group_id=7 : tensor<8x8xf32>
+  sdy.sharding_group %c group_id=3 : tensor<8x8xf32>
+  sdy.sharding_group %b group_id=7 : tensor<8x8xf32>
+  sdy.sharding_group %d group_id=3 : tensor<8x8xf32>
+  %0 = stablehlo.dot %a, %b : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = stablehlo.dot %c, %d : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %2 = stablehlo.add %0, %1 : tensor<8x8xf32>
+  return %2 : tensor<8x8xf32>
+}
+"""
+
+
+@pytest.mark.oracle
+def test_groups_that_contradict_themselves_get_constraints_in_the_order_of_their_numbers() -> None:
+    texts = [_TWO_GROUPS, _TWO_GROUPS.replace("group_id=7", "group_id=1")]
+    assert assert_same([Job(text, name) for text in texts for name in _NAMES], refusals=False) == 8
+
+
+@pytest.mark.parametrize("number", [7, 5])
+def test_a_value_is_in_a_group_once_whatever_no_pass_has_united(number: int) -> None:
+    """The C++ constrains a constraint where the number is the same, and ends the process where it is another."""
+    member = "  sdy.sharding_group %a group_id=7 : tensor<8x8xf32>\n"
+    again = _TWO_GROUPS.replace(member, member + member.replace("7", str(number)))
+    once, twice = _propagated(_TWO_GROUPS), _propagated(again)
+    assert twice.count("sdy.sharding_group") == once.count("sdy.sharding_group") + 1
+    assert _without_groups(twice) == _without_groups(once)
+
+
+def _without_groups(text: str) -> list[str]:
+    """What a module says, without its groups and locations."""
+    return [line for line in module_text(load_module(text)).splitlines() if "sdy.sharding_group" not in line]

@@ -146,3 +146,52 @@ def test_nothing_is_said_where_nobody_listens_and_once_where_somebody_does() -> 
             else:
                 run_step(module, step)
     assert said == ["op 'my.op' is unknown to SDY sharding rule registry"]
+
+
+_GROUPED = """sdy.mesh @mesh = <["a"=2, "b"=2]>
+func.func private @f(%x: TENSOR, %y: TENSOR {sdy.sharding = #sdy.sharding<@mesh, [{"OTHER"}]>}) -> TENSOR {
+  %0 = sdy.sharding_constraint %x <@mesh, [{"b"}]> : TENSOR
+  sdy.sharding_group %0 group_id=7 : TENSOR
+  sdy.sharding_group %y group_id=7 : TENSOR
+  return %0 : TENSOR
+}
+func.func @main(%x: TENSOR {sdy.sharding = #sdy.sharding<@mesh, [{"a"}]>},
+    %y: TENSOR {sdy.sharding = #sdy.sharding<@mesh, [{"b"}]>}) -> TENSOR {
+  sdy.sharding_group %x group_id=3 : TENSOR
+  sdy.sharding_group %y group_id=3 : TENSOR
+  %0 = call @f(%x, %y) : (TENSOR, TENSOR) -> TENSOR
+  return %0 : TENSOR
+}
+""".replace("TENSOR", _T)
+_F, _MAIN = 3, 8  # the lines of what is the first of each group
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("passes", "function", "main"),
+    [
+        ("sdy-propagation-pipeline{dedup-functions-fully=true}", 0, 1),
+        ("sdy-propagation-pipeline", 1, 0),
+        ("sdy-sharding-group-import,sdy-pre-order-funcs,sdy-basic-propagate", 0, 1),
+        ("sdy-pre-order-funcs,sdy-sharding-group-import,sdy-basic-propagate", 1, 0),
+        ("sdy-basic-propagate", 7, 3),
+    ],
+)
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_groups_are_told_by_their_numbers_wherever_functions_have_gone_since(
+    passes: str, function: int, main: int, other: str
+) -> None:
+    """As in module 30 of the random ones, where functions stand in another order once groups are numbered."""
+    text, pipeline = _GROUPED.replace("OTHER", other), f"builtin.module({passes})"
+    ours = _ours(text, pipeline)
+    assert run_warned([(text, pipeline)]) == [ours]
+    told = [(int(message.split("groupID: ")[1].split()[0]), int(where.split(":")[1])) for where, message in ours]
+    assert told == sorted([(main, _MAIN)] + [(function, _F)] * (other == "a"))
+
+
+def test_a_group_of_several_numbers_is_told_by_the_lowest() -> None:
+    """The C++ ends the process where a value is in two groups that no pass has united."""
+    twice = f"sdy.sharding_group %x group_id=5 : {_T}\n  sdy.sharding_group %x group_id=3"
+    text = _GROUPED.replace("OTHER", "b").replace("sdy.sharding_group %x group_id=3", twice)
+    ((_, message),) = _ours(text, "builtin.module(sdy-basic-propagate)")
+    assert "groupID: 3 do not match" in message

@@ -139,12 +139,13 @@ def propagate_only(
     """Propagate through a program as it stands: the `sdy` pass of that name, without import and export.
 
     Data flows through control flow only where `sdy.data_flow_edge` ops are, constraints bind nothing but their results,
-    constants stay shared, and open dimensions stay open. Arguments and errors are those of `propagate`; there is no
-    `rfc` here. `functions` are those that others call, in the order in which they stand in the program, where it has
-    several: data flows to and from them where `sdy.func_data_flow_edge` ops are. Where it is known which use of a value
-    comes first, `noted_results` are the results that tell of the origins of what they return. `contradicted` hears of
-    groups whose members do not have one sharding: of each its number and its first value. `starts` are the places
-    among the ops of the block at which the functions of arguments begin; all do at its start where nothing is said.
+    constants stay shared, sharding groups keep their numbers, and open dimensions stay open. Arguments and errors are
+    those of `propagate`; there is no `rfc` here. `functions` are those that others call, in the order in which they
+    stand in the program, where it has several: data flows to and from them where `sdy.func_data_flow_edge` ops are.
+    Where it is known which use of a value comes first, `noted_results` are the results that tell of the origins of what
+    they return. `contradicted` hears of groups whose members do not have one sharding: of each its number and its first
+    value. `starts` are the places among the ops of the block at which the functions of arguments begin; all do at its
+    start where nothing is said.
     `readers` tell of values in which order they are read, where that need not be that of a parsed module.
     """
     debug = Debug(debug_sharding_origins, debug_propagation_edge_sharding)
@@ -157,7 +158,7 @@ def propagate_only(
     if record is not None:
         record.open(results)
         record.note(working, "annotation")
-    collect_groups(working, graph.locations, contradicted)
+    collect_groups(working, graph.locations, contradicted, keep_numbers=True)
     if record is not None:
         record.note(working, "group")
     propagator = Propagator(working, results, how, graph.locations, record)

@@ -7,7 +7,7 @@ them; where they do not, each member keeps its own, and an open constraint behin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.attributes import decode
@@ -27,10 +27,18 @@ Contradicted = Callable[[int, int], None]
 """Called with the number of a group whose members contradict one another, and the first of them."""
 
 
-def collect_groups(working: Working, locations: LocationTable, contradicted: Contradicted | None = None) -> None:
+def collect_groups(
+    working: Working,
+    locations: LocationTable,
+    contradicted: Contradicted | None = None,
+    *,
+    keep_numbers: bool = False,
+) -> None:
     """Find the groups, check them, and bring the shardings of their members together.
 
-    `contradicted` hears of groups whose members do not have one sharding.
+    `contradicted` hears of groups whose members do not have one sharding. Groups have their turns in the order of
+    their numbers: those of `united`, or with `keep_numbers` those that the program gives them, the lowest where
+    several are one.
 
     Raises:
         ShardingError: members of different shape, or on both sides of a manual computation; at the op that is the
@@ -48,15 +56,17 @@ def collect_groups(working: Working, locations: LocationTable, contradicted: Con
         _check(op, number, first.setdefault(number, this), this, locations)
         of_value.setdefault(value, []).append(number)
     numbers = united(of_value.values())
+    if keep_numbers:
+        numbers = _as_written(numbers)
     members: dict[int, list[int]] = {}
     for value, its in of_value.items():
         members.setdefault(numbers[its[0]], []).append(value)
     working.groups = [members[number] for number in sorted(members)]
     with working.rewriter() as rewriter:
-        for index, group in enumerate(working.groups):
+        for number, group in sorted(members.items()):
             leader = group[0]
             if not _agree(working, group, rewriter) and contradicted is not None:
-                contradicted(index, leader)
+                contradicted(number, leader)
 
 
 def _check(
@@ -112,6 +122,14 @@ def united(of_values: Iterable[Sequence[int]]) -> dict[int, int]:
             leaders[other] = first
     order = {group: index for index, group in enumerate(group for group in leaders if leaders[group] == group)}
     return {group: order[leader(group)] for group in leaders}
+
+
+def _as_written(numbers: Mapping[int, int]) -> dict[int, int]:
+    """What `united` gives, with the lowest number that the program gives to each in the place of a new one."""
+    lowest: dict[int, int] = {}
+    for written in sorted(numbers):
+        lowest.setdefault(numbers[written], written)
+    return {written: lowest[number] for written, number in numbers.items()}
 
 
 def _agree(working: Working, group: list[int], rewriter: Rewriter) -> bool:
