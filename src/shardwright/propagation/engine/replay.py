@@ -243,9 +243,7 @@ class _Again:
             return True
         return time in first.steps and (time in first.fixed or first.wakers[time] > self.lost.get(time, 0))
 
-    def _compare(
-        self, time: int, now: Mapping[int, int], then: Mapping[int, int], lying: Callable[[int], int]
-    ) -> None:
+    def _compare(self, time: int, now: Mapping[int, int], then: Mapping[int, int], lying: Callable[[int], int]) -> None:
         """Know which values differ behind a step from what they were behind it."""
         for value in {**then, **now}:
             here = now[value] if value in now else lying(value)
