@@ -52,6 +52,7 @@ class Assessing:
         self.donated = donated_arguments(again.graph)
         self._told: dict[Piece, _Told] = {}
         self._works: dict[tuple[int, ...], tuple[Op, tuple[Work, ...]]] = {}
+        self._sent: dict[int, tuple[Op, CollectiveUse | None]] = {}
         self._told_first: dict[Run, list[_Told]] = {}
         self._buffers: dict[Op, Buffers | None] = {}
 
@@ -94,11 +95,18 @@ class Assessing:
     def _new_told(self, piece: Piece) -> _Told:
         works = tuple(chain.from_iterable(map(self._works_of, piece.explicit)))
         ops = list(chain.from_iterable(piece.local))
-        uses = [collective_use(op, self.locals.graph, self.devices) for op in ops]
+        uses = list(map(self._use_of, ops))
         buffers = None if any(map(self.locals.is_need, ops)) else self._buffers_of(ops)
         summed = tuple([op.results[0] for op in ops if op.signature.name == "stablehlo.all_reduce"])
         sliced = tuple([op.operands[0] for op in ops if op.signature.name == "stablehlo.dynamic_slice"])
         return _Told(works, buffers, tuple([use for use in uses if use is not None]), summed, sliced)
+
+    def _use_of(self, op: Op) -> CollectiveUse | None:
+        """What an op sends: the same for all of one signature, but for where they come from."""
+        key = id(op.signature)
+        if key not in self._sent:
+            self._sent[key] = op, collective_use(op, self.locals.graph, self.devices)
+        return self._sent[key][1]
 
     def _works_of(self, op: Op) -> tuple[Work, ...]:
         """What a device does for an op without regions: of all that lie alike the same, on other values."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable
 from copy import copy
 from dataclasses import replace
+from operator import is_not
 
 from shardwright.ir.graph import Graph
 from shardwright.ir.types import TensorType
@@ -78,7 +79,10 @@ class Targets:
         made._graph, made._layouts, made.uses, made._inside = graph, layouts, uses, {}
         made._uneven, made.contributions = {}, {}
         made.arguments = made.of(main.block.arguments)
-        made.results = tuple(map(made._returned, main.block.terminator.operands, main.result_shardings))
+        results, stated, before = list(self.results), main.result_shardings, self._graph.main.result_shardings
+        for number in itertools.compress(itertools.count(), map(is_not, stated, before)):
+            results[number] = made._returned(main.block.terminator.operands[number], stated[number])
+        made.results = tuple(results)
         return made
 
     def of(self, values: tuple[int, ...]) -> tuple[Layout, ...]:

@@ -1,4 +1,4 @@
-"""Decisions on ops that read and make values of which all is alike: each is decided once, and names other values then."""
+"""Decisions on ops that read and make values of which all is alike: decided once, they name other values then."""
 
 from __future__ import annotations
 
