@@ -8,7 +8,7 @@ import pytest
 
 import shardwright as sw
 from shardwright.analysis.memory import donated_arguments, memory
-from shardwright.analysis.peaks import buffers_of, peak_bytes
+from shardwright.analysis.peaks import Peaks
 from shardwright.ir.graph import Graph
 from tests.straight import straight_program
 
@@ -17,10 +17,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def in_pieces(graph: Graph) -> int:
     """The peak of a program without regions, told op by op."""
-    block = graph.main.block
-    told = [one for op in block.ops if (one := buffers_of(op)) is not None]
+    block, peaks = graph.main.block, Peaks()
+    told = [one for op in block.ops if (one := peaks.number(op)) is not None]
     arguments = [(value, graph.types[value].bytes) for value in block.arguments]
-    return peak_bytes(arguments, donated_arguments(graph), told)
+    return peaks.peak(arguments, donated_arguments(graph), told, len(graph.types))
 
 
 @pytest.mark.parametrize("name", ["mlp", "gpt2"])

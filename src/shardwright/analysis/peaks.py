@@ -1,12 +1,19 @@
 """The peak of many programs that are made of the same ops: what `memory` tells, of programs without regions.
 
-What an op does to buffers is told once, apart from the program that it stands in.
+What an op does to buffers is told once, as rows of tables, and what a program comes to is read off these for all of its
+ops at once. A value that is computed begins a buffer, which those have too that share it (a reshape), until the last
+of them has been read. Where an op writes into what it reads last, one buffer ends and one of the same size begins, of
+which the op has only one. Into which of several it writes makes no difference to how much is alive.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shardwright.analysis.memory import is_computed_where_read
 from shardwright.ir.graph import Op
@@ -14,31 +21,9 @@ from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.rules.traits import facts_of
 
-__all__ = ["Buffers", "buffers_of", "peak_bytes"]
+__all__ = ["Peaks"]
 
-
-class Buffers(NamedTuple):
-    """What an op does to the buffers of its block.
-
-    Attributes:
-        reads: The values that it reads.
-        makes: The values that it makes, each with its bytes; 0 of what is computed where it is read.
-        is_sharing: Whether its results share the buffers of its operands.
-        is_reusing: Whether it may write into what it reads last.
-    """
-
-    reads: tuple[int, ...]
-    makes: tuple[tuple[int, int], ...]
-    is_sharing: bool
-    is_reusing: bool
-
-
-def buffers_of(op: Op) -> Buffers | None:
-    """What an op without regions does to buffers; `None` where it does nothing."""
-    sizes, is_sharing, is_reusing = _of_signature(op.signature)
-    if not (op.operands or any(sizes)):
-        return None
-    return Buffers(op.operands, tuple(zip(op.results, sizes, strict=True)), is_sharing, is_reusing)
+_Numbers = NDArray[np.int64]
 
 
 @memoize
@@ -49,86 +34,133 @@ def _of_signature(signature: Signature) -> tuple[tuple[int, ...], bool, bool]:
     return sizes, facts.shares_buffer, facts.in_place or facts.elementwise
 
 
-def peak_bytes(arguments: Sequence[tuple[int, int]], donated: Collection[int], ops: Sequence[Buffers]) -> int:
-    """The most bytes that are alive at once in a block, as `memory` counts them.
+class _Rows:
+    """Rows of numbers, of any length each, behind one another."""
 
-    Arguments:
-        arguments: The arguments, each with its bytes.
-        donated: Those that may be overwritten.
-        ops: What its ops do, in order; the last one returns what it reads.
-    """
-    walk = _Walk(arguments, donated, ops)
-    walk.run(ops)
-    sizes = dict(arguments)
-    return max(walk.peak, walk.at_end + sum([sizes[value] for value in ops[-1].reads if value in walk.kept]))
+    def __init__(self) -> None:
+        self.numbers, self.lengths, self.starts = (np.zeros(0, np.int64) for _ in range(3))
+        self._new: list[Sequence[int]] = []
+
+    def append(self, row: Sequence[int]) -> None:
+        self._new.append(row)
+
+    def places(self, rows: _Numbers) -> tuple[_Numbers, _Numbers]:
+        """Where the numbers of some rows are, one row after the other, and for each in which of these it is."""
+        lengths = self.lengths[rows]
+        which = np.repeat(np.arange(len(rows)), lengths)
+        ahead = self.starts[rows] - np.cumsum(lengths) + lengths
+        return np.arange(len(which)) + ahead[which], which
+
+    def take(self) -> None:
+        """Have the rows that were appended be there."""
+        rows, self._new = self._new, []
+        lengths = np.array(list(map(len, rows)), np.int64)
+        numbers = np.array([number for row in rows for number in row], np.int64)
+        self.starts = np.concatenate([self.starts, len(self.numbers) + np.cumsum(lengths) - lengths])
+        self.lengths = np.concatenate([self.lengths, lengths])
+        self.numbers = np.concatenate([self.numbers, numbers])
 
 
-class _Walk:
-    """The buffers alive at a point of a block: see `memory._Alive`, of which this is what blocks without regions need.
+class _Told(NamedTuple):
+    """An op whose results share the buffers of its operands, or one that may write several results into them."""
 
-    What takes no buffer has no root. The way of one op is written out in one loop: a call each would be most of it.
-    """
+    op: Op
+    sizes: tuple[int, ...]
+    is_sharing: bool
 
-    def __init__(self, arguments: Sequence[tuple[int, int]], donated: Collection[int], ops: Sequence[Buffers]) -> None:
-        self.last: dict[int, int] = {}
-        last = self.last
-        for number, op in enumerate(ops):
-            for value in op[0]:
-                last[value] = number
-        self.root = {value: value for value, _ in arguments}
-        self.size = dict(arguments)
-        self.kept = self.root.keys() - set(donated)
-        self.peak = self.bytes = self.at_end = sum(self.size.values())
-        self.dying: dict[int, list[int]] = {}
-        for value in donated:
-            if value in last:
-                self.dying.setdefault(last[value], []).append(value)
-            else:
-                self.bytes -= self.size.pop(value)
 
-    def run(self, ops: Sequence[Buffers]) -> None:
-        """Run all ops."""
-        root, size, last, kept, dying = self.root, self.size, self.last, self.kept, self.dying
-        alive, peak = self.bytes, self.peak
-        for number, (reads, makes, is_sharing, is_reusing) in enumerate(ops):
-            if is_sharing:
-                self.share(reads, makes)
-            taken: tuple[int, ...] = ()
-            for value, bytes in makes:
-                buffer = root.get(value, -1)
-                if buffer < 0:
-                    if not bytes:
-                        continue
-                    for read in reads if is_reusing else ():
-                        other = root.get(read, -1)
-                        if size.get(other) != bytes or last[other] > number or other in kept or other in taken:
-                            continue
-                        buffer, taken = other, (*taken, other)
-                        break
-                    if buffer < 0:
-                        buffer = value
-                        size[value] = bytes
-                        alive += bytes
-                    root[value] = buffer
-                end = last.get(value, number)  # a result is read behind its op, if at all
-                if buffer != value and last[buffer] > end:
-                    end = last[buffer]
-                last[buffer] = end
-                if end in dying:
-                    dying[end].append(buffer)
-                else:
-                    dying[end] = [buffer]
-            self.at_end = alive
-            if alive > peak:
-                peak = alive
-            if number in dying:
-                for buffer in dying[number]:
-                    if last[buffer] <= number and buffer not in kept:
-                        alive -= size.pop(buffer, 0)
-        self.peak = peak
+class Peaks:
+    """Tells the peaks of programs whose ops it was told of."""
 
-    def share(self, reads: tuple[int, ...], makes: tuple[tuple[int, int], ...]) -> None:
-        """Have what an op makes live in the buffers of what it reads."""
-        for (value, _), operand in zip(makes, reads, strict=True):
-            root = self.root[value] = self.root.get(operand, operand)
-            self.last[root] = max(self.last.get(root, -1), self.last.get(value, -1))
+    def __init__(self) -> None:
+        """No op is known yet."""
+        self._reads = _Rows()
+        self._makes, self._sizes = _Rows(), _Rows()
+        self._written = _Rows()  # of each op one number: the bytes of what it may write into something that it reads
+        self._others: dict[int, _Told] = {}
+        self._count = 0
+
+    def number(self, op: Op) -> int | None:
+        """The number of what an op without regions does to buffers; `None` where it does nothing."""
+        sizes, is_sharing, is_reusing = _of_signature(op.signature)
+        if not (op.operands or any(sizes)):
+            return None
+        number, self._count = self._count, self._count + 1
+        if is_sharing or (is_reusing and len(sizes) > 1):
+            self._others[number] = _Told(op, sizes, is_sharing)
+            is_reusing = False
+        self._reads.append(op.operands)
+        self._makes.append(() if is_sharing else op.results)
+        self._sizes.append(() if is_sharing else sizes)
+        self._written.append(sizes[:1] if is_reusing and sizes else (0,))
+        return number
+
+    def peak(
+        self, arguments: Sequence[tuple[int, int]], donated: Collection[int], ops: Sequence[int], count: int
+    ) -> int:
+        """The most bytes that are alive at once in a block, as `memory` counts them.
+
+        Arguments:
+            arguments: The arguments, each with its bytes.
+            donated: Those that may be overwritten.
+            ops: The numbers of what its ops do, in order; the last one returns what it reads.
+            count: More than any value's number.
+        """
+        rows = np.array(ops, np.int64)
+        for table in (self._reads, self._makes, self._sizes, self._written):
+            table.take()
+        places, reading = self._reads.places(rows)
+        reads = self._reads.numbers[places]
+        places, making = self._makes.places(rows)
+        makes, sizes = self._makes.numbers[places], self._sizes.numbers[places]
+        written = self._written.numbers[rows]
+        others = [(place, self._others[op]) for place, op in enumerate(ops) if op in self._others]
+
+        size = np.zeros(count, np.int64)
+        size[makes] = sizes
+        given = dict(arguments)
+        size[list(given)] = list(given.values())
+        kept = given.keys() - set(donated)
+        last = np.full(count, -1)
+        last[reads] = reading  # of several that read a value the last one stays
+        last[makes] = np.maximum(last[makes], making)
+        leader = _led(others, last)
+        last[list(kept)] = len(ops)
+
+        begun = np.array([value for value in given if last[value] >= 0], np.int64)
+        change = np.zeros(len(ops) + 2, np.int64)
+        change[0] = size[begun].sum()
+        np.add.at(change, making, sizes)
+        ending = np.concatenate([begun, makes])
+        np.subtract.at(change, last[ending] + 1, size[ending])
+        alive = change.cumsum()[: len(ops)]
+
+        into, wanted = leader[reads], written[reading]
+        fits = (size[into] == wanted) & (last[into] == reading)
+        once = np.zeros(len(ops), np.int64)
+        once[reading[fits]] = wanted[fits]
+        for place, told in others:
+            if not told.is_sharing:
+                once[place] = _written_into(told, place, leader, size, last)
+        alive -= once
+        copied = sum([given[value] for value in reads[reading == len(ops) - 1].tolist() if value in kept])
+        return max(sum(given.values()), int(alive.max()), int(alive[-1]) + copied)
+
+
+def _led(others: list[tuple[int, _Told]], last: _Numbers) -> _Numbers:
+    """For each value the one whose buffer it shares, which lives until the last of them has been read."""
+    leader = np.arange(len(last))
+    for place, told in others:
+        if told.is_sharing:
+            for value, operand in zip(told.op.results, told.op.operands, strict=True):
+                leader[value] = first = leader[operand]
+                last[first] = max(last[first], last[value], place)
+    return leader
+
+
+def _written_into(told: _Told, place: int, leader: _Numbers, size: _Numbers, last: _Numbers) -> int:
+    """The bytes of the results that an op writes into what it reads last, of those that fit as many as there are."""
+    roots = {int(leader[value]) for value in told.op.operands}
+    free = Counter([int(size[root]) for root in roots if last[root] == place])
+    needed = Counter(told.sizes)
+    return sum([bytes * min(number, free[bytes]) for bytes, number in needed.items()])

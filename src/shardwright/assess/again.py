@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, compress
 
 from shardwright.analysis.memory import donated_arguments
-from shardwright.analysis.peaks import Buffers, buffers_of, peak_bytes
+from shardwright.analysis.peaks import Peaks
 from shardwright.analysis.traffic import CollectiveUse, collective_use, collectives, device_count, summarize
 from shardwright.cost.outcome import Outcome
 from shardwright.cost.overlap import Work, overlapped_seconds
@@ -28,14 +28,14 @@ class _Told:
 
     Attributes:
         works: What it does.
-        buffers: What it does to buffers; `None` where that needs what devices compute of their place.
+        buffers: The numbers of what it does to buffers; `None` where that needs what devices compute of their place.
         uses: What it sends.
         summed: The values that are sums over devices.
         sliced: The values of which something takes a slice.
     """
 
     works: tuple[Work, ...]
-    buffers: tuple[Buffers, ...] | None
+    buffers: tuple[int, ...] | None
     uses: tuple[CollectiveUse, ...]
     summed: tuple[int, ...]
     sliced: tuple[int, ...]
@@ -54,7 +54,8 @@ class Assessing:
         self._works: dict[tuple[int, ...], tuple[Op, tuple[Work, ...]]] = {}
         self._sent: dict[int, tuple[Op, CollectiveUse | None]] = {}
         self._told_first: dict[Run, list[_Told]] = {}
-        self._buffers: dict[Op, Buffers | None] = {}
+        self._peaks = Peaks()
+        self._buffers: dict[Op, int | None] = {}
 
     def comes_to(self, graph: Graph, made: Partitioned) -> Outcome:
         """What a program comes to.
@@ -70,7 +71,7 @@ class Assessing:
         arguments = [(value, types[value].bytes) for value in made.arguments]
         pairs = zip(graph.main.block.arguments, made.arguments, strict=True)
         free = [number for value, number in pairs if value in self.donated]
-        peak = peak_bytes(arguments, free, self._all_buffers(made, told))
+        peak = self._peaks.peak(arguments, free, self._all_buffers(made, told), len(types))
         held = sum([size for _, size in arguments])
         return Outcome(seconds, round(sent.executed_bytes), sent.executed, held, peak)
 
@@ -128,11 +129,11 @@ class Assessing:
             ]
         )
 
-    def _buffers_of(self, ops: list[Op]) -> tuple[Buffers, ...]:
+    def _buffers_of(self, ops: list[Op]) -> tuple[int, ...]:
         known = self._buffers
         for op in ops:
             if op not in known:
-                known[op] = buffers_of(op)
+                known[op] = self._peaks.number(op)
         return tuple([one for op in ops if (one := known[op]) is not None])
 
     def _all_uses(self, made: Partitioned, told: list[_Told]) -> Iterable[CollectiveUse]:
@@ -152,9 +153,9 @@ class Assessing:
         counts = Counter(compress(read, map(values.__contains__, read)))
         return any(counts[value] == 1 for value in values)
 
-    def _all_buffers(self, made: Partitioned, told: list[_Told]) -> list[Buffers]:
+    def _all_buffers(self, made: Partitioned, told: list[_Told]) -> list[int]:
         """What all ops of a program do to buffers, in order."""
-        found: list[Buffers] = []
+        found: list[int] = []
         there = set[Hashable]()
         for piece, one in zip(made.pieces, told, strict=True):
             if one.buffers is None:
