@@ -122,12 +122,14 @@ class TrafficSummary:
 
 def summarize(uses: Iterable[CollectiveUse]) -> TrafficSummary:
     """Counts and bytes per kind."""
-    kinds: dict[str, KindTraffic] = {}
+    kinds: dict[str, tuple[int, int, float, float]] = {}
     known = True
     for use in uses:
-        kinds[use.kind] = kinds.get(use.kind, KindTraffic()) + use.traffic
+        static, executed, static_bytes, executed_bytes = kinds.get(use.kind, (0, 0, 0.0, 0.0))
+        sent, times = use.sent_bytes, use.executed
+        kinds[use.kind] = static + 1, executed + times, static_bytes + sent, executed_bytes + sent * times
         known = known and use.trip_count_known
-    return TrafficSummary({kind: kinds[kind] for kind in KINDS if kind in kinds}, known)
+    return TrafficSummary({kind: KindTraffic(*kinds[kind]) for kind in KINDS if kind in kinds}, known)
 
 
 def collectives(graph: Graph) -> tuple[CollectiveUse, ...]:

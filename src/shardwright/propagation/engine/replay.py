@@ -82,7 +82,7 @@ class Replay:
         self.fixed = frozenset(self._fixed_times())
         self.steps: dict[int, _Step] = {}
         self.looks: dict[int, list[int]] = {}
-        self._changes: dict[int, tuple[list[int], list[int]]] = {}  # for each value, when it got which sharding
+        self._changes: list[tuple[list[int], list[int]] | None] = [None] * len(self.start)  # when it got which sharding
         self.wakers: dict[int, int] = {}
         self.end = self._first()
 
@@ -107,9 +107,9 @@ class Replay:
                 self.looks.setdefault(value, []).append(time)
             for value, number in step.given.items():
                 state[value] = number
-                times, numbers = self._changes.setdefault(value, ([], []))
-                times.append(time)
-                numbers.append(number)
+                changes = self._changes[value] = self._changes[value] or ([], [])
+                changes[0].append(time)
+                changes[1].append(number)
             for other in step.wakes:
                 self.wakers[other] = self.wakers.get(other, 0) + 1
                 heappush(todo, other)
@@ -127,11 +127,12 @@ class Replay:
 
     def before(self, value: int, time: int) -> int:
         """How a value lay in front of a step."""
-        changes = self._changes.get(value)
+        changes = self._changes[value]
         if changes is None:
             return self.start[value]
-        place = bisect_left(changes[0], time)
-        return changes[1][place - 1] if place else self.start[value]
+        times, numbers = changes
+        place = bisect_left(times, time)
+        return numbers[place - 1] if place else self.start[value]
 
     # Steps
 
