@@ -155,11 +155,10 @@ class Assessing:
 
     def _all_buffers(self, made: Partitioned, told: list[_Told]) -> list[int]:
         """What all ops of a program do to buffers, in order."""
-        found: list[int] = []
-        there = set[Hashable]()
-        for piece, one in zip(made.pieces, told, strict=True):
-            if one.buffers is None:
-                found += self._buffers_of(self.locals.program(piece.local, there))
-            else:
-                found += one.buffers
-        return found
+        parts = [one.buffers for one in told]
+        if None in parts:
+            there = set[Hashable]()
+            for place, part in enumerate(parts):
+                if part is None:
+                    parts[place] = self._buffers_of(self.locals.program(made.pieces[place].local, there))
+        return list(chain.from_iterable(filter(None, parts)))

@@ -64,6 +64,7 @@ class Replay:
         fixed: The times of the steps that are due whatever was done before.
         wakers: How many steps make the one at a time due.
         looks: For each value, the times of the steps that look at it.
+        changes: For each value, when it got another sharding, and which.
     """
 
     def __init__(self, worklist: Worklist, results: Sequence[int], rounds: Sequence[Round]) -> None:
@@ -82,8 +83,9 @@ class Replay:
         self.fixed = frozenset(self._fixed_times())
         self.steps: dict[int, _Step] = {}
         self.looks: dict[int, list[int]] = {}
-        self._changes: list[tuple[list[int], list[int]] | None] = [None] * len(self.start)  # when it got which sharding
+        self.changes: list[tuple[list[int], list[int]] | None] = [None] * len(self.start)
         self.wakers: dict[int, int] = {}
+        self._visits: dict[int, tuple[StepTable | None, tuple[int, ...]]] = {}  # of times, what is visited first
         self.end = self._first()
 
     def _fixed_times(self) -> list[int]:
@@ -107,7 +109,7 @@ class Replay:
                 self.looks.setdefault(value, []).append(time)
             for value, number in step.given.items():
                 state[value] = number
-                changes = self._changes[value] = self._changes[value] or ([], [])
+                changes = self.changes[value] = self.changes[value] or ([], [])
                 changes[0].append(time)
                 changes[1].append(number)
             for other in step.wakes:
@@ -127,7 +129,7 @@ class Replay:
 
     def before(self, value: int, time: int) -> int:
         """How a value lay in front of a step."""
-        changes = self._changes[value]
+        changes = self.changes[value]
         if changes is None:
             return self.start[value]
         times, numbers = changes
@@ -135,6 +137,16 @@ class Replay:
         return numbers[place - 1] if place else self.start[value]
 
     # Steps
+
+    def is_idle(self, time: int, lying: Callable[[int], int]) -> bool:
+        """Whether what is visited at a time is an op that does nothing: so it is nearly always."""
+        visit = self._visits.get(time)
+        if visit is None:
+            stage, place = divmod(time, self._width)
+            table = self._rounds[stage // 3].tables[place] if stage % 3 == 1 else None
+            visit = self._visits[time] = (table, self._tensors[place] if table is not None else ())
+        table, values = visit
+        return table is not None and not table[tuple(map(lying, values))]
 
     def step(self, time: int, lying: Callable[[int], int]) -> _Step:
         """Do what is due at a time, where values lie so."""
@@ -163,11 +175,6 @@ class Replay:
     def _visited(self, number: int, place: int, lying: Callable[[int], int]) -> _Step:
         """Visit an op, and those before it that are to be visited for that: see `Worklist.sweep`."""
         tables, tensors, notify = self._rounds[number].tables, self._tensors, self._notify
-        table, values = tables[place], tensors[place]
-        if table is None:
-            return _NOTHING
-        if not table[tuple(map(lying, values))]:  # nearly always
-            return _Step(values)
         now, later = self._sweep(number), self._sweep(number + 1)
         seen, given, wakes = set[int](), dict[int, int](), set[int]()
         waiting, are_waiting = [place], {place}
@@ -215,26 +222,29 @@ class _Again:
 
     def run(self) -> dict[int, int]:
         """Do again what is to be, in order; the values that lie otherwise at the end."""
-        steps, differing = self.first.steps, self.differing
+        first, differing, todo = self.first, self.differing, self.todo
+        steps, start, changes = first.steps, first.start, first.changes
         time = 0
 
         def lying(value: int) -> int:
-            return differing[value] if value in differing else self.first.before(value, time)
+            if value in differing:
+                return differing[value]
+            return start[value] if changes[value] is None else first.before(value, time)
 
-        while self.todo:
-            time = heappop(self.todo)
+        while todo:
+            time = heappop(todo)
             then = steps.get(time, _NOTHING)
             if self._is_due(time):
                 if then is not _NOTHING and differing.keys().isdisjoint(then.seen):
                     continue
-                now = self.first.step(time, lying)
+                now = _NOTHING if first.is_idle(time, lying) else first.step(time, lying)
             elif then is _NOTHING:
                 continue
             else:
                 now = _NOTHING
             if now.given or then.given:
                 self._compare(time, now.given, then.given, lying)
-            if now.wakes != then.wakes:
+            if now.wakes or then.wakes:
                 self._wake(now.wakes, then.wakes)
         return differing
 
