@@ -34,31 +34,45 @@ def _of_signature(signature: Signature) -> tuple[tuple[int, ...], bool, bool]:
     return sizes, facts.shares_buffer, facts.in_place or facts.elementwise
 
 
+class _Column:
+    """Numbers, to which more are appended."""
+
+    def __init__(self) -> None:
+        self._all = np.zeros(1024, np.int64)
+        self._count = 0
+        self.new: list[int] = []
+
+    @property
+    def numbers(self) -> _Numbers:
+        """All of them."""
+        if self.new:
+            start, self._count = self._count, self._count + len(self.new)
+            if self._count > len(self._all):
+                self._all = np.concatenate([self._all, np.zeros(max(self._count, len(self._all)), np.int64)])
+            self._all[start : self._count] = self.new
+            self.new.clear()
+        return self._all
+
+
 class _Rows:
     """Rows of numbers, of any length each, behind one another."""
 
     def __init__(self) -> None:
-        self.numbers, self.lengths, self.starts = (np.zeros(0, np.int64) for _ in range(3))
-        self._new: list[Sequence[int]] = []
+        self.numbers, self._lengths, self._starts = _Column(), _Column(), _Column()
+        self._end = 0
 
     def append(self, row: Sequence[int]) -> None:
-        self._new.append(row)
+        self.numbers.new += row
+        self._lengths.new.append(len(row))
+        self._starts.new.append(self._end)
+        self._end += len(row)
 
     def places(self, rows: _Numbers) -> tuple[_Numbers, _Numbers]:
         """Where the numbers of some rows are, one row after the other, and for each in which of these it is."""
-        lengths = self.lengths[rows]
+        lengths = self._lengths.numbers[rows]
         which = np.repeat(np.arange(len(rows)), lengths)
-        ahead = self.starts[rows] - np.cumsum(lengths) + lengths
+        ahead = self._starts.numbers[rows] - np.cumsum(lengths) + lengths
         return np.arange(len(which)) + ahead[which], which
-
-    def take(self) -> None:
-        """Have the rows that were appended be there."""
-        rows, self._new = self._new, []
-        lengths = np.array(list(map(len, rows)), np.int64)
-        numbers = np.array([number for row in rows for number in row], np.int64)
-        self.starts = np.concatenate([self.starts, len(self.numbers) + np.cumsum(lengths) - lengths])
-        self.lengths = np.concatenate([self.lengths, lengths])
-        self.numbers = np.concatenate([self.numbers, numbers])
 
 
 class _Told(NamedTuple):
@@ -74,9 +88,10 @@ class Peaks:
 
     def __init__(self) -> None:
         """No op is known yet."""
-        self._reads = _Rows()
-        self._makes, self._sizes = _Rows(), _Rows()
-        self._written = _Rows()  # of each op one number: the bytes of what it may write into something that it reads
+        self._reads, self._makes = _Rows(), _Rows()
+        self._sizes = _Column()  # the bytes of what is made
+        self._written = _Column()  # for each op, the bytes of what it may write into something that it reads
+        self._kinds = _Column()  # for each op, whether it is one of the others
         self._others: dict[int, _Told] = {}
         self._count = 0
 
@@ -86,13 +101,14 @@ class Peaks:
         if not (op.operands or any(sizes)):
             return None
         number, self._count = self._count, self._count + 1
-        if is_sharing or (is_reusing and len(sizes) > 1):
+        is_other = is_sharing or (is_reusing and len(sizes) > 1)
+        if is_other:
             self._others[number] = _Told(op, sizes, is_sharing)
-            is_reusing = False
+        self._kinds.new.append(is_other)
         self._reads.append(op.operands)
         self._makes.append(() if is_sharing else op.results)
-        self._sizes.append(() if is_sharing else sizes)
-        self._written.append(sizes[:1] if is_reusing and sizes else (0,))
+        self._sizes.new += () if is_sharing else sizes
+        self._written.new.append(sizes[0] if is_reusing and sizes and not is_other else 0)
         return number
 
     def peak(
@@ -107,14 +123,12 @@ class Peaks:
             count: More than any value's number.
         """
         rows = np.array(ops, np.int64)
-        for table in (self._reads, self._makes, self._sizes, self._written):
-            table.take()
         places, reading = self._reads.places(rows)
-        reads = self._reads.numbers[places]
+        reads = self._reads.numbers.numbers[places]
         places, making = self._makes.places(rows)
-        makes, sizes = self._makes.numbers[places], self._sizes.numbers[places]
+        makes, sizes = self._makes.numbers.numbers[places], self._sizes.numbers[places]
         written = self._written.numbers[rows]
-        others = [(place, self._others[op]) for place, op in enumerate(ops) if op in self._others]
+        others = [(place, self._others[ops[place]]) for place in self._kinds.numbers[rows].nonzero()[0].tolist()]
 
         size = np.zeros(count, np.int64)
         size[makes] = sizes
