@@ -41,20 +41,7 @@ def restore(block: Block, places: Places) -> None:
     """Bring ops back to their places, those that came in between before what reads them first."""
     for one in block.blocks():
         written = sorted([op for op in one.ops if op in places], key=places.__getitem__)
-        if len(written) == len(one.ops) and _is_in_order(written):  # nearly always
-            one.ops = written
-        else:
-            one.ops = _each_after_what_it_reads(one.ops, [*written[:-1], *one.ops])
-
-
-def _is_in_order(ops: list[Op]) -> bool:
-    """Whether each op stands behind those of them that it depends on."""
-    ahead = {value for op in ops for value in op.results}
-    for op in ops:
-        if not ahead.isdisjoint(op.reads()):
-            return False
-        ahead.difference_update(op.results)
-    return True
+        one.ops = _each_after_what_it_reads(one.ops, [*written[:-1], *one.ops])
 
 
 def _order(block: Block) -> None:
