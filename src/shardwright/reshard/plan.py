@@ -131,8 +131,8 @@ class _ReshardQuestion:
 
 def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
     """The best plan; atoms are cut further, and idle axes used, where that may be cheaper or is needed for memory."""
-    reduction = _reduction_in_place(question)
-    plans, least = ([reduction], True) if reduction is not None else _searched(question)
+    known = _cut_or_gathered(question) or _reduction_in_place(question)
+    plans, least = ([known], True) if known is not None else _searched(question)
     if not plans or not least:
         plans += _searched(question, fine=True)[0]
     bound = plans[0].cost.bytes_sent if least else 0.0
@@ -155,6 +155,25 @@ def _reduction_in_place(question: _ReshardQuestion) -> ReshardPlan | None:
         return None
     step = AllReduce(source.mesh.in_order(source.partial_axes), *kinds)
     return weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
+
+
+def _cut_or_gathered(question: _ReshardQuestion) -> ReshardPlan | None:
+    """The plan for a tensor that is split further, or less far, in each dimension as far as it was or is to be alike.
+
+    That is what the search finds: nothing is sent for the one; for the other what each device lacks, and each dimension
+    is gathered by itself. Three of them may be gathered by fewer collectives that send more.
+    """
+    source, target = question.source, question.target
+    is_plain = not (source.partial or target.partial) and source.mesh == target.mesh and question.memory is None
+    if not is_plain or source == target:
+        return None
+    pairs = list(zip(source.axes, target.axes, strict=True))
+    step: Step | None = None
+    if all([new[: len(old)] == old for old, new in pairs]):
+        step = AllSlice(tuple([new[len(old) :] for old, new in pairs]))
+    elif sum([old != new for old, new in pairs]) <= 2 and all([old[: len(new)] == new for old, new in pairs]):
+        step = AllGather(tuple([old[len(new) :] for old, new in pairs]))
+    return step and weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
 
 
 def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
