@@ -173,7 +173,7 @@ def _cut_or_gathered(question: _ReshardQuestion) -> ReshardPlan | None:
         step = AllSlice(tuple([new[len(old) :] for old, new in pairs]))
     elif sum([old != new for old, new in pairs]) <= 2 and all([old[: len(new)] == new for old, new in pairs]):
         step = AllGather(tuple([old[len(new) :] for old, new in pairs]))
-    return step and weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
+    return None if step is None else weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
 
 
 def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> bool:
