@@ -169,9 +169,9 @@ def _cut_or_gathered(question: _ReshardQuestion) -> ReshardPlan | None:
         return None
     pairs = list(zip(source.axes, target.axes, strict=True))
     step: Step | None = None
-    if all([new[: len(old)] == old for old, new in pairs]):
+    if all(new[: len(old)] == old for old, new in pairs):
         step = AllSlice(tuple([new[len(old) :] for old, new in pairs]))
-    elif sum([old != new for old, new in pairs]) <= 2 and all([old[: len(new)] == new for old, new in pairs]):
+    elif sum([old != new for old, new in pairs]) <= 2 and all(old[: len(new)] == new for old, new in pairs):
         step = AllGather(tuple([old[len(new) :] for old, new in pairs]))
     return None if step is None else weigh(question.shape, question.element_bytes, source, [step], question.by_hand)
 
