@@ -53,6 +53,7 @@ class Assessing:
         self._told: dict[Piece, _Told] = {}
         self._works: dict[tuple[int, ...], tuple[Op, tuple[Work, ...]]] = {}
         self._sent: dict[int, tuple[Op, CollectiveUse | None]] = {}
+        self._sums: dict[Run, tuple[set[int], set[int]]] = {}
         self._told_first: dict[Run, list[_Told]] = {}
         self._peaks = Peaks()
         self._buffers: dict[Op, int | None] = {}
@@ -138,14 +139,22 @@ class Assessing:
 
     def _all_uses(self, made: Partitioned, told: list[_Told]) -> Iterable[CollectiveUse]:
         """What all ops of a program send. Of sums of which devices keep a slice each only the whole program tells."""
-        summed = {value for one in told for value in one.summed}
-        kept = summed.intersection([value for one in told for value in one.sliced])
+        kept = self._kept_in_slices(made.run, told)
         if not kept or not self._is_read_once(kept, made):
             return chain.from_iterable([one.uses for one in told])
         there = set[Hashable]()
         ops = [op for piece in made.pieces for op in self.locals.program(piece.local, there)]
         graph = self.locals.graph
         return collectives(replace(graph, main=replace(graph.main, block=Block(made.arguments, ops))))
+
+    def _kept_in_slices(self, run: Run, told: list[_Told]) -> set[int]:
+        """The sums of which something takes a slice; perhaps some of the first time that no more are there."""
+        first = run.first or run
+        if first not in self._sums:
+            self._sums[first] = _sums(self._all_told(first))
+        summed, sliced = self._sums[first]
+        more_summed, more_sliced = _sums([told[place] for place in run.places])
+        return (summed & sliced) | (summed & more_sliced) | (more_summed & (sliced | more_sliced))
 
     def _is_read_once(self, values: Collection[int], made: Partitioned) -> bool:
         """Whether one of these values has one reader only."""
@@ -162,3 +171,12 @@ class Assessing:
                 if part is None:
                     parts[place] = self._buffers_of(self.locals.program(made.pieces[place].local, there))
         return list(chain.from_iterable(filter(None, parts)))
+
+
+def _sums(told: Iterable[_Told]) -> tuple[set[int], set[int]]:
+    """The values that are sums over devices, and those of which something takes a slice."""
+    summed, sliced = set[int](), set[int]()
+    for one in told:
+        summed.update(one.summed)
+        sliced.update(one.sliced)
+    return summed, sliced

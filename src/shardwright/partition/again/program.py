@@ -7,7 +7,8 @@ program in their order are the program that `materialize` and `localize` write, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, compress, count
 from operator import is_not
@@ -97,6 +98,7 @@ class Again:
         self._sites = Sites()
         self._blocks: dict[Block, BlockRuns] = {}
         self._alike: dict[Hashable, _Alike] = {}
+        self._readers: dict[Run, tuple[Counter[int], frozenset[int]]] = {}  # how often values are read; those sent
         self._layouts: dict[tuple[int, int], Layout] = {}
         self._held: list[object] = []  # what is known by its identity
         layouts = list(map(self._layout, graph.shardings, self.types))
@@ -121,8 +123,26 @@ class Again:
         deciding = _Deciding(graph, targets, self._values, runs.fresh, self.pieces, self._alike)
         asked = Asked(numbers, targets.results, deciding.arguments())
         run = runs.run(asked, deciding.decide)
-        check_read(run)
+        self._check_read(run)
         return Partitioned(tuple(map(self.pieces.number, block.arguments, targets.arguments)), run)
+
+    def _check_read(self, run: Run) -> None:
+        """Of collectives whose results nobody reads the program has to be partitioned as a whole, which leaves them
+        out.
+        """
+        first = run.first or run
+        if first not in self._readers:
+            self._readers[first] = Counter(_all_read(first.pieces)), frozenset(_all_sent(first.pieces))
+        counts, sent = self._readers[first]
+        if run is first:
+            if not counts.keys() >= sent:
+                raise CannotGoOn
+            return
+        new, old = ([one.pieces[place] for place in run.places] for one in (run, first))
+        more, less, made = Counter(_all_read(new)), Counter(_all_read(old)), set(_all_sent(new))
+        there = made | (sent.intersection(less) - set(_all_sent(old)))
+        if any(counts[value] + more[value] <= less[value] for value in there):
+            raise CannotGoOn
 
     def _of_block(self, block: Block) -> BlockRuns:
         """What is known of a block apart from how its values lie."""
@@ -155,6 +175,14 @@ class Again:
         layout = layout_of(sharding, type, self._targets.mesh)
         self._held += (sharding, layout)
         return layout
+
+
+def _all_read(pieces: list[Piece]) -> Iterable[int]:
+    return chain.from_iterable([piece.reads for piece in pieces])
+
+
+def _all_sent(pieces: list[Piece]) -> Iterable[int]:
+    return chain.from_iterable([piece.sent for piece in pieces])
 
 
 class _Alike(NamedTuple):
@@ -246,10 +274,3 @@ class _Deciding:
             for operand in maker.operands:
                 self._know(operand, makers)
             self.decider.know(maker)
-
-
-def check_read(run: Run) -> None:
-    """Of collectives whose results nobody reads the program has to be partitioned as a whole, which leaves them out."""
-    read = set[int]().union(*[piece.reads for piece in run.pieces])
-    if not read.issuperset(chain.from_iterable([piece.sent for piece in run.pieces if piece.sent])):
-        raise CannotGoOn
