@@ -100,6 +100,7 @@ class Again:
         self._alike: dict[Hashable, _Alike] = {}
         self._readers: dict[Run, tuple[Counter[int], frozenset[int]]] = {}  # how often values are read; those sent
         self._layouts: dict[tuple[int, int], Layout] = {}
+        self._states: dict[tuple[int, int, int], State] = {}
         self._held: list[object] = []  # what is known by its identity
         layouts = list(map(self._layout, graph.shardings, self.types))
         self._first = graph.shardings, layouts, list(map(id, layouts))
@@ -118,10 +119,11 @@ class Again:
         """
         block = graph.main.block
         runs = self._blocks.get(block) or self._of_block(block)
-        layouts, numbers = self._all_layouts(graph)
+        layouts, numbers, others = self._all_layouts(graph)
         targets = self._targets.changed(graph, layouts, runs.uses)
         deciding = _Deciding(graph, targets, self._values, runs.fresh, self.pieces, self._alike)
-        asked = Asked(numbers, targets.results, deciding.arguments())
+        states = map(self._state, block.arguments, targets.arguments, map(runs.uses.__getitem__, block.arguments))
+        asked = Asked(numbers, others, targets.results, dict(zip(block.arguments, states, strict=True)))
         run = runs.run(asked, deciding.decide)
         self._check_read(run)
         return Partitioned(tuple(map(self.pieces.number, block.arguments, targets.arguments)), run)
@@ -154,13 +156,22 @@ class Again:
         known = self._blocks[block] = BlockRuns(self._sites.of(block, uses), uses, fresh)
         return known
 
-    def _all_layouts(self, graph: Graph) -> tuple[list[Layout], list[int]]:
-        """The layout of each value that its sharding asks for, and what tells it."""
+    def _state(self, value: int, layout: Layout, uses: int) -> State:
+        """The state of an argument."""
+        key = value, id(layout), uses
+        if key not in self._states:
+            self._values.define(value, layout, uses, is_fresh=layout is not None and 0 in self.types[value].dims)
+            self._states[key] = self._values.states[value]
+        return self._states[key]
+
+    def _all_layouts(self, graph: Graph) -> tuple[list[Layout], list[int], set[int]]:
+        """The layout of each value that its sharding asks for, what tells it, and which are not those of the first."""
         layouts, numbers = list(self._first[1]), list(self._first[2])
-        for value in compress(count(), map(is_not, graph.shardings, self._first[0])):
+        others = set(compress(count(), map(is_not, graph.shardings, self._first[0])))
+        for value in others:
             layouts[value] = self._layout(graph.shardings[value], self.types[value])
             numbers[value] = id(layouts[value])
-        return layouts, numbers
+        return layouts, numbers, others
 
     def _layout(self, sharding: TensorSharding | None, type: TensorType) -> Layout:
         """The layout that a sharding asks for, one object for those of one sharding and type."""
@@ -218,12 +229,6 @@ class _Deciding:
         values.begin(fresh)
         self.decider = Decider(graph, targets, _UNTOLD)
         self.decider.values = values
-
-    def arguments(self) -> dict[int, State]:
-        """The states of arguments."""
-        arguments, values = self.graph.main.block.arguments, self.decider.values
-        self.decider.define(arguments, self.targets.arguments)
-        return {value: values.states[value] for value in arguments}
 
     def decide(self, site: Site, before: tuple[State, ...]) -> Known:
         """What is decided on an op that reads values in these states, and what it becomes."""

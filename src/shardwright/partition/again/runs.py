@@ -7,11 +7,9 @@ decided on that were never so before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import compress, count
-from operator import ne
 from typing import NamedTuple
 
 from shardwright.memo import once
@@ -46,11 +44,13 @@ class Asked(NamedTuple):
 
     Attributes:
         layouts: For each value, what tells its layout.
+        others: The values that are not asked what they are in the program that all others are compared with.
         results: How what the block returns is to lie.
         arguments: The states of its arguments.
     """
 
     layouts: Sequence[int]
+    others: Set[int]
     results: tuple[Layout, ...]
     arguments: Mapping[int, State]
 
@@ -152,8 +152,9 @@ class BlockRuns:
     def _waiting(self, first: Run, asked: Asked, others: Mapping[int, State]) -> list[int]:
         """The numbers of the ops that are to be looked at to begin with, as a heap."""
         waiting = set[int]()
-        for value in compress(count(), map(ne, asked.layouts, first.asked.layouts)):
-            waiting.update(self._asking.get(value, ()))
+        for value in asked.others | first.asked.others:
+            if asked.layouts[value] != first.asked.layouts[value]:
+                waiting.update(self._asking.get(value, ()))
         for value in others:
             waiting.update(self._reading.get(value, ()))
         if asked.results != first.asked.results:
