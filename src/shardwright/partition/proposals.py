@@ -14,9 +14,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TypeAlias
 
 from shardwright.axes import AxisRef, axes_size, merge_axes, truncate_by_divisor
+from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 from shardwright.partition.factors import FactorAxes, feasible, merge, project
 from shardwright.partition.splits import Splits
+from shardwright.rules.rule import DimFactors, ShardingRule
 from shardwright.sharding import TensorSharding
 
 __all__ = [
@@ -165,9 +167,42 @@ def from_mesh(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -
     for axis in itertools.chain.from_iterable(itertools.chain(*at_hand)):
         cuts[axis.name] |= {axis.pre, axis.end}
     yield from at_hand
-    for factors in legal_splits(splits, mesh, cuts):
+    rule = splits.rule
+    cut = tuple([(name, tuple(sorted(places))) for name, places in cuts.items()])
+    for factors in _legal_splits(rule.sizes, splits.allowed, splits.bounds, rule.joined, mesh, cut):
         if factors not in at_hand:
             yield factors
+
+
+class _Listed:
+    """What an iterator gives, as far as anybody has asked, and again for who else asks."""
+
+    def __init__(self, rest: Iterator[FactorAxes]) -> None:
+        self.found: list[FactorAxes] = []
+        self.rest = rest
+
+    def __iter__(self) -> Iterator[FactorAxes]:
+        for number in itertools.count():
+            if number == len(self.found):
+                following = next(self.rest, None)
+                if following is None:
+                    return
+                self.found.append(following)
+            yield self.found[number]
+
+
+@memoize
+def _legal_splits(
+    sizes: tuple[int, ...],
+    allowed: frozenset[int],
+    bounds: tuple[int, ...],
+    joined: tuple[DimFactors, ...],
+    mesh: Mesh,
+    cuts: tuple[tuple[str, tuple[int, ...]], ...],
+) -> _Listed:
+    """`legal_splits` by what they depend on, which many ops have in common."""
+    rule = ShardingRule(sizes, (joined,), ())
+    return _Listed(legal_splits(Splits(rule, allowed, "sum", (), 0, bounds=bounds), mesh, dict(cuts)))
 
 
 def legal_splits(splits: Splits, mesh: Mesh, cuts: Mapping[str, Collection[int]]) -> Iterator[FactorAxes]:

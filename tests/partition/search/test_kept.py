@@ -61,10 +61,11 @@ def test_messages_know_what_became_known_since(seed: int) -> None:
                 anew, ends = star(graph, link, distances, 1.0, {}), (link.maker, *link.readers)
                 if anew is None:
                     continue
-                moved = [messages.moved[node][slot] for node, slot in ends]
-                parts = [anew.part(place, one) for place, one in enumerate(moved)]
-                for place in range(len(ends)):
-                    assert np.array_equal(messages._marginal(number, place), anew.marginal(parts, place, moved[place]))
+                given = [messages.given[node][slot] for node, slot in ends]
+                for place, own in enumerate(given):
+                    least = np.empty(own.size)
+                    anew.least(given, [None] * len(ends), place, least)
+                    assert np.array_equal(messages.links[number].marginal(place), least - own)
         ways = messages.chosen()
         assert all(after >= before * (1 - 1e-12) for before, after in itertools.pairwise(bounds))
         assert bounds[-1] <= solution_of(graph, ways, distances, 0.0).seconds * (1 + 1e-9)

@@ -5,7 +5,9 @@ Where a choice is known that is not proven to be the best, nodes that take less 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,7 +55,7 @@ class Around:
     def _of_link(self, link: int, number: int) -> Seconds:
         """What a link takes for each way of one of its nodes."""
         graph, ways = self.graph, self.ways
-        ends, (times, tables) = graph.links[link], self.tables[link]
+        ends, (_, times, tables) = graph.links[link], self.tables[link]
         made = graph.slot(ends.maker)
         if not times:
             return np.zeros(len(graph.nodes[number].seconds))
@@ -75,10 +77,22 @@ class Around:
         return times * dearest
 
 
-class Tables(dict[int, "tuple[float, list[Seconds]]"]):
-    """Of each link how often it is made, and for each reader what bringing it from each layout to each takes: the same
-    arrays that `Distances` keeps up to date.
+class Table(NamedTuple):
+    """What a link takes.
+
+    Attributes:
+        runs: How often a version of the value is made at least.
+        times: And of all the values that the link stands for.
+        readers: For each reader what bringing it from each layout to each takes, once.
     """
+
+    runs: float
+    times: float
+    readers: list[Seconds]
+
+
+class Tables(dict[int, Table]):
+    """What each link takes: the same arrays that `Distances` keeps up to date."""
 
     def __init__(self, graph: ChoiceGraph, distances: Distances) -> None:
         """Of no link yet."""
@@ -86,16 +100,22 @@ class Tables(dict[int, "tuple[float, list[Seconds]]"]):
         self.graph = graph
         self.distances = distances
 
-    def __missing__(self, number: int) -> tuple[float, list[Seconds]]:
+    def __missing__(self, number: int) -> Table:
         graph, link = self.graph, self.graph.links[number]
         made, between = graph.slot(link.maker).layouts, self.distances.between
         tables = [between(link.type, made, graph.slot(end).layouts) for end in link.readers]
-        found = self[number] = link.times * runs_at_least(graph, link), tables
+        runs = runs_at_least(graph, link)
+        found = self[number] = Table(runs, link.times * runs, tables)
         return found
 
 
 def improved(
-    graph: ChoiceGraph, ways: Sequence[int], distances: Distances, least: float, tables: Tables | None = None
+    graph: ChoiceGraph,
+    ways: Sequence[int],
+    distances: Distances,
+    least: float,
+    tables: Tables | None = None,
+    at_rest: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
     """A choice that takes no more, in which no single node would take less otherwise.
 
@@ -105,11 +125,16 @@ def improved(
         distances: What redistributions take.
         least: Seconds below which a difference is none.
         tables: Those of the graph, if it has some already.
+        at_rest: A choice that was made better so by the same distances: only where this one is another can it be made
+            better.
     """
     around = Around(graph, ways, distances, tables)
     several = [number for number, node in enumerate(graph.nodes) if len(node.seconds) > 1]
     has_choice = frozenset(several)
     stale = set(several)  # nodes that were not looked at since something around them changed
+    if at_rest is not None:
+        other = [number for number in several if ways[number] != at_rest[number]]
+        stale = set(has_choice.intersection(itertools.chain(other, *map(around.beside, other))))
     for _ in range(_SWEEPS):
         for number in several:
             if number not in stale:

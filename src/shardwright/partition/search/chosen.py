@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from shardwright.partition.search.around import Tables
 from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.least import Distances
-from shardwright.partition.search.stars import runs_at_least
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Solution", "solution_of"]
@@ -32,7 +32,9 @@ class Solution:
     bound: float
 
 
-def solution_of(graph: ChoiceGraph, ways: Sequence[int], distances: Distances, bound: float) -> Solution:
+def solution_of(
+    graph: ChoiceGraph, ways: Sequence[int], distances: Distances, bound: float, tables: Tables | None = None
+) -> Solution:
     """A choice as a solution, in which a value takes what its dearest reader does.
 
     Arguments:
@@ -40,13 +42,15 @@ def solution_of(graph: ChoiceGraph, ways: Sequence[int], distances: Distances, b
         ways: Of every node, the number of the way.
         distances: What redistributions take.
         bound: What every choice takes at least.
+        tables: Those of the graph, if it has some already.
     """
+    tables = Tables(graph, distances) if tables is None else tables
     links = []
-    for link in graph.links:
-        slots = [(graph.slot(end), ways[end[0]]) for end in (link.maker, *link.readers)]
-        made, *read = [slot.layouts[slot.of_way[way]] for slot, way in slots]
-        dearest = max([distances(link.type, made, layout) for layout in read], default=0.0)
-        links.append(runs_at_least(graph, link) * dearest)
+    for number, link in enumerate(graph.links):
+        made, *read = [graph.slot(end).of_way[ways[end[0]]] for end in (link.maker, *link.readers)]
+        runs, _, readers = tables[number]
+        taken = [float(table[made, layout]) for table, layout in zip(readers, read, strict=True)]
+        links.append(runs * max(taken, default=0.0))
     seconds = sum(float(node.seconds[way]) for node, way in zip(graph.nodes, ways, strict=True))
     seconds += sum(link.times * taken for link, taken in zip(graph.links, links, strict=True))
     return Solution(tuple(ways), tuple(links), {}, seconds, min(bound, seconds))

@@ -81,8 +81,8 @@ class Folded:
             energy = self.graph.nodes[number].seconds / alike[number]
             for which, link in enumerate(links):
                 slot = self.graph.nodes[number].slots[self.slots[number, which, link]]
-                moved = messages.moved[number][self.slots[number, which, link]] / (slot.share * alike[number])
-                energy = energy - moved[slot.of_way]
+                given = messages.given[number][self.slots[number, which, link]] / (slot.share * alike[number])
+                energy = energy + given[slot.of_way]
             of_nodes += count * float(energy.min())
         return messages.bound - sum(messages.of_nodes[1:]) + of_nodes
 

@@ -37,6 +37,8 @@ class Distances:
         self._planned: dict[TensorType, dict[tuple[TensorSharding, TensorSharding], float]] = defaultdict(dict)
         self._between: dict[TensorType, dict[tuple[Shardings, Shardings], Seconds]] = defaultdict(dict)
         self._changed: dict[TensorType, int] = defaultdict(int)
+        self.changes = 0
+        """How often more became known of any: while that is the same, so is what a choice takes."""
 
     def __call__(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """At least so many seconds; infinite where no plan leads there."""
@@ -66,6 +68,7 @@ class Distances:
         if seconds == known:
             return False
         self._changed[type] += 1
+        self.changes += 1
         for key, table in self._between[type].items():
             _enter(table, key, source, target, seconds)
         return seconds > known * (1 + 1e-9)

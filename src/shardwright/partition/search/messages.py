@@ -5,13 +5,17 @@ at least by itself is, together, what every choice takes at least. Where the gra
 after one pass either way, else it grows from pass to pass. Ways that are bound to take more than some choice is known
 to take need not be looked at any more.
 
+An end at which a value has one layout tells nothing, and nothing is moved there; what a link takes whose other ends all
+are so is its node's from the beginning.
+
 Source: Kolmogorov, "Convergent Tree-Reweighted Message Passing for Energy Minimization" (2006), and for links of
 several readers "A New Look at Reweighted Message Passing" (2015).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,7 +32,7 @@ class Messages:
     """What was moved by now.
 
     Attributes:
-        moved: For each end of a node, what was moved from the node to the link, for each layout.
+        given: For each end of a node, what was moved to the node from the link, for each layout.
         of_nodes: What each node takes at least by itself.
         of_links: And each link.
         bound: What every choice takes at least.
@@ -38,13 +42,14 @@ class Messages:
         """Nothing moved yet; what is impossible takes `most` seconds."""
         self.graph = graph
         self.most = most
-        self.moved = [[np.zeros(len(slot.layouts)) for slot in node.slots] for node in graph.nodes]
         self.ends = [(link.maker, *link.readers) for link in graph.links]
-        self.place = {end: place for ends in self.ends for place, end in enumerate(ends)}
-        self.at = [_At(number, node, self.ends, self.place) for number, node in enumerate(graph.nodes)]
-        self.stars: list[Star | None] = [None] * len(graph.links)
-        self.known = [-1] * len(graph.links)  # `Distances.changed`, when the star was made
-        self.parts: list[list[Seconds | None]] = [[] for _ in self.ends]
+        self.at = [_At(number, node, graph, self.ends) for number, node in enumerate(graph.nodes)]
+        self.given = [at.given for at in self.at]
+        self.links = [_Link([self.given[node][slot] for node, slot in ends]) for ends in self.ends]
+        for link, ends in zip(self.links, self.ends, strict=True):
+            for place, (node, slot) in enumerate(ends):
+                self.at[node].places[slot] = link, place
+        self.several = [at for at in self.at if at.before or at.behind]
         self.of_nodes: list[float] = []
         self.of_links: list[float] = []
         self.bound = 0.0
@@ -58,120 +63,187 @@ class Messages:
             passes: How often seconds are moved in the order of the program, and back.
         """
         self._know(distances)
-        order = range(len(self.graph.nodes))
         for _ in range(passes):
-            for number in order:
-                self._visit(number, forth=True)
-            for number in reversed(order):
-                self._visit(number, forth=False)
-        self.of_links = [float(self._marginal(link, 0).min()) if star else 0.0 for link, star in enumerate(self.stars)]
-        self.of_nodes = [float(self._energy(number).min()) for number in order]
+            for at in self.several:
+                at.move(at.before, at.gives_behind)
+            for at in reversed(self.several):
+                at.move(at.behind, at.gives_before)
+        self.of_links = [float(link.marginal(0).min()) if link.star else 0.0 for link in self.links]
+        self.of_nodes = [float(at.energy().min()) for at in self.at]
         self.bound = sum(self.of_links) + sum(self.of_nodes)
         return self.bound
 
     def of_ways(self) -> list[Seconds]:
         """What choices with each way of each node take at least. Asked after `least`."""
-        return [self.bound + self._more(number) for number in range(len(self.graph.nodes))]
+        return [self.bound + self._more(number) for number in range(len(self.at))]
 
     def chosen(self) -> tuple[int, ...]:
         """A way of every node: in the order of the program each takes what is least by what is chosen already, what
         was moved standing for the rest. Asked after `least`.
         """
-        kept, ways = self.moved, list[int]()
-        self.moved = [list(slots) for slots in kept]
-        for number, node in enumerate(self.graph.nodes):
-            energy = self._energy(number)
-            for slot in self.at[number].before:
-                one = node.slots[slot]
-                energy += self.at[number].groups[slot].spread(self._marginal(one.link, self.place[number, slot]))
-            ways.append(int(np.argmin(energy)))
-            for slot, one in enumerate(node.slots):
-                moved = np.full(len(one.layouts), np.inf)
-                moved[one.of_way[ways[-1]]] = self.moved[number][slot][one.of_way[ways[-1]]]
-                self.moved[number][slot] = moved
-                self.parts[one.link][self.place[number, slot]] = None
-        self.moved = kept
-        self.parts = [[None] * len(ends) for ends in self.ends]
+        kept = [at.block.copy() for at in self.at]
+        ways = [at.chosen() for at in self.at]
+        for at, block in zip(self.at, kept, strict=True):
+            at.block[:] = block
+        for link in self.links:
+            link.forget()
         return tuple(ways)
 
     def _know(self, distances: Distances) -> None:
         """Take what redistributions take by now."""
         made: dict[object, Star] = {}
-        for number, link in enumerate(self.graph.links):
+        for link, state in zip(self.graph.links, self.links, strict=True):
             changed = distances.changed(link.type)
-            if changed != self.known[number]:
-                self.known[number] = changed
-                self.stars[number] = star(self.graph, link, distances, self.most, made)
-                self.parts[number] = [None] * len(self.ends[number])
+            if changed == state.known:
+                continue
+            state.known = changed
+            state.star = star(self.graph, link, distances, self.most, made)
+            state.forget()
 
     def _more(self, number: int) -> Seconds:
         """What each way of a node takes more than the bound, with the links at the node."""
-        node, more = self.graph.nodes[number], self._energy(number) - self.of_nodes[number]
-        seen = set[int]()
-        for slot, one in enumerate(node.slots):
-            if self.stars[one.link] is not None and one.link not in seen:
+        more, seen = self.at[number].energy() - self.of_nodes[number], set[int]()
+        for slot, one in enumerate(self.graph.nodes[number].slots):
+            link, place = self.at[number].places[slot]
+            if link.star is not None and one.link not in seen:
                 seen.add(one.link)
-                marginal = self._marginal(one.link, self.place[number, slot])
-                more = more + (marginal - self.of_links[one.link])[one.of_way]
+                more = more + (link.marginal(place) - self.of_links[one.link])[one.of_way]
         return more
 
-    def _visit(self, number: int, forth: bool) -> None:
-        """Take from the links to nodes on one side all that they can give, and give to those on the other side."""
-        node, moved, at = self.graph.nodes[number], self.moved[number], self.at[number]
-        taken, given = (at.before, at.behind) if forth else (at.behind, at.before)
-        for slot in taken:
-            link, place = at.places[slot]
-            moved[slot] = moved[slot] - self._marginal(link, place)
-            self.parts[link][place] = None
-        energy, left = self._energy(number), at.left
-        for slot in given:
-            link, place = at.places[slot]
-            one = node.slots[slot]
-            least = at.groups[slot].least(energy)
-            least *= one.share / left
-            left -= one.share
-            moved[slot] = moved[slot] + least
-            self.parts[link][place] = None
-            energy -= at.groups[slot].spread(least)
 
-    def _energy(self, number: int) -> Seconds:
-        """What each way of a node takes by itself, with what was moved."""
-        energy = self.graph.nodes[number].seconds.copy()
-        for groups, moved in zip(self.at[number].groups, self.moved[number], strict=True):
-            energy -= groups.spread(moved)
-        return energy
+class _Link:
+    """What a link takes, and what it has given to the nodes at its ends.
 
-    def _marginal(self, number: int, place: int) -> Seconds:
-        """What a link takes at least for each layout at one of its ends, with what was moved."""
-        star, parts, ends = self.stars[number], self.parts[number], self.ends[number]
-        assert star is not None
-        for other, part in enumerate(parts):
-            if part is None and other != place:
-                node, slot = ends[other]
-                parts[other] = star.part(other, self.moved[node][slot])
-        node, slot = ends[place]
-        return star.marginal(parts, place, self.moved[node][slot])
+    Attributes:
+        given: That, for each end.
+        star: What the value takes; `None` if nobody reads it, or that is not known yet.
+        known: `Distances.changed`, when the star was made.
+        parts: What the star makes of what was given, as far as it is known.
+    """
+
+    __slots__ = ("given", "known", "parts", "star")
+
+    def __init__(self, given: list[Seconds]) -> None:
+        self.given = given
+        self.star: Star | None = None
+        self.known = -1
+        self.parts: list[Seconds | None] = [None] * len(given)
+
+    def take(self, place: int) -> None:
+        """Give the node at an end all that the link takes."""
+        assert self.star is not None
+        self.star.least(self.given, self.parts, place, self.given[place])
+        self.parts[place] = None
+
+    def marginal(self, place: int) -> Seconds:
+        """What it takes at least for each layout at one of its ends, without what it has given."""
+        assert self.star is not None
+        least = np.empty(self.given[place].size)
+        self.star.least(self.given, self.parts, place, least)
+        least -= self.given[place]
+        return least
+
+    def forget(self) -> None:
+        """What was given is not what it was."""
+        self.parts = [None] * len(self.given)
 
 
 class _At:
-    """Where the links of a node lead.
+    """A node, and where its links lead.
 
     Attributes:
-        before: Its slots of links to nodes before it.
-        behind: And to nodes behind it.
-        left: The larger sum of the shares of either.
-        places: For each slot its link, and which end of that it is.
+        node: The node.
         groups: For each slot, the ways of the same layout.
+        block: What links have given to it, one slot after the other.
+        given: The part of each slot.
+        rows: That of all slots, where each has a layout for each way, in the same order; else `None`.
+        gather: For each slot and way, where in the block it is what was given to the way.
+        places: For each slot its link, and which end of that it is.
+        before: The slots of links to nodes before it.
+        behind: And to nodes behind it.
+        gives_before: To the links of which of them it gives which part of what it has left then.
+        gives_behind: And to those of which of these.
     """
 
-    __slots__ = ("before", "behind", "groups", "left", "places")
+    __slots__ = (
+        "before",
+        "behind",
+        "block",
+        "gather",
+        "given",
+        "gives_before",
+        "gives_behind",
+        "groups",
+        "node",
+        "places",
+        "rows",
+    )
 
-    def __init__(self, number: int, node: Node, ends: Sequence[Sequence[End]], place: Mapping[End, int]) -> None:
-        """Of a node of this number, where links have these ends, each in this place."""
-        others = [[other for other, _ in ends[slot.link]] for slot in node.slots]
-        read = [slot for slot, one in enumerate(node.slots) if len(ends[one.link]) > 1]
-        self.before = [slot for slot in read if min(others[slot]) < number]
-        self.behind = [slot for slot in read if max(others[slot]) > number]
-        self.left = max(sum(node.slots[slot].share for slot in side) for side in (self.before, self.behind))
-        self.places = [(one.link, place[number, slot]) for slot, one in enumerate(node.slots)]
+    def __init__(self, number: int, node: Node, graph: ChoiceGraph, ends: Sequence[Sequence[End]]) -> None:
+        """Of a node of this number, where links have these ends."""
+        self.node = node
+        sizes = [len(slot.layouts) for slot in node.slots]
+        starts = [sum(sizes[:slot]) for slot in range(len(sizes) + 1)]
+        self.block = np.zeros(starts[-1])
+        self.given = [self.block[begin:end] for begin, end in itertools.pairwise(starts)]
         self.groups = [Groups(slot.of_way) for slot in node.slots]
+        is_each = all(groups.is_each for groups in self.groups)
+        self.rows = self.block.reshape(len(sizes), -1) if is_each and sizes else None
+        self.gather = np.array([start + slot.of_way for start, slot in zip(starts, node.slots, strict=False)], np.intp)
+        self.places: dict[int, tuple[_Link, int]] = {}
+        nodes = [[other for other, _ in ends[slot.link]] for slot in node.slots]
+        before = [slot for slot, of_slot in enumerate(nodes) if min(of_slot) < number]
+        behind = [slot for slot, of_slot in enumerate(nodes) if max(of_slot) > number]
+        left = max(sum(node.slots[slot].share for slot in side) for side in (before, behind))
+        self.before, self.behind = ([slot for slot in side if sizes[slot] > 1] for side in (before, behind))
+        self.gives_before, self.gives_behind = self.parts(before, left), self.parts(behind, left)
+
+    def parts(self, given: Sequence[int], left: float) -> list[tuple[int, float]]:
+        """Slots that something is given to at once, and which part of what is left when it is their turn."""
+        parts = list[tuple[int, float]]()
+        for slot in given:
+            share = self.node.slots[slot].share
+            if self.given[slot].size > 1:
+                parts.append((slot, share / left))
+            left -= share
+        return parts
+
+    def energy(self) -> Seconds:
+        """What each way takes by itself, with what was given to it."""
+        rows = self.block[self.gather] if self.rows is None else self.rows
+        energy: Seconds = np.add.reduce(rows, 0)
+        energy += self.node.seconds
+        return energy
+
+    def move(self, taken: Sequence[int], gives: Sequence[tuple[int, float]]) -> None:
+        """Take from the links to nodes on one side all that they can give, and give to those on the other side."""
+        for slot in taken:
+            link, place = self.places[slot]
+            link.take(place)
+        if not gives:
+            return
+        energy, last = self.energy(), gives[-1][0]
+        for slot, part in gives:
+            link, place = self.places[slot]
+            groups, given = self.groups[slot], self.given[slot]
+            least = groups.least(energy)
+            given -= least * part
+            link.parts[place] = None
+            if slot != last:
+                energy = energy - groups.spread(least * part)
+
+    def chosen(self) -> int:
+        """The way that takes least by what is chosen before: from now on what it was given tells that it is chosen."""
+        energy = self.energy()
+        for slot in self.before:
+            link, place = self.places[slot]
+            energy += self.groups[slot].spread(link.marginal(place))
+        way = int(np.argmin(energy))
+        for slot in self.behind:
+            link, place = self.places[slot]
+            layout, given = self.node.slots[slot].of_way[way], self.given[slot]
+            seconds = given[layout]
+            given[:] = -np.inf
+            given[layout] = seconds
+            link.parts[place] = None
+        return way

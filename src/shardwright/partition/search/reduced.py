@@ -71,7 +71,7 @@ class Reduced:
         self.messages = Messages(graph, 10 * most)
         self.passes = _FIRST
         self.forests: Forests | None = None
-        self.tables: Tables | None = None
+        self.rest: _Rest | None = None
         self.sweeps = budget.sweeps
         self.each = budget.each
         self.left = budget.all
@@ -117,13 +117,12 @@ class Reduced:
         """What was found before and what is read off the messages, each made better node by node: the better one."""
         bound = self.messages.least(distances, self.passes)
         self.passes = _AGAIN
-        starts = dict.fromkeys((self.found, self.messages.chosen()))
-        if self.tables is None or self.tables.distances is not distances:
-            self.tables = Tables(self.graph, distances)
-        ends = dict.fromkeys(improved(self.graph, ways, distances, _CLOSE * self.most, self.tables) for ways in starts)
-        near = min([solution_of(self.graph, ways, distances, bound) for ways in ends], key=attrgetter("seconds"))
+        if self.rest is None or self.rest.distances is not distances or self.rest.changes != distances.changes:
+            self.rest = _Rest(self.graph, distances, _CLOSE * self.most, self.rest)
+        starts = self.found, self.messages.chosen()
+        near = min([self.rest.from_start(ways) for ways in starts], key=attrgetter("seconds"))
         self.found = near.ways
-        return near
+        return replace(near, bound=min(near.seconds, bound))
 
     def better(self, distances: Distances) -> Solution:
         """What is read off the messages when these have settled, made better by forests where it is not proven to be
@@ -141,7 +140,8 @@ class Reduced:
         first, again = self.sweeps
         self.found = self.forests.improved(self.found, first)
         self.sweeps = again, again
-        return solution_of(self.graph, self.found, distances, self.messages.bound)
+        tables = self.rest.tables if self.rest else None
+        return solution_of(self.graph, self.found, distances, self.messages.bound, tables)
 
     def among_some(self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among ways of choices that may take least, and what was found: as many as may be."""
@@ -164,6 +164,36 @@ class Reduced:
         if found is None or found.seconds > 5 * self.most:
             return None
         return replace(found, ways=tuple([int(ways[way]) for ways, way in zip(kept, found.ways, strict=True)]))
+
+
+class _Rest:
+    """Choices in which no single node takes less otherwise, by what is known of distances, by those they come from."""
+
+    def __init__(self, graph: ChoiceGraph, distances: Distances, least: float, before: _Rest | None) -> None:
+        """None yet.
+
+        Arguments:
+            graph: What there is to choose.
+            distances: What redistributions take.
+            least: Seconds below which a difference is none.
+            before: The same made before, when less was known of distances.
+        """
+        self.graph = graph
+        self.distances = distances
+        self.changes = distances.changes
+        self.least = least
+        is_same = before is not None and before.distances is distances
+        self.tables: Tables = before.tables if before is not None and is_same else Tables(graph, distances)
+        self.known: dict[tuple[int, ...], Solution] = {}
+
+    def from_start(self, ways: tuple[int, ...]) -> Solution:
+        """The one to which a choice comes; the bound is not that."""
+        if ways not in self.known:
+            at_rest = next(iter(self.known.values())).ways if self.known else None
+            end = improved(self.graph, ways, self.distances, self.least, self.tables, at_rest)
+            found = self.known.get(end) or solution_of(self.graph, end, self.distances, 0.0, self.tables)
+            self.known[ways] = self.known[end] = found
+        return self.known[ways]
 
 
 def _kept(least: Sequence[Seconds], most: float) -> list[Numbers]:

@@ -6,6 +6,7 @@ at least what the dearest does, as often as a version of it must be made.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -17,83 +18,109 @@ from shardwright.partition.search.least import Distances
 
 __all__ = ["Star", "runs_at_least", "star"]
 
+_TOGETHER = 10_000
+"""What several ends may choose together is told one by one if it is no more than that."""
+
 
 class Star(Protocol):
     """A value and its ends: the maker, and then the readers."""
 
-    def part(self, place: int, moved: Seconds) -> Seconds:
-        """What the seconds moved to it from one of its ends come to, wherever else it is asked what it takes."""
-
-    def marginal(self, parts: Sequence[Seconds | None], place: int, moved: Seconds) -> Seconds:
-        """The least that it takes, with the seconds moved to it, for each layout at one of its ends.
+    def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
+        """Enter what it takes at least for each layout at one of its ends.
 
         Arguments:
-            parts: The `part` of each end; that of the end itself is not looked at.
+            given: What it has given for each layout at each end; that of the end itself is not looked at.
+            parts: What is known by now of what was given at each end, which may be entered; that of ends where it is
+                not what it was is to be `None`.
             place: Which end it is.
-            moved: What was moved from there.
+            least: Where to enter it.
         """
 
 
-class _Pair:
-    """A value of one reader."""
+class _Few:
+    """A value that has several layouts at few ends: told for all that these may choose together."""
 
     def __init__(self, seconds: Seconds) -> None:
-        self.sides = np.ascontiguousarray(seconds.T), seconds
+        """What it takes, with a dimension for each end."""
+        self.sizes = seconds.shape
+        several = [place for place, size in enumerate(seconds.shape) if size > 1]
+        self.others = [[one for one in several if one != place] for place in range(seconds.ndim)]
+        self.sides = [
+            np.ascontiguousarray(np.moveaxis(seconds, place, 0).reshape(size, -1))
+            for place, size in enumerate(seconds.shape)
+        ]
 
-    def part(self, place: int, moved: Seconds) -> Seconds:
-        least: Seconds = np.minimum.reduce(self.sides[place] + moved, axis=1)
-        return least
+    def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
+        together = np.zeros(1)
+        for other in self.others[place]:
+            together = (together[:, None] + given[other]).ravel()
+        np.minimum.reduce(self.sides[place] - together, axis=1, out=least)
 
-    def marginal(self, parts: Sequence[Seconds | None], place: int, moved: Seconds) -> Seconds:
-        other = parts[1 - place]
-        assert other is not None
-        return other + moved
+
+class _Pair(_Few):
+    """A value that has several layouts at two ends."""
+
+    def __init__(self, seconds: Seconds) -> None:
+        super().__init__(seconds)
+        self.back = [np.ascontiguousarray(side.T) for side in self.sides]
+
+    def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
+        if len(self.others[place]) > 1:
+            super().least(given, parts, place, least)
+            return
+        (other,) = self.others[place]
+        np.minimum.reduce(self.back[place] - given[other][:, None], axis=0, out=least)
 
 
 class _Shared:
     """A value of several readers: it takes what the dearest of them does.
 
-    For each layout that is made, the limits are all that a reader may take; within a limit a reader may choose among
-    those layouts that take no more.
+    For each layout that is made, the limits are all that a reader may take, and no less than those do who have one
+    layout; within a limit a reader may choose among those layouts that take no more.
     """
 
     def __init__(self, seconds: Sequence[Seconds]) -> None:
-        self.limits = np.sort(np.concatenate(seconds, axis=1), axis=1)
-        self.orders = [np.argsort(one, axis=1, kind="stable") for one in seconds]
-        self.within: list[
-            Numbers
-        ] = []  # how many layouts of a reader are within each limit: where the least of these is
-        self.first: list[Numbers] = []  # the first limit that a layout is within: where it is, too
+        several = [place for place, one in enumerate(seconds, 1) if one.shape[1] > 1]
+        floor = np.maximum.reduce([one for one in seconds if one.shape[1] == 1] or [np.zeros((len(seconds[0]), 1))])
+        read = [np.maximum(seconds[place - 1], floor) for place in several]
+        self.limits = np.sort(np.concatenate(read, axis=1), axis=1)
+        self.orders = {place: np.argsort(one, axis=1, kind="stable") for place, one in zip(several, read, strict=True)}
+        # how many layouts of a reader are within each limit: where the least of these is
+        self.within: dict[int, Numbers] = {}
+        self.first: dict[int, Numbers] = {}  # the first limit that a layout is within: where it is, too
         rows = np.arange(len(self.limits))[:, None]
-        for one in seconds:
+        for place, one in zip(several, read, strict=True):
             within, first = _ranks(one, self.limits)
-            self.within.append(within + rows * (one.shape[1] + 1))
-            self.first.append(first + rows * self.limits.shape[1])
+            self.within[place] = within + rows * (one.shape[1] + 1)
+            self.first[place] = first + rows * self.limits.shape[1]
 
-    def part(self, place: int, moved: Seconds) -> Seconds:
-        if place == 0:
-            return self.limits + moved[:, None]
-        order = self.orders[place - 1]
-        least = np.empty((len(order), order.shape[1] + 1))
-        least[:, 0] = np.inf
-        np.minimum.accumulate(moved[order], axis=1, out=least[:, 1:])
-        within: Seconds = least.ravel()[self.within[place - 1]]
-        return within
-
-    def marginal(self, parts: Sequence[Seconds | None], place: int, moved: Seconds) -> Seconds:
-        made, *read = parts
-        total = self.part(0, moved) if place == 0 else made
-        assert total is not None
-        for reader, part in enumerate(read, 1):
+    def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
+        total = self.limits
+        if place:
+            made = parts[0]
+            total = parts[0] = self.limits - given[0][:, None] if made is None else made
+        for reader in self.orders:
             if reader != place:
-                assert part is not None
+                part = parts[reader]
+                if part is None:
+                    part = parts[reader] = self.part(reader, given[reader])
                 total = total + part
         if place == 0:
-            made_so: Seconds = np.minimum.reduce(total, axis=1)
-            return made_so
-        beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
-        read_so: Seconds = np.minimum.reduce(beyond.ravel()[self.first[place - 1]], axis=0)
-        return read_so + moved
+            np.minimum.reduce(total, axis=1, out=least)
+        elif place in self.orders:
+            beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
+            np.minimum.reduce(beyond.ravel()[self.first[place]], axis=0, out=least)
+        else:
+            least[:] = total.min()
+
+    def part(self, place: int, given: Seconds) -> Seconds:
+        """For each layout that is made and each limit what a reader takes at least within it, with what was given."""
+        order = self.orders[place]
+        least = np.empty((len(order), order.shape[1] + 1))
+        least[:, 0] = np.inf
+        np.minimum.accumulate(-given[order], axis=1, out=least[:, 1:])
+        within: Seconds = least.ravel()[self.within[place]]
+        return within
 
 
 def _ranks(some: Seconds, limits: Seconds) -> tuple[Numbers, Numbers]:
@@ -136,6 +163,19 @@ def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made
     runs = link.times * runs_at_least(graph, link)
     key = link.type, maker, tuple(readers), runs
     if key not in made:
-        seconds = [np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers]
-        made[key] = _Pair(seconds[0]) if len(seconds) == 1 else _Shared(seconds)
+        made[key] = _star([np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers])
     return made[key]
+
+
+def _star(seconds: Sequence[Seconds]) -> Star:
+    """A star, by what each reader takes from each layout that is made."""
+    sizes = len(seconds[0]), *[one.shape[1] for one in seconds]
+    several = sum(size > 1 for size in sizes)
+    if several > 2 and math.prod(sizes) > _TOGETHER:
+        return _Shared(seconds)
+    together = np.zeros(sizes)
+    for reader, one in enumerate(seconds, 1):
+        shape = [1] * len(sizes)
+        shape[0], shape[reader] = one.shape
+        np.maximum(together, one.reshape(shape), out=together)
+    return _Pair(together) if several == 2 else _Few(together)
