@@ -16,7 +16,7 @@ from shardwright.memo import uncollected
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
 from shardwright.partition.cut_pads import with_cut_pads
-from shardwright.partition.decide import decide
+from shardwright.partition.decide import decider
 from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.late_rows import with_late_rows
@@ -29,6 +29,7 @@ from shardwright.partition.notes import (
     unread_notes,
 )
 from shardwright.partition.one_mesh import on_one_mesh
+from shardwright.partition.op_split import Given
 from shardwright.partition.options import state_options
 from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
@@ -96,10 +97,11 @@ def materialize(
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     graph = padded.graph
-    decisions = decide(graph)
+    given = Given(is_told=effort == "fast")  # a search tells of what it ends with
+    decisions = decider(graph)(given)
     late = with_late_rows(graph, decisions)
     if late is not graph:
-        graph, decisions = late, decide(late)
+        graph, decisions = late, decider(late)(given)
     decisions, searched = _searched(graph, effort, decisions)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardwright.errors import ShardingError
 from shardwright.words import cost_text, counted
@@ -47,7 +47,12 @@ class Note:
 
 def at_place(notes: Iterable[Note], location: str) -> tuple[Note, ...]:
     """Notes of an op, told of one like it at another place."""
-    return tuple([replace(note, location=location) for note in notes])
+    return tuple(
+        [
+            Note(one.op, location, one.message, one.bytes, one.measure, one.work, one.remedy, one.is_fallback)
+            for one in notes
+        ]
+    )
 
 
 def check_strict(notes: Iterable[Note]) -> None:

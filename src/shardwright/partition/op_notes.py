@@ -130,7 +130,8 @@ def told_at(graph: Graph, op: Op, decision: Computed) -> Computed:
     """What was decided of an op, told of one like it where that stands."""
     if not decision.notes:
         return decision
-    return replace(decision, notes=at_place(decision.notes, str(graph.locations[op.location])))
+    notes = at_place(decision.notes, str(graph.locations[op.location]))
+    return Computed(decision.before, decision.operands, decision.results, decision.after, notes)
 
 
 def gather_notes(

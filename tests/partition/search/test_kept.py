@@ -56,6 +56,7 @@ def test_messages_know_what_became_known_since(seed: int) -> None:
         for _ in range(3):
             _plan_some(graph, distances, rng)
             bounds.append(messages.least(distances, 1))
+            assert sum(messages.of_links) + sum(messages.of_nodes) == pytest.approx(bounds[-1])
             messages.chosen()  # which moves all, and puts it back
             for number, link in enumerate(graph.links):
                 anew, ends = star(graph, link, distances, 1.0, {}), (link.maker, *link.readers)

@@ -8,6 +8,7 @@ from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
+from shardwright.partition.op_split import Given
 from shardwright.partition.search.held import Most, most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
@@ -71,7 +72,8 @@ def search(
     Arguments:
         graph: The program.
         effort: How hard to look, one of `BUDGETS`.
-        first: What is decided of it where each op is split as is cheapest for it by itself, if that is known.
+        first: What is decided of it where each op is split as is cheapest for it by itself, if that is known; what
+            users are told of it need not be.
         most_held: Bytes that a device may hold of a tensor, or of each; `most_to_hold` where it is not said.
 
     Returns:
@@ -81,7 +83,7 @@ def search(
         ShardingError: what `decide` does.
     """
     decide, times = decider(graph), times_run(graph)
-    first = decide() if first is None else first
+    first = decide(Given(is_told=False)) if first is None else first
     before = total_seconds(graph, first, times, current_hardware())
     most_held = most_to_hold(graph, first) if most_held is None else most_held
     chosen = choose(graph, decide, times, Best(first, before, 0.0, 0), most_held, BUDGETS[effort])

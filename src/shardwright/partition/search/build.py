@@ -57,6 +57,7 @@ class _Builder:
         self.known: dict[Hashable, tuple[AllWays, Seconds] | None] = {}  # of ops that are alike
         self.seconds: dict[Hashable, Seconds] = {}
         self.partial: dict[int, tuple[tuple[Partial, ...], ...]] = {}  # by the object that lists layouts
+        self.read: dict[int, tuple[Hashable, bool] | None] = {}  # what `read_from` said of values
 
     def run(self) -> ChoiceGraph:
         self.block(None, self.graph.main.block, self.arguments)
@@ -197,8 +198,10 @@ class _Builder:
 
     def read_from(self, value: int) -> tuple[Hashable, bool] | None:
         """What may matter of a value to an op that reads it, besides how it lies."""
-        link = self.link(value)
-        return None if link is None else (self.partials(link), self.targets.uses[value] == 1)
+        if value not in self.read:
+            link = self.link(value)
+            self.read[value] = None if link is None else (self.partials(link), self.targets.uses[value] == 1)
+        return self.read[value]
 
     def all_ways(self, op: Op, decision: Computed) -> AllWays:
         """The ways to split an op that the mesh allows."""
@@ -226,9 +229,11 @@ class _Builder:
 
     def link(self, value: int) -> int | None:
         """The link of a value; `None` of what any device can make, and of what is no tensor."""
-        while value in self.same:
+        link = self.link_of.get(value)
+        while link is None and value in self.same:
             value = self.same[value]
-        return self.link_of.get(value)
+            link = self.link_of.get(value)
+        return link
 
     def partials(self, link: int | None) -> tuple[tuple[Partial, ...], ...]:
         """How the value of a link may be partial when it is made."""
@@ -243,14 +248,14 @@ class _Builder:
     def makes(self, node: int, value: int, layouts: Layouts) -> None:
         if not layouts.layouts or 0 in self.graph.types[value].dims or not self.targets.uses[value]:
             return
-        slots = self.made.nodes[node].slots
-        self.link_of[value] = len(self.made.links)
-        self.made.links.append(Link(value, self.graph.types[value], (node, len(slots))))
-        slots.append(Slot(self.link_of[value], self.scope, *layouts))
+        slots, links = self.made.nodes[node].slots, self.made.links
+        self.link_of[value] = link = len(links)
+        links.append(Link(value, self.graph.types[value], (node, len(slots))))
+        slots.append(Slot(link, self.scope, layouts.layouts, layouts.of_way))
 
     def reads(self, node: int, value: int, layouts: Layouts) -> None:
         link = self.link(value)
         if link is not None and layouts.layouts:
             slots = self.made.nodes[node].slots
             self.made.links[link].readers.append((node, len(slots)))
-            slots.append(Slot(link, self.scope, *layouts))
+            slots.append(Slot(link, self.scope, layouts.layouts, layouts.of_way))

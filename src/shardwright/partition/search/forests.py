@@ -104,7 +104,7 @@ class _Value:
         return of_column[mine.column]
 
     def _of_maker(self, free: Sequence[int], energies: Mapping[int, Seconds], least: Seconds) -> Seconds:
-        rows = len(self.made.starts)
+        rows = self.made.count
         if not free:
             return np.broadcast_to(least[:, 0], (rows,)) if least.shape[0] == 1 else least[:, 0]
         parts = [(self.readers[n].seconds, self.readers[n].ways.least(energies[n])) for n in free]

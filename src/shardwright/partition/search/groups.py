@@ -14,16 +14,19 @@ class Groups:
 
     Attributes:
         of_way: For each way, the number of the layout.
-        starts: Where each group starts, with ways in the order of groups.
+        count: How many groups there are.
         is_each: Whether each way is a group of its own, and in its place: mostly so.
     """
 
     def __init__(self, of_way: Numbers) -> None:
         """Put ways in order."""
         self.of_way = of_way
-        self.order = np.argsort(of_way, kind="stable")
-        self.starts = np.searchsorted(of_way[self.order], np.arange(int(of_way.max()) + 1))
-        self.is_each = bool((of_way == np.arange(of_way.size)).all())
+        self.is_each = np.array_equal(of_way, np.arange(of_way.size))
+        self.count = of_way.size
+        if not self.is_each:
+            self.order = np.argsort(of_way, kind="stable")
+            self.count = int(of_way[self.order[-1]]) + 1
+            self.starts = np.searchsorted(of_way, np.arange(self.count), sorter=self.order)
 
     def least(self, energy: Seconds) -> Seconds:
         """What the ways of each group take at least, of what each way takes: not to be changed."""

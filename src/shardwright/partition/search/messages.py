@@ -14,14 +14,13 @@ several readers "A New Look at Reweighted Message Passing" (2015).
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
 from shardwright.partition.search.all_ways import Seconds
-from shardwright.partition.search.graph import ChoiceGraph, End, Node
-from shardwright.partition.search.groups import Groups
+from shardwright.partition.search.given import AtLink, AtNode, Through, gives_all
+from shardwright.partition.search.graph import ChoiceGraph
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.stars import Star, star
 
@@ -33,8 +32,6 @@ class Messages:
 
     Attributes:
         given: For each end of a node, what was moved to the node from the link, for each layout.
-        of_nodes: What each node takes at least by itself.
-        of_links: And each link.
         bound: What every choice takes at least.
     """
 
@@ -42,17 +39,23 @@ class Messages:
         """Nothing moved yet; what is impossible takes `most` seconds."""
         self.graph = graph
         self.most = most
-        self.ends = [(link.maker, *link.readers) for link in graph.links]
-        self.at = [_At(number, node, graph, self.ends) for number, node in enumerate(graph.nodes)]
+        ends = [(link.maker, *link.readers) for link in graph.links]
+        nodes = [[node for node, _ in of_link] for of_link in ends]
+        sizes = [sum(len(slot.layouts) for slot in node.slots) for node in graph.nodes]
+        self.block = np.zeros(sum(sizes))
+        blocks = np.split(self.block, np.cumsum(sizes)[:-1])
+        self.at = [
+            AtNode(number, node, [nodes[slot.link] for slot in node.slots], block)
+            for number, (node, block) in enumerate(zip(graph.nodes, blocks, strict=True))
+        ]
         self.given = [at.given for at in self.at]
-        self.links = [_Link([self.given[node][slot] for node, slot in ends]) for ends in self.ends]
-        for link, ends in zip(self.links, self.ends, strict=True):
-            for place, (node, slot) in enumerate(ends):
-                self.at[node].places[slot] = link, place
-        self.several = [at for at in self.at if at.before or at.behind]
-        self.of_nodes: list[float] = []
-        self.of_links: list[float] = []
+        self.links = [AtLink(of_link, [self.given[node][slot] for node, slot in of_link]) for of_link in ends]
+        for link in self.links:
+            for place, (node, slot) in enumerate(link.ends):
+                self.at[node].links[slot] = self.at[node].near[slot] = link, place
+        self.known = [-1] * len(ends)  # `Distances.changed`, when what the link takes was made
         self.bound = 0.0
+        self.rounds = _Rounds(self.at, self.links)
 
     def least(self, distances: Distances, passes: int) -> float:
         """What every choice takes at least.
@@ -63,28 +66,40 @@ class Messages:
             passes: How often seconds are moved in the order of the program, and back.
         """
         self._know(distances)
-        for _ in range(passes):
-            for at in self.several:
-                at.move(at.before, at.gives_behind)
-            for at in reversed(self.several):
-                at.move(at.behind, at.gives_before)
-        self.of_links = [float(link.marginal(0).min()) if link.star else 0.0 for link in self.links]
-        self.of_nodes = [float(at.energy().min()) for at in self.at]
-        self.bound = sum(self.of_links) + sum(self.of_nodes)
+        self.bound = self.rounds.go(passes)
         return self.bound
+
+    @property
+    def of_nodes(self) -> list[float]:
+        """What each node takes at least by itself."""
+        return [float(at.energy().min()) for at in self.at]
+
+    @property
+    def of_links(self) -> list[float]:
+        """What each link takes at least by itself."""
+        return [_least(link) for link in self.links]
 
     def of_ways(self) -> list[Seconds]:
         """What choices with each way of each node take at least. Asked after `least`."""
-        return [self.bound + self._more(number) for number in range(len(self.at))]
+        of_links = self.of_links
+        more = [at.energy() for at in self.at]
+        for at, of_node in zip(self.at, more, strict=True):
+            of_node += self.bound - float(of_node.min())
+            seen = set[int]()
+            for slot, one in enumerate(at.node.slots):
+                link, place = at.links[slot]
+                if link.star is not None and one.link not in seen:
+                    seen.add(one.link)
+                    of_node += (link.marginal(place) - of_links[one.link])[one.of_way]
+        return more
 
     def chosen(self) -> tuple[int, ...]:
         """A way of every node: in the order of the program each takes what is least by what is chosen already, what
         was moved standing for the rest. Asked after `least`.
         """
-        kept = [at.block.copy() for at in self.at]
+        kept = self.block.copy()
         ways = [at.chosen() for at in self.at]
-        for at, block in zip(self.at, kept, strict=True):
-            at.block[:] = block
+        self.block[:] = kept
         for link in self.links:
             link.forget()
         return tuple(ways)
@@ -92,158 +107,66 @@ class Messages:
     def _know(self, distances: Distances) -> None:
         """Take what redistributions take by now."""
         made: dict[object, Star] = {}
-        for link, state in zip(self.graph.links, self.links, strict=True):
-            changed = distances.changed(link.type)
-            if changed == state.known:
-                continue
-            state.known = changed
-            state.star = star(self.graph, link, distances, self.most, made)
-            state.forget()
-
-    def _more(self, number: int) -> Seconds:
-        """What each way of a node takes more than the bound, with the links at the node."""
-        more, seen = self.at[number].energy() - self.of_nodes[number], set[int]()
-        for slot, one in enumerate(self.graph.nodes[number].slots):
-            link, place = self.at[number].places[slot]
-            if link.star is not None and one.link not in seen:
-                seen.add(one.link)
-                more = more + (link.marginal(place) - self.of_links[one.link])[one.of_way]
-        return more
+        for number, (one, link) in enumerate(zip(self.graph.links, self.links, strict=True)):
+            changed = distances.changed(one.type)
+            if changed != self.known[number]:
+                self.known[number] = changed
+                link.know(star(self.graph, one, distances, self.most, made))
 
 
-class _Link:
-    """What a link takes, and what it has given to the nodes at its ends.
+class _Rounds:
+    """Seconds moved in the order of the program, and back, by the nodes that must be visited for it.
 
-    Attributes:
-        given: That, for each end.
-        star: What the value takes; `None` if nobody reads it, or that is not known yet.
-        known: `Distances.changed`, when the star was made.
-        parts: What the star makes of what was given, as far as it is known.
+    Nodes at ends give all that they have, the same each time; those between two others are part of a link.
     """
 
-    __slots__ = ("given", "known", "parts", "star")
+    def __init__(self, nodes: Sequence[AtNode], links: Sequence[AtLink]) -> None:
+        """Of these nodes and links."""
+        self.between: list[AtNode] = []
+        self.through: list[Through] = []
+        near = dict.fromkeys(links)
+        for node in nodes:
+            through = node.between()
+            if through is not None:
+                self.between.append(node)
+                self.through.append(through)
+                for place, (other, slot) in enumerate(through.ends):
+                    nodes[other].near[slot] = through, place
+                for link, _ in through.sides:
+                    del near[link]
+                near[through] = None
+        self.links = tuple(near)
+        inside = set(self.between)
+        self.nodes = [node for node in nodes if node not in inside]
+        self.first = [node for node in self.nodes if not node.before and gives_all(node.gives_behind)]
+        self.last = [node for node in self.nodes if not node.behind and gives_all(node.gives_before)]
+        ends = {*self.first, *self.last}
+        visited = [node for node in self.nodes if (node.before or node.behind) and node not in ends]
+        self.visits = [
+            (node, [node.near[slot] for slot in node.before], [node.near[slot] for slot in node.behind])
+            for node in visited
+        ]
 
-    def __init__(self, given: list[Seconds]) -> None:
-        self.given = given
-        self.star: Star | None = None
-        self.known = -1
-        self.parts: list[Seconds | None] = [None] * len(given)
-
-    def take(self, place: int) -> None:
-        """Give the node at an end all that the link takes."""
-        assert self.star is not None
-        self.star.least(self.given, self.parts, place, self.given[place])
-        self.parts[place] = None
-
-    def marginal(self, place: int) -> Seconds:
-        """What it takes at least for each layout at one of its ends, without what it has given."""
-        assert self.star is not None
-        least = np.empty(self.given[place].size)
-        self.star.least(self.given, self.parts, place, least)
-        least -= self.given[place]
-        return least
-
-    def forget(self) -> None:
-        """What was given is not what it was."""
-        self.parts = [None] * len(self.given)
+    def go(self, passes: int) -> float:
+        """Move seconds so often, and tell what nodes and links take at least then, together."""
+        for through in self.through:
+            through.refresh()
+        for node in self.first:
+            node.move((), node.gives_behind)
+        for node in self.last:
+            node.move((), node.gives_before)
+        for _ in range(passes):
+            for node, before, _ in self.visits:
+                node.move(before, node.gives_behind)
+            for node, _, behind in reversed(self.visits):
+                node.move(behind, node.gives_before)
+        for node in reversed(self.between):
+            node.move([node.links[slot] for slot in node.behind], node.gives_before)
+        for node in self.first:
+            node.move([node.links[slot] for slot in node.behind], ())
+        return sum(map(_least, self.links)) + sum(float(node.energy().min()) for node in self.nodes)
 
 
-class _At:
-    """A node, and where its links lead.
-
-    Attributes:
-        node: The node.
-        groups: For each slot, the ways of the same layout.
-        block: What links have given to it, one slot after the other.
-        given: The part of each slot.
-        rows: That of all slots, where each has a layout for each way, in the same order; else `None`.
-        gather: For each slot and way, where in the block it is what was given to the way.
-        places: For each slot its link, and which end of that it is.
-        before: The slots of links to nodes before it.
-        behind: And to nodes behind it.
-        gives_before: To the links of which of them it gives which part of what it has left then.
-        gives_behind: And to those of which of these.
-    """
-
-    __slots__ = (
-        "before",
-        "behind",
-        "block",
-        "gather",
-        "given",
-        "gives_before",
-        "gives_behind",
-        "groups",
-        "node",
-        "places",
-        "rows",
-    )
-
-    def __init__(self, number: int, node: Node, graph: ChoiceGraph, ends: Sequence[Sequence[End]]) -> None:
-        """Of a node of this number, where links have these ends."""
-        self.node = node
-        sizes = [len(slot.layouts) for slot in node.slots]
-        starts = [sum(sizes[:slot]) for slot in range(len(sizes) + 1)]
-        self.block = np.zeros(starts[-1])
-        self.given = [self.block[begin:end] for begin, end in itertools.pairwise(starts)]
-        self.groups = [Groups(slot.of_way) for slot in node.slots]
-        is_each = all(groups.is_each for groups in self.groups)
-        self.rows = self.block.reshape(len(sizes), -1) if is_each and sizes else None
-        self.gather = np.array([start + slot.of_way for start, slot in zip(starts, node.slots, strict=False)], np.intp)
-        self.places: dict[int, tuple[_Link, int]] = {}
-        nodes = [[other for other, _ in ends[slot.link]] for slot in node.slots]
-        before = [slot for slot, of_slot in enumerate(nodes) if min(of_slot) < number]
-        behind = [slot for slot, of_slot in enumerate(nodes) if max(of_slot) > number]
-        left = max(sum(node.slots[slot].share for slot in side) for side in (before, behind))
-        self.before, self.behind = ([slot for slot in side if sizes[slot] > 1] for side in (before, behind))
-        self.gives_before, self.gives_behind = self.parts(before, left), self.parts(behind, left)
-
-    def parts(self, given: Sequence[int], left: float) -> list[tuple[int, float]]:
-        """Slots that something is given to at once, and which part of what is left when it is their turn."""
-        parts = list[tuple[int, float]]()
-        for slot in given:
-            share = self.node.slots[slot].share
-            if self.given[slot].size > 1:
-                parts.append((slot, share / left))
-            left -= share
-        return parts
-
-    def energy(self) -> Seconds:
-        """What each way takes by itself, with what was given to it."""
-        rows = self.block[self.gather] if self.rows is None else self.rows
-        energy: Seconds = np.add.reduce(rows, 0)
-        energy += self.node.seconds
-        return energy
-
-    def move(self, taken: Sequence[int], gives: Sequence[tuple[int, float]]) -> None:
-        """Take from the links to nodes on one side all that they can give, and give to those on the other side."""
-        for slot in taken:
-            link, place = self.places[slot]
-            link.take(place)
-        if not gives:
-            return
-        energy, last = self.energy(), gives[-1][0]
-        for slot, part in gives:
-            link, place = self.places[slot]
-            groups, given = self.groups[slot], self.given[slot]
-            least = groups.least(energy)
-            given -= least * part
-            link.parts[place] = None
-            if slot != last:
-                energy = energy - groups.spread(least * part)
-
-    def chosen(self) -> int:
-        """The way that takes least by what is chosen before: from now on what it was given tells that it is chosen."""
-        energy = self.energy()
-        for slot in self.before:
-            link, place = self.places[slot]
-            energy += self.groups[slot].spread(link.marginal(place))
-        way = int(np.argmin(energy))
-        for slot in self.behind:
-            link, place = self.places[slot]
-            layout, given = self.node.slots[slot].of_way[way], self.given[slot]
-            seconds = given[layout]
-            given[:] = -np.inf
-            given[layout] = seconds
-            link.parts[place] = None
-        return way
+def _least(link: AtLink) -> float:
+    """What a link takes at least by itself."""
+    return float(link.marginal(0).min()) if link.star else 0.0

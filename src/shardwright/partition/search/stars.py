@@ -16,7 +16,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.least import Distances
 
-__all__ = ["Star", "runs_at_least", "star"]
+__all__ = ["Pair", "Star", "runs_at_least", "star", "star_of"]
 
 _TOGETHER = 10_000
 """What several ends may choose together is told one by one if it is no more than that."""
@@ -57,7 +57,7 @@ class _Few:
         np.minimum.reduce(self.sides[place] - together, axis=1, out=least)
 
 
-class _Pair(_Few):
+class Pair(_Few):
     """A value that has several layouts at two ends."""
 
     def __init__(self, seconds: Seconds) -> None:
@@ -65,6 +65,7 @@ class _Pair(_Few):
         self.back = [np.ascontiguousarray(side.T) for side in self.sides]
 
     def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
+        """As `Star` has it."""
         if len(self.others[place]) > 1:
             super().least(given, parts, place, least)
             return
@@ -83,16 +84,17 @@ class _Shared:
         several = [place for place, one in enumerate(seconds, 1) if one.shape[1] > 1]
         floor = np.maximum.reduce([one for one in seconds if one.shape[1] == 1] or [np.zeros((len(seconds[0]), 1))])
         read = [np.maximum(seconds[place - 1], floor) for place in several]
-        self.limits = np.sort(np.concatenate(read, axis=1), axis=1)
+        self.limits = _each_once(np.concatenate(read, axis=1))
         self.orders = {place: np.argsort(one, axis=1, kind="stable") for place, one in zip(several, read, strict=True)}
         # how many layouts of a reader are within each limit: where the least of these is
         self.within: dict[int, Numbers] = {}
-        self.first: dict[int, Numbers] = {}  # the first limit that a layout is within: where it is, too
+        # the first limit that a layout is within: where it is, from the last limit on
+        self.first: dict[int, Numbers] = {}
         rows = np.arange(len(self.limits))[:, None]
         for place, one in zip(several, read, strict=True):
             within, first = _ranks(one, self.limits)
             self.within[place] = within + rows * (one.shape[1] + 1)
-            self.first[place] = first + rows * self.limits.shape[1]
+            self.first[place] = (rows + 1) * self.limits.shape[1] - 1 - first
 
     def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
         total = self.limits
@@ -108,8 +110,8 @@ class _Shared:
         if place == 0:
             np.minimum.reduce(total, axis=1, out=least)
         elif place in self.orders:
-            beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
-            np.minimum.reduce(beyond.ravel()[self.first[place]], axis=0, out=least)
+            beyond = np.minimum.accumulate(total[:, ::-1], axis=1)
+            np.minimum.reduce(beyond.ravel().take(self.first[place]), axis=0, out=least)
         else:
             least[:] = total.min()
 
@@ -118,9 +120,20 @@ class _Shared:
         order = self.orders[place]
         least = np.empty((len(order), order.shape[1] + 1))
         least[:, 0] = np.inf
-        np.minimum.accumulate(-given[order], axis=1, out=least[:, 1:])
-        within: Seconds = least.ravel()[self.within[place]]
+        np.minimum.accumulate((-given).take(order), axis=1, out=least[:, 1:])
+        within: Seconds = least.ravel().take(self.within[place])
         return within
+
+
+def _each_once(seconds: Seconds) -> Seconds:
+    """The numbers of each row in order, each once: infinite ones behind those of rows that have fewer."""
+    ordered = np.sort(seconds, axis=1)
+    is_first = np.ones(ordered.shape, dtype=bool)
+    is_first[:, 1:] = ordered[:, 1:] > ordered[:, :-1]
+    places = np.cumsum(is_first, axis=1) - 1
+    once = np.full((len(ordered), int(places.max()) + 1), np.inf)
+    np.put_along_axis(once, places, ordered, axis=1)
+    return once
 
 
 def _ranks(some: Seconds, limits: Seconds) -> tuple[Numbers, Numbers]:
@@ -163,11 +176,11 @@ def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made
     runs = link.times * runs_at_least(graph, link)
     key = link.type, maker, tuple(readers), runs
     if key not in made:
-        made[key] = _star([np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers])
+        made[key] = star_of([np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers])
     return made[key]
 
 
-def _star(seconds: Sequence[Seconds]) -> Star:
+def star_of(seconds: Sequence[Seconds]) -> Star:
     """A star, by what each reader takes from each layout that is made."""
     sizes = len(seconds[0]), *[one.shape[1] for one in seconds]
     several = sum(size > 1 for size in sizes)
@@ -178,4 +191,4 @@ def _star(seconds: Sequence[Seconds]) -> Star:
         shape = [1] * len(sizes)
         shape[0], shape[reader] = one.shape
         np.maximum(together, one.reshape(shape), out=together)
-    return _Pair(together) if several == 2 else _Few(together)
+    return Pair(together) if several == 2 else _Few(together)

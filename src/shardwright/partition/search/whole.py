@@ -19,7 +19,7 @@ from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
 from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
-from shardwright.partition.op_split import Given
+from shardwright.partition.op_split import NOTHING_GIVEN, Given
 from shardwright.partition.search.around import improved
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import Solution, solution_of
@@ -73,7 +73,8 @@ def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Best, mo
         graph: The program.
         decide: What decides it.
         times: How often each of its ops runs.
-        first: The choice where each op is split as is cheapest for it by itself.
+        first: The choice where each op is split as is cheapest for it by itself; what users are told of it need not
+            be decided.
         most_held: Bytes that a device may hold of a tensor, or of each, where it does not already so.
         budget: What bounds the time that it takes.
 
@@ -118,9 +119,10 @@ class _Choosing:
 
     def run(self) -> Best:
         self.look()
-        if self.given is None or self.given.is_told:
+        if self.given is not None and self.given.is_told:
             return self.best
-        return replace(self.best, decisions=self.decide(replace(self.given, is_told=True)))
+        given = NOTHING_GIVEN if self.given is None else replace(self.given, is_told=True)
+        return replace(self.best, decisions=self.decide(given))
 
     def look(self) -> None:
         """Choose, until no choice is better that is looked at."""
