@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from shardwright.cost.hardware import BYTES, TPU_V5P, Hardware
 from shardwright.mesh import Mesh
-from shardwright.reshard.bound import least_cost
+from shardwright.reshard.bound import least_cost, least_to_complete
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
+from shardwright.steps import local_bytes
 from tests.reshard.strategies import reshards
 
 MESH = Mesh(x=4, y=2)
@@ -46,3 +48,17 @@ def test_what_stays_partial_is_counted_by_its_contributions() -> None:
     before = TensorSharding.of(MESH, [[]], partial=["x", "y"])
     after = TensorSharding.of(MESH, [[]], partial=["y"])
     assert least_cost((16,), 4, before, after) == plan((16,), 4, before, after, BYTES).cost
+
+
+@pytest.mark.parametrize("partial", ["x", "y", "xy"])
+def test_many_targets_are_bounded_as_each_is(partial: str) -> None:
+    source = TensorSharding.of(MESH, [[axis for axis in "xy" if axis not in partial], []], partial=list(partial))
+    targets = [TensorSharding.of(MESH, [list(one), list(other)]) for one, other in _SPLITS]
+    needed = np.array([float(local_bytes((16, 16), 4, target)) for target in targets])
+    sent, starts = least_to_complete((16, 16), 4, source, needed)
+    costs = [least_cost((16, 16), 4, source, target) for target in targets]
+    assert sent.tolist() == [cost.bytes_sent for cost in costs]
+    assert starts.tolist() == [cost.starts for cost in costs]
+
+
+_SPLITS = [("", ""), ("x", ""), ("", "y"), ("y", "x"), ("xy", "")]

@@ -63,6 +63,7 @@ class LocationTable:
         self._handles: list[ir.Location | None] = [ir.Location.unknown(context=context())]
         self._promised: dict[_Promise, int] = {}
         self._promises: dict[int, _Promise] = {}
+        self._read_by_text: dict[str, Location] = {}  # many ops are of one line
 
     def add(self, handle: ir.Location) -> int:
         """A number for an MLIR location. (Equal ones get different numbers: jaxlib hashes them by identity.)"""
@@ -157,8 +158,13 @@ class LocationTable:
         return str(self._read(handle))
 
     def _read(self, handle: ir.Location) -> Location:
-        location = read_location(str(handle))
-        return replace(location, file=self.source) if location.file == "-" else location
+        text = str(handle)
+        location = self._read_by_text.get(text)
+        if location is None:
+            location = read_location(text)
+            location = replace(location, file=self.source) if location.file == "-" else location
+            self._read_by_text[text] = location
+        return location
 
 
 def read_location(text: str) -> Location:

@@ -59,13 +59,9 @@ def decide(graph: Graph) -> Decisions:
     return decider(graph)()
 
 
-def decider(graph: Graph) -> Decide:
-    """What decides a graph, as often as asked.
-
-    Raises:
-        ShardingError: what `decide` does.
-    """
-    targets = Targets(graph)
+def decider(graph: Graph, targets: Targets | None = None) -> Decide:
+    """What decides a graph, as often as asked, by its targets, where these are known; raises what `decide` does."""
+    targets = Targets(graph) if targets is None else targets
 
     def decide(given: Given = NOTHING_GIVEN) -> Decisions:
         return Decider(graph, targets, given).run()

@@ -36,6 +36,7 @@ __all__ = [
     "held_in_one_way",
     "is_dearer",
     "least_with",
+    "passing_ways",
     "priced",
     "question_of",
     "ways_of",
@@ -133,7 +134,21 @@ def question_of(
 
 def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
     """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
-    splits, mesh, sources = question.splits, mesh_of(question.sources, question.targets), question.sources
+    plain = _plain_way(question, factors)
+    yield plain
+    yield from passing_ways(question, factors, plain)
+
+
+def passing_ways(question: Question, factors: FactorAxes, plain: Way) -> Iterator[Way]:
+    """The ways in which partial sums pass through, by the one in which none does."""
+    for through in _passes(question, factors):
+        held = question.sources[min(through)][0].partial
+        needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(plain.operands)])
+        yield Way(needed, tuple([_plus(s, held) for s in plain.results]), plain.own, plain.exchange)
+
+
+def _plain_way(question: Question, factors: FactorAxes) -> Way:
+    splits, mesh = question.splits, mesh_of(question.sources, question.targets)
     rule = splits.rule
     partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
     made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
@@ -141,11 +156,7 @@ def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
     results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
     own = work_cost(splits.iterations, [axes for factor, axes in enumerate(factors) if factor not in splits.idle])
     exchange = exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
-    yield Way(operands, results, own, exchange)
-    for through in _passes(question, factors):
-        held = sources[min(through)][0].partial
-        needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(operands)])
-        yield Way(needed, tuple([_plus(s, held) for s in results]), own, exchange)
+    return Way(operands, results, own, exchange)
 
 
 def priced(question: Question, way: Way) -> Choice:

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shardwright.axes import axes_size
 from shardwright.cost.price import Cost
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["least_cost"]
+__all__ = ["least_cost", "least_to_complete"]
 
 
 def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Cost:
@@ -43,3 +46,23 @@ def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorShardin
         sent = max(sent, needed + total * (contributions - 2) / source.mesh.size)
         starts += 1
     return Cost(sent, starts)
+
+
+def least_to_complete(
+    shape: tuple[int, ...], element_bytes: int, source: TensorSharding, needed: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`least_cost` from parts of a sum to many targets that are complete: bytes sent to each, and starts.
+
+    Arguments:
+        shape: The whole tensor's, in elements.
+        element_bytes: Bytes of one element.
+        source: How the tensor lies.
+        needed: What a device holds of it in each target, in bytes.
+    """
+    held, contributions = local_bytes(shape, element_bytes, source), axes_size(source.partial_axes)
+    sent, starts = np.maximum(0.0, needed - held), np.where(needed > held, 1.0, 0.0)
+    if contributions > 1:
+        total = math.prod(shape) * element_bytes
+        sent = np.maximum(sent, needed + total * (contributions - 2) / source.mesh.size)
+        starts += 1
+    return sent, starts

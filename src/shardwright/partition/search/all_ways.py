@@ -18,7 +18,7 @@ from shardwright.partition.factors import FactorAxes
 from shardwright.partition.proposals import Shardings, Source, from_mesh
 from shardwright.partition.search.held import is_held
 from shardwright.partition.splits import Splits, splits_of
-from shardwright.partition.ways import Question, Way, question_of, ways_of
+from shardwright.partition.ways import Question, Way, passing_ways, question_of, ways_of
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["LISTED", "AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
@@ -107,9 +107,11 @@ def all_ways(
 
 def _ways(question: Question, through: Sequence[Question], factors: FactorAxes) -> Iterator[Way]:
     """What axes of factors allow, with no part of a sum passing through, and with some."""
-    yield from ways_of(question, factors)
+    plain, *passing = ways_of(question, factors)
+    yield plain
+    yield from passing
     for other in through:
-        yield from itertools.islice(ways_of(other, factors), 1, None)
+        yield from passing_ways(other, factors, plain)
 
 
 def _passing(question: Question, signature: Signature, splits: Splits, together: Together) -> Question:

@@ -14,6 +14,7 @@ from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
 from shardwright.partition.search.total import times_run, total_seconds
 from shardwright.partition.search.whole import Best, choose
+from shardwright.partition.targets import Targets
 
 __all__ = ["BUDGETS", "Searched", "search"]
 
@@ -82,11 +83,12 @@ def search(
     Raises:
         ShardingError: what `decide` does.
     """
-    decide, times = decider(graph), times_run(graph)
+    targets, times = Targets(graph), times_run(graph)
+    decide = decider(graph, targets)
     first = decide(Given(is_told=False)) if first is None else first
     before = total_seconds(graph, first, times, current_hardware())
     most_held = most_to_hold(graph, first) if most_held is None else most_held
-    chosen = choose(graph, decide, times, Best(first, before, 0.0, 0), most_held, BUDGETS[effort])
+    chosen = choose(graph, decide, times, Best(first, before, 0.0, 0), most_held, BUDGETS[effort], targets)
     otherwise = _otherwise(first, chosen.decisions)
     least = min(chosen.bound, chosen.seconds)
     return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds)

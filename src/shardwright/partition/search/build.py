@@ -28,7 +28,13 @@ from shardwright.sharding import Partial, replicated
 __all__ = ["choice_graph"]
 
 
-def choice_graph(graph: Graph, decisions: Decisions, times: Sequence[float], most_held: Most = math.inf) -> ChoiceGraph:
+def choice_graph(
+    graph: Graph,
+    decisions: Decisions,
+    times: Sequence[float],
+    most_held: Most = math.inf,
+    targets: Targets | None = None,
+) -> ChoiceGraph:
     """The choice graph of a propagated program.
 
     Arguments:
@@ -36,15 +42,18 @@ def choice_graph(graph: Graph, decisions: Decisions, times: Sequence[float], mos
         decisions: What was decided of it: what has one way here has it from there.
         times: How often each op runs.
         most_held: Bytes that a device may hold of a tensor, or of each, in a layout that is not decided already.
+        targets: What the program asks for, if that is known.
     """
-    return _Builder(graph, decisions, times, most_held).run()
+    return _Builder(graph, decisions, times, most_held, targets or Targets(graph)).run()
 
 
 class _Builder:
-    def __init__(self, graph: Graph, decisions: Decisions, times: Sequence[float], most_held: Most) -> None:
+    def __init__(
+        self, graph: Graph, decisions: Decisions, times: Sequence[float], most_held: Most, targets: Targets
+    ) -> None:
         self.graph = graph
         self.most_held = most_held
-        self.targets = Targets(graph)
+        self.targets = targets
         self.arguments = decisions.arguments
         self.hardware = current_hardware()
         ops = graph.walk()
@@ -172,10 +181,14 @@ class _Builder:
     def split(self, op: Op, all: AllWays, seconds: Seconds) -> None:
         """A node of all ways in which an op can be split."""
         node = self.node(op, all.ways, seconds)
-        for value, layouts in zip(op.operands, all.operands, strict=True):
-            self.reads(node, value, layouts)
-        for value, layouts in zip(op.results, all.results, strict=True):
-            self.makes(node, value, layouts)
+        links, slots, scope = self.made.links, self.made.nodes[node].slots, self.scope
+        for value, (layouts, of_way) in zip(op.operands, all.operands, strict=True):  # most of what is read at all
+            link = self.link(value)
+            if link is not None and layouts:
+                links[link].readers.append((node, len(slots)))
+                slots.append(Slot(link, scope, layouts, of_way))
+        for value, made in zip(op.results, all.results, strict=True):
+            self.makes(node, value, made)
 
     def node(self, op: Op | None, ways: tuple[Way, ...], seconds: Seconds, carried: int | None = None) -> int:
         self.made.nodes.append(Node(op, carried, ways, seconds))

@@ -22,6 +22,7 @@ from shardwright.memo import memoize
 from shardwright.partition.edges import edge_bound, edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Seconds
+from shardwright.reshard.bound import least_to_complete
 from shardwright.sharding import TensorSharding, same_placement
 from shardwright.steps import local_bytes
 
@@ -84,18 +85,25 @@ def _enter(
 
 def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds:
     """`least_seconds` for each of some layouts and each of others."""
-    table = _of_complete(type, sources, targets, hardware)
+    if not (type.elements and sources and targets):
+        return np.zeros((len(sources), len(targets)))
+    element_bytes = type.bytes // type.elements
+    needed = np.array([float(local_bytes(type.dims, element_bytes, target)) for target in targets])
+    table = _of_complete(type, sources, targets, needed, hardware)
     several = [number for number, target in enumerate(targets) if target.partial]
     for row, source in enumerate(sources):
-        for column in range(len(targets)) if source.partial else several:
+        if source.partial:
+            sent, starts = least_to_complete(type.dims, element_bytes, source, needed)
+            table[row] = sent * price(Cost(1.0), hardware) + starts * price(Cost(0.0, 1), hardware)
+        for column in several:
             table[row, column] = least_seconds(type, source, targets[column], hardware)
     return table
 
 
-def _of_complete(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds:
-    """The same of layouts that are complete; of others anything."""
-    if not (type.elements and sources and targets):
-        return np.zeros((len(sources), len(targets)))
+def _of_complete(
+    type: TensorType, sources: Shardings, targets: Shardings, needed: Seconds, hardware: Hardware
+) -> Seconds:
+    """The same of layouts that are complete; of others anything. `needed` is what a device holds in each target."""
     shared, is_alike = np.ones((len(sources), len(targets))), np.ones((len(sources), len(targets)), dtype=bool)
     for dim in range(len(type.dims)):
         before, rows = _each_once([one.axes[dim] for one in sources])
@@ -104,8 +112,7 @@ def _of_complete(type: TensorType, sources: Shardings, targets: Shardings, hardw
         of_pairs, alike_pairs = _of_pairs(before, after)
         shared *= of_pairs[places]
         is_alike &= alike_pairs[places]
-    element_bytes = type.bytes // type.elements
-    lacking = np.array([local_bytes(type.dims, element_bytes, target) for target in targets]) * (1 - shared)
+    lacking = needed * (1 - shared)
     for row, column in np.argwhere(is_alike & (lacking > 0)):  # few: mostly the same axes elsewhere
         if same_placement(sources[row], targets[column]):
             lacking[row, column] = 0.0

@@ -25,11 +25,12 @@ from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.folded import folded
-from shardwright.partition.search.graph import End, Link
+from shardwright.partition.search.graph import ChoiceGraph, End, Link
 from shardwright.partition.search.held import Most
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import reshards, steps_cost, total_seconds
+from shardwright.partition.targets import Targets
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Best", "choose"]
@@ -66,7 +67,15 @@ class Best:
         return self.seconds <= self.bound * (1 + _CLOSE)
 
 
-def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Best, most_held: Most, budget: Budget) -> Best:
+def choose(
+    graph: Graph,
+    decide: Decide,
+    times: Sequence[float],
+    first: Best,
+    most_held: Most,
+    budget: Budget,
+    targets: Targets | None = None,
+) -> Best:
     """The best choice for a propagated program, as far as it can be told.
 
     Arguments:
@@ -77,11 +86,13 @@ def choose(graph: Graph, decide: Decide, times: Sequence[float], first: Best, mo
             be decided.
         most_held: Bytes that a device may hold of a tensor, or of each, where it does not already so.
         budget: What bounds the time that it takes.
+        targets: What the program asks for, if that is known.
 
     Raises:
         ShardingError: what `decide` does.
     """
-    return _Choosing(graph, decide, times, first, most_held, budget).run()
+    choices = choice_graph(graph, first.decisions, times, most_held, targets)
+    return _Choosing(graph, decide, times, first, choices, budget).run()
 
 
 class _Choosing:
@@ -91,7 +102,7 @@ class _Choosing:
         decide: Decide,
         times: Sequence[float],
         first: Best,
-        most_held: Most,
+        choices: ChoiceGraph,
         budget: Budget,
     ) -> None:
         self.graph = graph
@@ -99,7 +110,7 @@ class _Choosing:
         self.times = times
         self.hardware = current_hardware()
         self.first = first.seconds
-        self.choices = choice_graph(graph, first.decisions, times, most_held)
+        self.choices = choices
         decided = dict(zip(graph.walk(), first.decisions.ops, strict=True))
         self.loops = {
             op: one.results for op, one in decided.items() if op.name == "stablehlo.while" and isinstance(one, Computed)
