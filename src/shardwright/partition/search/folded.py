@@ -19,8 +19,9 @@ import numpy as np
 
 from shardwright.partition.search.all_ways import Numbers
 from shardwright.partition.search.chosen import Solution
-from shardwright.partition.search.graph import ChoiceGraph, End, Link, Node
+from shardwright.partition.search.graph import ChoiceGraph, End, Link, Node, Slot
 from shardwright.partition.search.messages import Messages
+from shardwright.sharding import TensorSharding
 
 __all__ = ["Folded", "folded"]
 
@@ -109,22 +110,27 @@ class _Folding:
         self.fixed: dict[Hashable, int] = {}
         self.types = _numbered([link.type for link in graph.links])
         self.ends = _Ends(graph, self.has_choice, self.fixed)
-        self.node_of = self.nodes_by([_look(number, node) for number, node in enumerate(graph.nodes)])
+        self.node_of = self.nodes_by(_look(number, node) for number, node in enumerate(graph.nodes))
+        self.links_at = np.array([slot.link for node in graph.nodes for slot in node.slots], dtype=np.intp)
+        self.after = np.cumsum([len(node.slots) for node in graph.nodes], dtype=np.intp)
 
     def run(self, whole: int, most: int) -> Folded:
         """Tell nodes apart by what is around them, farther and farther."""
         if sum(self.has_choice) <= whole:
             self.node_of = self.nodes_by(range(len(self.has_choice)))
-            return self.made(self.links())
-        links = np.array([slot.link for node in self.graph.nodes for slot in node.slots], dtype=np.intp)
-        after = np.cumsum([len(node.slots) for node in self.graph.nodes], dtype=np.intp)
+            link_of = self.links()
+            return self.made(link_of, self.around(link_of))
         while True:
             link_of = self.links()
-            around = _parts(np.array(link_of)[links], after)
+            around = self.around(link_of)
             finer = self.nodes_by(zip(self.node_of, around, strict=True))
             if max(finer) == max(self.node_of) or max(finer) >= most:
-                return self.made(link_of)
+                return self.made(link_of, around)
             self.node_of = finer
+
+    def around(self, link_of: Sequence[int]) -> list[bytes]:
+        """The links that each node sees."""
+        return _parts(np.array(link_of, dtype=np.intp)[self.links_at], self.after)
 
     def nodes_by(self, keys: Iterable[Hashable]) -> list[int]:
         """Nodes with a choice by what they have in common; one number is for all that have none."""
@@ -139,10 +145,9 @@ class _Folding:
         """How the end of a link is seen from there."""
         if self.has_choice[end[0]]:
             return self.node_of[end[0]], end[1]
-        slot = self.graph.slot(end)
-        return _FIXED, self.fixed[slot.scope, slot.layouts]
+        return _FIXED, self.fixed[_lying(self.graph.slot(end))]
 
-    def made(self, link_of: Sequence[int]) -> Folded:
+    def made(self, link_of: Sequence[int], around: Sequence[bytes]) -> Folded:
         """The graph of what nodes and links have in common; readers of a link that choose alike are as one."""
         nodes = [Node(None, None, (), np.zeros(1))]
         links: list[Link] = []
@@ -159,8 +164,8 @@ class _Folding:
                 maker = self.slot(nodes, number, link.maker, times)
                 ends = [self.slot(nodes, number, end, alike[key] * times) for key, end in readers.items()]
                 links.append(Link(link.value, link.type, maker, ends, times))
-        made = zip(self.node_of, self.graph.nodes, strict=True)
-        seen = Counter([(number, *[link_of[slot.link] for slot in node.slots]) for number, node in made if number])
+        counted = Counter(zip(self.node_of, around, strict=True))
+        seen = {(node, *np.frombuffer(of, np.intp).tolist()): count for (node, of), count in counted.items() if node}
         return Folded(ChoiceGraph(nodes, links, self.graph.scopes), self.node_of, link_of, seen, self.slots, self.graph)
 
     def slot(self, nodes: Sequence[Node], link: int, end: End, ends: int) -> End:
@@ -185,13 +190,9 @@ class _Ends:
         self.after = np.cumsum(counts)
         self.is_reader = np.ones(len(ends), dtype=bool)
         self.is_reader[self.after - counts] = False
-        slots = ((end, graph.slot(end)) for end in ends)
+        fix = fixed.setdefault
         self.places = np.array(
-            [
-                end[1] if has_choice[end[0]] else fixed.setdefault((slot.scope, slot.layouts), len(fixed))
-                for end, slot in slots
-            ],
-            dtype=np.intp,
+            [end[1] if has_choice[end[0]] else fix(_lying(graph.slot(end)), len(fixed)) for end in ends], dtype=np.intp
         )
 
     def seen(self, node_of: Sequence[int]) -> list[bytes]:
@@ -212,7 +213,13 @@ def _look(number: int, node: Node) -> Hashable:
     """What nodes must have in common to be alike; a value that is carried round is so by itself alone."""
     if node.carried is not None:
         return number
-    return id(node.ways), id(node.seconds), *[(slot.scope, id(slot.layouts)) for slot in node.slots]
+    scope = node.slots[0].scope if node.slots else None  # an op is in one
+    return id(node.ways), id(node.seconds), scope, *[id(slot.layouts) for slot in node.slots]
+
+
+def _lying(slot: Slot) -> tuple[int, tuple[TensorSharding, ...]]:
+    """Where an end is at which nothing is to choose, and how the value lies there."""
+    return slot.scope, slot.layouts
 
 
 def _numbered(keys: Iterable[Hashable], numbers: Mapping[Hashable, int] = MappingProxyType({})) -> list[int]:

@@ -82,6 +82,8 @@ class _Value:
         """
         if self.is_alone:
             return self._by_itself(ways, node)
+        if len(self.nodes) == 2:
+            return self._of_pair(ways, energies, node)
         made = slice(None) if ways[self.maker] == _FREE else slice(m := self.made.of_way[ways[self.maker]], m + 1)
         free, least = list[int](), np.zeros((1, 1))
         for other, reader in self.readers.items():
@@ -103,10 +105,26 @@ class _Value:
         of_column: Seconds = seconds.min(0)
         return of_column[mine.column]
 
+    def _of_pair(self, ways: Sequence[int], energies: Mapping[int, Seconds], node: int) -> Seconds:
+        """The same of a link of two nodes."""
+        _, other = self.nodes
+        reader = self.readers[other]
+        if node == self.maker:
+            if ways[other] != _FREE:
+                read: Seconds = reader.seconds[:, reader.column[ways[other]]]
+            else:
+                read = np.minimum.reduce(reader.seconds + reader.ways.least(energies[other]), axis=1)
+            return self.made.spread(read)
+        if ways[self.maker] != _FREE:
+            made: Seconds = reader.seconds[self.made.of_way[ways[self.maker]]]
+        else:
+            made = np.minimum.reduce(reader.seconds + self.made.least(energies[self.maker])[:, None], axis=0)
+        return reader.ways.spread(made)
+
     def _of_maker(self, free: Sequence[int], energies: Mapping[int, Seconds], least: Seconds) -> Seconds:
         rows = self.made.count
         if not free:
-            return np.broadcast_to(least[:, 0], (rows,)) if least.shape[0] == 1 else least[:, 0]
+            return np.full(rows, least[0, 0]) if least.shape[0] == 1 else least[:, 0]
         parts = [(self.readers[n].seconds, self.readers[n].ways.least(energies[n])) for n in free]
         if len(parts) == 1:
             ((seconds, energy),) = parts
@@ -194,6 +212,7 @@ class Forests:
         for number, value in enumerate(self.values):
             for node in value.nodes:
                 self.values_of[node].append(number)
+        self.alone_of = [[number for number in of_node if self.values[number].is_alone] for of_node in self.values_of]
 
     def seconds(self, ways: Sequence[int]) -> float:
         """What a choice takes."""
@@ -263,7 +282,7 @@ class Forests:
             return number
 
         for node in order:
-            if any(taken[number] and self.values[number].is_alone for number in self.values_of[node]):
+            if any(map(taken.__getitem__, self.alone_of[node])):
                 continue
             tops = [top(number) for number in self.values_of[node]]
             if len(set(tops)) == len(tops):

@@ -187,8 +187,9 @@ class _Choosing:
         that takes more than was thought: to see that it need not be decided.
         """
         for _ in range(0 if proves else self.budget.rounds):
-            near = self.bounded(self.reduced.read_off(self.distances))
+            near = self.reduced.read_off(self.distances)
             if not self.is_planned(near):
+                self.bounded(near)
                 break
             self.passed.append(near)
         solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds, proves)
@@ -299,6 +300,8 @@ class _Choosing:
         """What redistributions of each value take."""
         seconds: dict[int, float] = defaultdict(float)
         for decision, times in zip(decisions.ops, self.times, strict=True):
+            if isinstance(decision, Computed) and not decision.before and not decision.after:
+                continue  # most
             for version in reshards(decision):
                 cost = steps_cost(self.graph.types[version.value], version.source, version.steps)
                 seconds[version.value] += times * price(cost, self.hardware)
