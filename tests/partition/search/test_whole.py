@@ -297,6 +297,24 @@ def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+def test_what_fewer_ways_take_is_what_they_take_among_all(seed: int) -> None:
+    rng = random.Random(seed)
+    with Session(hardware=SCALED):
+        graph = ready(small_program(seed))
+        choices, most = choice_graph(graph, decide(graph), times_run(graph)), 1e-8  # more than any of them takes
+        kept: list[list[int]] = [list(range(len(node.seconds))) for node in choices.nodes]
+        few = choices
+        for _ in range(2):  # fewer, and fewer of those
+            some = [sorted(rng.sample(range(len(ways)), 1 + len(ways) // 2)) for ways in kept]
+            few = few.restricted([np.array(ways) for ways in some])
+            kept = [[ways[number] for number in numbers] for ways, numbers in zip(kept, some, strict=True)]
+        found, _ = solve(few, Distances(SCALED), (), most, Limits(1_000_000, 1e-9, 100_000_000))
+        assert found is not None
+        ways = [of_node[way] for of_node, way in zip(kept, found.ways, strict=True)]
+        assert solution_of(choices, ways, Distances(SCALED), 0.0).seconds == pytest.approx(found.seconds, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_what_is_chosen_among_few_ways_first_is_the_best_of_all(seed: int) -> None:
     with Session(hardware=SCALED):
         graph = ready(small_program(seed))

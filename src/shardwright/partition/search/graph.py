@@ -48,6 +48,7 @@ class Slot:
         layouts: Those that the value may have here, each once.
         of_way: For each way of the node, the number of the layout.
         share: Which part of the nodes have it for which the node stands.
+        numbers: In a graph with fewer ways, for each layout its number in the other one.
     """
 
     link: int
@@ -55,6 +56,7 @@ class Slot:
     layouts: tuple[TensorSharding, ...]
     of_way: Numbers
     share: float = 1.0
+    numbers: Numbers | None = None
 
 
 @dataclass(slots=True)
@@ -157,4 +159,6 @@ class ChoiceGraph:
 
 def _restricted(slot: Slot, ways: Numbers) -> Slot:
     numbers, of_way = np.unique(slot.of_way[ways], return_inverse=True)
-    return replace(slot, layouts=tuple([slot.layouts[number] for number in numbers]), of_way=of_way)
+    layouts = tuple([slot.layouts[number] for number in numbers])
+    in_whole = numbers if slot.numbers is None else slot.numbers[numbers]
+    return replace(slot, layouts=layouts, of_way=of_way, numbers=in_whole)

@@ -171,7 +171,7 @@ class _Program:
         """What it takes to bring a value from where it is made to where it is read, so many times."""
         made, read = self.graph.slot(link.maker), self.graph.slot(reader)
         makers, readers = self.ways[link.maker[0]], self.ways[reader[0]]
-        seconds = times * self.seconds(link, made.layouts, read.layouts)
+        seconds = times * self.between(link, reader)
         if len(made.layouts) == 1:
             return [(readers, seconds[0][read.of_way])]
         if len(read.layouts) == 1:
@@ -249,6 +249,15 @@ class _Program:
     def runs(self, reader: End) -> float:
         """How often a reader does."""
         return self.graph.scopes[self.graph.slot(reader).scope].runs
+
+    def between(self, link: Link, reader: End) -> Seconds:
+        """What it takes from where a value is made to where it is read: of a graph with fewer ways, from the same table
+        as in the other one.
+        """
+        graph = self.graph.whole or self.graph
+        seconds = self.seconds(link, graph.slot(link.maker).layouts, graph.slot(reader).layouts)
+        made, read = self.graph.slot(link.maker).numbers, self.graph.slot(reader).numbers
+        return seconds if made is None or read is None else seconds[np.ix_(made, read)]
 
     def seconds(self, link: Link, before: tuple[TensorSharding, ...], after: tuple[TensorSharding, ...]) -> Seconds:
         """What it takes from each layout to each, of what all takes; what is impossible more than all."""

@@ -187,9 +187,8 @@ class _Choosing:
         that takes more than was thought: to see that it need not be decided.
         """
         for _ in range(0 if proves else self.budget.rounds):
-            near = self.reduced.read_off(self.distances)
+            near = self.bounded(self.reduced.read_off(self.distances))
             if not self.is_planned(near):
-                self.bounded(near)
                 break
             self.passed.append(near)
         solution = self.reduced.solve(self.distances, self.in_full, self.best.seconds, proves)
