@@ -22,7 +22,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.groups import Groups
 from shardwright.partition.search.least import Distances
-from shardwright.partition.search.stars import runs_at_least
+from shardwright.partition.search.stars import Shared, runs_at_least
 
 __all__ = ["Forests"]
 
@@ -66,6 +66,8 @@ class _Value:
         self.nodes = tuple(dict.fromkeys((self.maker, *self.readers)))
         self.is_alone = self.maker in self.readers
         """Whether no other node is chosen while one at this link is: who makes it reads it, too."""
+        if len(self.nodes) > 2:
+            self.shared = Shared([reader.seconds for reader in self.readers.values()])
 
     def seconds(self, ways: Sequence[int]) -> float:
         """What it takes."""
@@ -84,26 +86,31 @@ class _Value:
             return self._by_itself(ways, node)
         if len(self.nodes) == 2:
             return self._of_pair(ways, energies, node)
-        made = slice(None) if ways[self.maker] == _FREE else slice(m := self.made.of_way[ways[self.maker]], m + 1)
-        free, least = list[int](), np.zeros((1, 1))
-        for other, reader in self.readers.items():
+        row = None if ways[self.maker] == _FREE else int(self.made.of_way[ways[self.maker]])
+        total = self._together(row, ways, energies, node)
+        if node == self.maker:
+            return self.made.spread(np.minimum.reduce(total, axis=1))
+        seconds = self.shared.beyond(total, 1 + list(self.readers).index(node), row)
+        if row is None:
+            seconds = seconds + self.made.least(energies[self.maker])[:, None]
+        return self.readers[node].ways.spread(np.minimum.reduce(seconds, axis=0))
+
+    def _together(self, row: int | None, ways: Sequence[int], energies: Mapping[int, Seconds], node: int) -> Seconds:
+        """For each layout that is made, or that of the row, and each limit what it takes within that, and readers that
+        are free: all but the node.
+        """
+        rows = slice(None) if row is None else slice(row, row + 1)
+        total, free = self.shared.limits[rows], list[Seconds]()
+        for place, (other, reader) in enumerate(self.readers.items(), 1):
             if other == node:
                 continue
             if ways[other] == _FREE:
-                free.append(other)
+                free.append(self.shared.within_limits(place, reader.ways.least(energies[other]), row))
             else:
-                c = reader.column[ways[other]]
-                least = np.maximum(least, reader.seconds[made, c : c + 1])
-        if node == self.maker:
-            return self._of_maker(free, energies, least)[self.made.of_way]
-        mine = self.readers[node]
-        seconds: Seconds = self._of_reader(
-            mine.seconds[made], [(self.readers[n].seconds[made], n) for n in free], energies, least
-        )
-        if ways[self.maker] == _FREE:
-            seconds = seconds + self.made.least(energies[self.maker])[:, None]
-        of_column: Seconds = seconds.min(0)
-        return of_column[mine.column]
+                total = np.maximum(total, reader.seconds[rows, reader.column[ways[other]], None])
+        for seconds in free:
+            total = total + seconds
+        return total
 
     def _of_pair(self, ways: Sequence[int], energies: Mapping[int, Seconds], node: int) -> Seconds:
         """The same of a link of two nodes."""
@@ -121,41 +128,6 @@ class _Value:
             made = np.minimum.reduce(reader.seconds + self.made.least(energies[self.maker])[:, None], axis=0)
         return reader.ways.spread(made)
 
-    def _of_maker(self, free: Sequence[int], energies: Mapping[int, Seconds], least: Seconds) -> Seconds:
-        rows = self.made.count
-        if not free:
-            return np.full(rows, least[0, 0]) if least.shape[0] == 1 else least[:, 0]
-        parts = [(self.readers[n].seconds, self.readers[n].ways.least(energies[n])) for n in free]
-        if len(parts) == 1:
-            ((seconds, energy),) = parts
-            of_one: Seconds = (np.maximum(seconds, least) + energy).min(1)
-            return of_one
-        limits = _limits([seconds for seconds, _ in parts], least)
-        total = limits
-        for seconds, energy in parts:
-            total = total + _within(seconds, energy, limits)
-        of_all: Seconds = total.min(1)
-        return of_all
-
-    def _of_reader(
-        self,
-        mine: Seconds,
-        others: Sequence[tuple[Seconds, int]],
-        energies: Mapping[int, Seconds],
-        least: Seconds,
-    ) -> Seconds:
-        mine = np.maximum(mine, least)
-        if not others:
-            return mine
-        limits = _limits([mine, *[seconds for seconds, _ in others]], least)
-        total = limits
-        for seconds, other in others:
-            total = total + _within(seconds, self.readers[other].ways.least(energies[other]), limits)
-        beyond = np.minimum.accumulate(total[:, ::-1], axis=1)[:, ::-1]
-        first = (limits[:, None, :] < mine[:, :, None]).sum(2)
-        of_mine: Seconds = np.take_along_axis(beyond, first, 1)
-        return of_mine
-
     def _by_itself(self, ways: Sequence[int], node: int) -> Seconds:
         """What it takes for each way of its only node that is free."""
         if node == self.maker:
@@ -170,19 +142,6 @@ class _Value:
         mine = self.readers[node]
         seconds: Seconds = np.maximum(mine.seconds[made], max(rest, default=0.0))[mine.column]
         return seconds
-
-
-def _limits(seconds: Sequence[Seconds], least: Seconds) -> Seconds:
-    """For each layout that is made all that a reader may take, and no less than others do, from the least on."""
-    limits: Seconds = np.sort(np.maximum(np.concatenate(seconds, axis=1), least), axis=1)
-    return limits
-
-
-def _within(seconds: Seconds, energy: Seconds, limits: Seconds) -> Seconds:
-    """What a reader takes at least by itself, choosing among layouts that take no more than each limit."""
-    fits = seconds[:, None, :] <= limits[:, :, None]
-    within: Seconds = np.where(fits, energy, np.inf).min(2)
-    return within
 
 
 class Forests:

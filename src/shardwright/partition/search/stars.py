@@ -16,7 +16,7 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.least import Distances
 
-__all__ = ["Pair", "Star", "runs_at_least", "star", "star_of"]
+__all__ = ["Pair", "Shared", "Star", "runs_at_least", "star", "star_of"]
 
 _TOGETHER = 10_000
 """What several ends may choose together is told one by one if it is no more than that."""
@@ -73,7 +73,7 @@ class Pair(_Few):
         np.minimum.reduce(self.back[place] - given[other][:, None], axis=0, out=least)
 
 
-class _Shared:
+class Shared:
     """A value of several readers: it takes what the dearest of them does.
 
     For each layout that is made, the limits are all that a reader may take, and no less than those do who have one
@@ -84,7 +84,7 @@ class _Shared:
         several = [place for place, one in enumerate(seconds, 1) if one.shape[1] > 1]
         floor = np.maximum.reduce([one for one in seconds if one.shape[1] == 1] or [np.zeros((len(seconds[0]), 1))])
         read = [np.maximum(seconds[place - 1], floor) for place in several]
-        self.limits = _each_once(np.concatenate(read, axis=1))
+        self.limits = _each_once(np.concatenate(read or [floor], axis=1))
         self.orders = {place: np.argsort(one, axis=1, kind="stable") for place, one in zip(several, read, strict=True)}
         # how many layouts of a reader are within each limit: where the least of these is
         self.within: dict[int, Numbers] = {}
@@ -97,6 +97,7 @@ class _Shared:
             self.first[place] = (rows + 1) * self.limits.shape[1] - 1 - first
 
     def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
+        """As `Star` has it."""
         total = self.limits
         if place:
             made = parts[0]
@@ -105,24 +106,44 @@ class _Shared:
             if reader != place:
                 part = parts[reader]
                 if part is None:
-                    part = parts[reader] = self.part(reader, given[reader])
+                    part = parts[reader] = self.within_limits(reader, -given[reader])
                 total = total + part
         if place == 0:
             np.minimum.reduce(total, axis=1, out=least)
-        elif place in self.orders:
-            beyond = np.minimum.accumulate(total[:, ::-1], axis=1)
-            np.minimum.reduce(beyond.ravel().take(self.first[place]), axis=0, out=least)
         else:
-            least[:] = total.min()
+            np.minimum.reduce(self.beyond(total, place), axis=0, out=least)
 
-    def part(self, place: int, given: Seconds) -> Seconds:
-        """For each layout that is made and each limit what a reader takes at least within it, with what was given."""
-        order = self.orders[place]
+    def within_limits(self, place: int, energy: Seconds, row: int | None = None) -> Seconds:
+        """For each layout that is made, or that of one row, and each limit what a reader takes at least within it.
+
+        Arguments:
+            place: Which reader.
+            energy: What it takes by itself for each of its layouts.
+            row: The layout that is made, if it is chosen.
+        """
+        if place not in self.orders:
+            return energy[:, None]
+        order, within = self.orders[place], self.within[place]
+        if row is not None:
+            order, within = order[row : row + 1], within[row : row + 1] - row * (order.shape[1] + 1)
         least = np.empty((len(order), order.shape[1] + 1))
         least[:, 0] = np.inf
-        np.minimum.accumulate((-given).take(order), axis=1, out=least[:, 1:])
-        within: Seconds = least.ravel().take(self.within[place])
-        return within
+        np.minimum.accumulate(energy.take(order), axis=1, out=least[:, 1:])
+        found: Seconds = least.ravel().take(within)
+        return found
+
+    def beyond(self, total: Seconds, place: int, row: int | None = None) -> Seconds:
+        """For each layout that is made, or that of one row, and each layout of a reader the least of what is taken
+        within the limits that are not below what the reader takes.
+        """
+        if place not in self.orders:
+            least: Seconds = np.minimum.reduce(total, axis=1, keepdims=True)
+            return least
+        first = self.first[place]
+        if row is not None:
+            first = first[row : row + 1] - row * total.shape[1]
+        beyond: Seconds = np.minimum.accumulate(total[:, ::-1], axis=1).ravel().take(first)
+        return beyond
 
 
 def _each_once(seconds: Seconds) -> Seconds:
@@ -185,7 +206,7 @@ def star_of(seconds: Sequence[Seconds]) -> Star:
     sizes = len(seconds[0]), *[one.shape[1] for one in seconds]
     several = sum(size > 1 for size in sizes)
     if several > 2 and math.prod(sizes) > _TOGETHER:
-        return _Shared(seconds)
+        return Shared(seconds)
     together = np.zeros(sizes)
     for reader, one in enumerate(seconds, 1):
         shape = [1] * len(sizes)
