@@ -102,9 +102,7 @@ class Through(AtLink):
 
     __slots__ = ("seen", "sides", "slots", "through")
 
-    def __init__(
-        self, node: Node, slots: tuple[int, int], sides: tuple[tuple[AtLink, int], tuple[AtLink, int]]
-    ) -> None:
+    def __init__(self, node: Node, slots: tuple[int, int], sides: tuple[AtPlace, AtPlace]) -> None:
         """Of a node with these slots of links, each with the place of the node there."""
         others = [(link, other) for link, place in sides if (other := link.other(place)) is not None]
         super().__init__([link.ends[other] for link, other in others], [link.given[other] for link, other in others])

@@ -5,8 +5,7 @@ at least by itself is, together, what every choice takes at least. Where the gra
 after one pass either way, else it grows from pass to pass. Ways that are bound to take more than some choice is known
 to take need not be looked at any more.
 
-An end at which a value has one layout tells nothing, and nothing is moved there; what a link takes whose other ends all
-are so is its node's from the beginning.
+An end at which a value has one layout tells nothing, and nothing is moved there.
 
 Source: Kolmogorov, "Convergent Tree-Reweighted Message Passing for Energy Minimization" (2006), and for links of
 several readers "A New Look at Reweighted Message Passing" (2015).
