@@ -123,6 +123,12 @@ def test_partitioning_without_a_choice_of_hardware_loads_nothing_that_reads_data
     assert modules & readers == set()
 
 
+def test_a_process_that_runs_programs_loads_nothing_that_makes_them() -> None:
+    modules = imported("from shardwright.runtime import member, worker\nfrom shardwright.runtime.xla import run_job")
+    assert heavy(modules) == ["jax", "jaxlib", "numpy", "shardwright.ir", "shardwright.runtime"]
+    assert len({module for module in modules if module.startswith("shardwright.")}) < 50
+
+
 @pytest.mark.parametrize(
     "name", ["shardwright", "shardwright.cost.hardware", "shardwright.program", "shardwright.propagation"]
 )

@@ -13,7 +13,7 @@ from shardwright.ir.context import load_module, module_text, reduction_kinds
 from shardwright.ir.graph import Graph
 from shardwright.notation import modules
 from shardwright.notation.sdy.unsupported_syntax import prepare
-from shardwright.runtime import execute_local
+from shardwright.runtime.execute import execute_local
 
 pytestmark = pytest.mark.skipif(reduction_kinds() == ("sum",), reason="sdy of this jaxlib has no kinds of reduction")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardwright.runtime import run_jobs
+from shardwright.runtime.execute import run_jobs
 from tests.partition.compare import make_case
 
 _FFT = """

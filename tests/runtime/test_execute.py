@@ -18,9 +18,8 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.runtime import Job, execute_local, execute_unsharded, run_jobs
 from shardwright.runtime.arrays import load_arrays, numpy_dtype, save_arrays
-from shardwright.runtime.execute import WorkerDied, try_jobs
+from shardwright.runtime.execute import Job, WorkerDied, execute_local, execute_unsharded, run_jobs, try_jobs
 from shardwright.runtime.jobs import load_jobs, save_jobs
 from shardwright.runtime.shards import assemble, cut
 from shardwright.runtime.xla import refusal

@@ -12,7 +12,7 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
-from shardwright.runtime import load_inputs, make_inputs
+from shardwright.runtime.inputs import load_inputs, make_inputs
 
 F32 = TensorType((1000,), "f32")
 

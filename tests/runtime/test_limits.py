@@ -10,7 +10,8 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
-from shardwright.runtime import limits, make_inputs
+from shardwright.runtime import limits
+from shardwright.runtime.inputs import make_inputs
 
 PROGRAM = """
 sdy.mesh @mesh = <["x"=8]>

@@ -14,9 +14,8 @@ from shardwright.errors import ShardingError
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.program import from_jax, load
-from shardwright.runtime import Tolerance
 from shardwright.runtime.arrays import Array
-from shardwright.runtime.compare import FACTOR, Noise, OutputDifference, compare_output
+from shardwright.runtime.compare import FACTOR, Noise, OutputDifference, Tolerance, compare_output
 from shardwright.runtime.rounding import perturbed
 from shardwright.runtime.unsharded import unsharded
 from shardwright.runtime.wide import is_wide, widen

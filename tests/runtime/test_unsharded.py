@@ -9,7 +9,8 @@ import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.ir.context import load_module, module_text
 from shardwright.notation import modules
-from shardwright.runtime import execute_unsharded, unsharded
+from shardwright.runtime.execute import execute_unsharded
+from shardwright.runtime.unsharded import unsharded
 
 MESH = 'sdy.mesh @mesh = <["x"=2]>'
 

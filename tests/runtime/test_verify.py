@@ -11,7 +11,9 @@ import pytest
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
 from shardwright.partition.localize import localize
-from shardwright.runtime import OutputDifference, ReplicaDifference, Verification, compare, verify
+from shardwright.runtime.compare import OutputDifference, compare
+from shardwright.runtime.shards import ReplicaDifference
+from shardwright.runtime.verify import Verification, verify
 from tests.partition.localize.programs import Case, jobs_of, problems
 
 PROGRAM = Case(

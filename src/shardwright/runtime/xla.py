@@ -33,7 +33,6 @@ from shardwright.runtime.contributions import contributed
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.marks import mark_manual
 from shardwright.runtime.pieces import Outcome, cut_inputs, put_together
-from shardwright.runtime.spelled import spell_groups
 from shardwright.words import counted
 
 __all__ = [
@@ -304,6 +303,8 @@ def _prepared(
         if devices[0].platform in _SKIPPING:
             build.debug_options.xla_disable_hlo_passes = "spmd-partitioning,sharding-propagation"
         else:
+            from shardwright.runtime.spelled import spell_groups  # which needs the engine that partitions
+
             spell_groups(read)
             mark_manual(read)
     ids = np.array([[device.id for device in devices]], dtype=np.int32)

@@ -13,8 +13,10 @@ from shardwright.ir.graph import Graph
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.partition.localize import localize
-from shardwright.runtime import Job, compare, make_inputs, unsharded
-from shardwright.runtime.execute import try_jobs
+from shardwright.runtime.compare import compare
+from shardwright.runtime.execute import Job, try_jobs
+from shardwright.runtime.inputs import make_inputs
+from shardwright.runtime.unsharded import unsharded
 from shardwright.sharding import TensorSharding, replicated
 
 MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>'

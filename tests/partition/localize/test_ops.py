@@ -7,8 +7,8 @@ import pytest
 
 from shardwright.errors import ShardingError
 from shardwright.partition.localize import localize
-from shardwright.runtime import Job, compare
-from shardwright.runtime.execute import run_jobs
+from shardwright.runtime.compare import compare
+from shardwright.runtime.execute import Job, run_jobs
 from tests.partition.localize.programs import Case, jobs_of, problems
 
 
