@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from tests.fork_server import end_servers, forked_children
 from tests.jaxlib_differences import expected_failure
+
+STARTING = ("test_execute.py", "test_process.py")
+"""Files of tests for which processes are started as users' are."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,6 +38,18 @@ def _name_by_group(item: Any) -> None:
     name = vars(item).get("_nodeid", item.nodeid)
     if name != item.nodeid:
         item._id = type(item._id).parse(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Copy the processes that run programs, unless the test is about what starts them."""
+    with nullcontext() if item.path.name in STARTING else forked_children():
+        return (yield)
+
+
+def pytest_sessionfinish() -> None:
+    """End the processes that were copied."""
+    end_servers()
 
 
 def _shares(item: pytest.Item) -> bool:
