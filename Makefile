@@ -17,6 +17,8 @@ DEMO ?= examples/gpt2.mlir
 PYTEST_FLAGS ?= -n auto --maxprocesses 4 --dist loadgroup
 
 export PYTHON JAX VENV LOCK MAKECMDGOALS
+# Tests start hundreds of processes: each would compile the sources anew, half a second, where bytecode is not kept.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
