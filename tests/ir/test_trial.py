@@ -36,13 +36,22 @@ def test_an_action_is_tried_without_effect() -> None:
 
 
 def test_what_ends_the_copy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies, fork = list[int](), os.fork
+
+    def noted() -> int:
+        copies.append(fork())
+        return copies[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
     assert ended_by(os.abort) == "it ends the process: SIGABRT"
     assert ended_by(lambda: os._exit(3)) == "it ends the process: status 3"
     assert ended_by(lambda: bytearray(1 << 44)).startswith("it takes more than")
     monkeypatch.setattr(trial, "_SECONDS", 0.05)
     assert ended_by(lambda: time.sleep(60)) == "it takes more than 0.05 seconds"
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(copies) == 4
+    for copy in copies:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(copy, os.WNOHANG)
 
 
 def test_a_pass_that_does_not_survive_a_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
