@@ -93,7 +93,11 @@ _USUAL |= {"start_new_session": False, "process_group": -1}
 
 
 class _Popen(subprocess.Popen[Any]):
-    """A process that is a copy, if it can be one."""
+    """A process that is a copy, if it can be one.
+
+    Everything else that `subprocess` does for a process (pipes, waiting, time limits) stays as it is, so what is
+    replaced is the one method that starts it. It is private, and type stubs do not have it: hence what is ignored here.
+    """
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
         asked = dict(zip(_ASKED, rest, strict=True))
@@ -134,7 +138,7 @@ def forked_children() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    plain, subprocess.Popen = subprocess.Popen, _Popen  # type: ignore[misc]
+    plain, subprocess.Popen = subprocess.Popen, _Popen  # type: ignore[misc]  # a class is not to be exchanged, but here
     try:
         yield
     finally:

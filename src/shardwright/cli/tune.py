@@ -26,8 +26,8 @@ def tune(file: str, arguments: tuple[str, ...], top: int, **options: Any) -> Non
 
     ARGUMENT is the beginning of a name, such as a path; all arguments where none is given. Those that differ only in
     numbers, as layers do, are changed together. Every trial is propagated and partitioned, and goes on from those
-    before it: that takes one or two hundredths of a second for a program of a thousand ops, some more where it has
-    loops or dimensions that do not divide. Nothing is written.
+    before it: that takes about a hundredth of a second for a program of a thousand ops, and a tenth where it has loops
+    or dimensions that do not divide. Nothing is written.
     """
     from shardwright.program.tuning import tune as tuned
     from shardwright.report.tuning import print_tuning
