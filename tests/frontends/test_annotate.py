@@ -161,3 +161,38 @@ def test_a_program_on_one_device_has_no_mesh_to_be_partitioned_over() -> None:
         sw.load(text).plan()
     assert "--mesh" in str(caught.value)
     assert sw.load(text).shard(sw.Mesh(x=2)).partition().verify().ok
+
+
+OF_ONE = """
+sdy.mesh @mesh = <["S"=1]> {stablehlo.mesh = {axes = [{name = "S", size = 1 : i64}]}}
+func.func @main(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"S"}, {}]>}) -> tensor<8x4xf32> {
+  %0 = sdy.sharding_constraint %x <@mesh, [{"S"}, {}]> : tensor<8x4xf32>
+  %1 = stablehlo.tanh %0 : tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+"""
+
+
+def test_what_is_said_on_a_mesh_of_one_device_leaves_another_open() -> None:
+    program = sw.load(OF_ONE)
+    plan = program.shard({"data": 4}, {"x": "data,-"})
+    assert plan.results == {"result0": sw.TensorSharding.of(sw.Mesh(data=4), [["data"], []])}
+    assert '["data"=4]' in plan.module()
+    assert '"S"' not in plan.module()
+    assert plan.partition().outcome.bytes_sent == 0
+    assert plan.partition().verify().ok
+    assert program.apply(plan.saved).arguments == plan.arguments
+    assert program.shard({"S": 1}).mesh.size == program.plan().mesh.size == 1
+
+
+def test_a_mesh_of_one_device_stays_where_an_op_says_more_of_it() -> None:
+    manual = OF_ONE.replace(
+        "%1 = stablehlo.tanh %0 : tensor<8x4xf32>",
+        """%1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{"S"}, {}]>] out_shardings=[<@mesh, [{"S"}, {}]>]
+          manual_axes={"S"} (%arg0: tensor<8x4xf32>) {
+        %2 = stablehlo.tanh %arg0 : tensor<8x4xf32>
+        sdy.return %2 : tensor<8x4xf32>
+      } : (tensor<8x4xf32>) -> tensor<8x4xf32>""",
+    )
+    with pytest.raises(ShardingError, match=r"the program is on Mesh\(S=1\), Mesh\(data=4\) was given"):
+        sw.load(manual).shard({"data": 4})

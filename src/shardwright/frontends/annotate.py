@@ -10,13 +10,16 @@ from shardwright.errors import ShardingError
 from shardwright.frontends.selection import Key, select_arguments, select_values
 from shardwright.frontends.specs import sharding_of
 from shardwright.ir.graph import Graph
-from shardwright.ir.ops import STEPS
+from shardwright.ir.ops import COMPUTATIONS, DEVICE_OPS, GRID_OPS, STEPS
 from shardwright.mesh import Mesh
-from shardwright.sharding import TensorSharding
+from shardwright.sharding import TensorSharding, replicated
 
 __all__ = ["annotate", "program_mesh"]
 
 Given = Mapping[Key, Any] | Sequence[Any]
+
+_ON_ITS_MESH = frozenset(STEPS) | COMPUTATIONS | DEVICE_OPS | GRID_OPS
+"""Ops that say of the mesh of their program more than how a tensor lies on it."""
 
 
 def annotate(graph: Graph, mesh: Mesh | None, args: Given, source: str = "-", results: Given = ()) -> Graph:
@@ -69,12 +72,14 @@ def _check_collectives(graph: Graph, given: Graph) -> None:
 
 
 def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
-    """The mesh that the program is sharded over: its own, or `mesh` where it has none.
+    """The mesh that the program is sharded over: its own, or `mesh` where it has none, or one of a single device.
 
     Raises:
         ShardingError: neither, or two that differ.
     """
     own = [known for known in graph.meshes.values() if known.axes]
+    if mesh is not None and _says_nothing(graph):
+        own = [known for known in own if known.axes == mesh.axes]
     if mesh is None and not own:
         raise ShardingError(
             "the program has no mesh",
@@ -98,6 +103,14 @@ def program_mesh(graph: Graph, mesh: Mesh | None, source: str = "-") -> Mesh:
     )
 
 
+def _says_nothing(graph: Graph) -> bool:
+    """Whether all meshes are of one device, so that shardings only name it, and no op moves data on it by itself.
+
+    JAX writes such a mesh where arrays were made on one, as libraries do that make a mesh of all devices there are.
+    """
+    return all(mesh.size == 1 for mesh in graph.meshes.values()) and not graph.op_names() & _ON_ITS_MESH
+
+
 def _sharding(rank: int, what: str, key: Key, spec: Any, mesh: Mesh) -> TensorSharding:
     try:
         return sharding_of(spec, mesh, rank)
@@ -109,14 +122,21 @@ def _sharding(rank: int, what: str, key: Key, spec: Any, mesh: Mesh) -> TensorSh
 
 
 def _on_mesh(graph: Graph, mesh: Mesh) -> Graph:
-    """A copy of the graph on `mesh`, which also takes over what JAX says of scalars and keys on an empty mesh."""
+    """A copy of the graph on `mesh`, which also takes over what JAX says of scalars and keys on an empty mesh.
+
+    What is said on another mesh of one device leaves open how a tensor lies on this one.
+    """
+
+    def is_kept(known: Mesh) -> bool:
+        return known.is_maximal or known.size > 1 or known.axes == mesh.axes
 
     def moved(sharding: TensorSharding | None) -> TensorSharding | None:
-        if sharding is None or sharding.mesh.axes or sharding.mesh.is_maximal:
+        if sharding is None or is_kept(sharding.mesh):
             return sharding
-        return TensorSharding(mesh, sharding.dims)
+        return replicated(mesh, sharding.rank, open=True) if sharding.mesh.axes else TensorSharding(mesh, sharding.dims)
 
-    meshes = {name: known for name, known in graph.meshes.items() if known.axes or known.is_maximal}
+    meshes = {name: known for name, known in graph.meshes.items() if is_kept(known)}
+    attributes = {name: row for name, row in graph.mesh_attributes.items() if name in meshes}
     if mesh not in meshes.values():
         meshes[mesh.name] = mesh
     main = replace(
@@ -124,7 +144,8 @@ def _on_mesh(graph: Graph, mesh: Mesh) -> Graph:
         result_shardings=[moved(sharding) for sharding in graph.main.result_shardings],
         argument_attributes=[_donor(attributes) for attributes in graph.main.argument_attributes],
     )
-    return replace(graph, shardings=[moved(sharding) for sharding in graph.shardings], main=main, meshes=meshes)
+    shardings = [moved(sharding) for sharding in graph.shardings]
+    return replace(graph, shardings=shardings, main=main, meshes=meshes, mesh_attributes=attributes)
 
 
 def _donor(attributes: dict[str, str]) -> dict[str, str]:

@@ -203,12 +203,12 @@ def fit_plan(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str, part
 
 
 def mesh_for(plan: SavedPlan, graph: Graph, mesh: Mesh | None, source: str) -> Mesh:
-    """The mesh that a program is to be on: the one that is given, else its own, else that of the plan.
+    """The mesh that a program is to be on: what is given, else its own of several devices, else the plan's.
 
     Raises:
         ShardingError: another one is given than the program's.
     """
-    own = any(known.axes for known in graph.meshes.values())
+    own = any(known.size > 1 for known in graph.meshes.values())
     return program_mesh(graph, plan.mesh if mesh is None and not own else mesh, source)
 
 
