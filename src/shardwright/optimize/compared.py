@@ -57,9 +57,15 @@ class Demand(NamedTuple):
 
     def is_worth_it(self, other: Demand) -> bool:
         """Whether this is of a program that is to be taken before another one: it takes less time, by more than prices
-        are wrong by.
+        are wrong by, or it takes no more and holds less.
+
+        >>> plain = Demand(1.0, 100, 0.0, 50.0)
+        >>> [Demand(*one, 0.0, 50.0).is_worth_it(plain) for one in ((0.9, 109), (0.995, 109), (1.0, 90), (1.001, 90))]
+        [True, False, True, False]
         """
-        return self.seconds < _WORTH * other.seconds
+        return self.seconds < _WORTH * other.seconds or (
+            self.beside < other.beside and not is_less(other.seconds, self.seconds)
+        )
 
     def is_better(self, other: Demand) -> bool:
         """Whether this is of the program to take: of two that fit, of that with less `seconds³ · beside`.

@@ -37,6 +37,7 @@ from shardwright.partition.rolls import with_rolls, without_whole_rolls
 from shardwright.partition.segments import bound_notes, with_segments
 from shardwright.partition.tensor_constants import with_tensor_constants
 from shardwright.partition.unit_axes import without_unit_axes
+from shardwright.partition.whole_stacks import with_whole_stacks
 from shardwright.partition.write import write
 from shardwright.stage import Stage
 
@@ -102,6 +103,7 @@ def materialize(
     late = with_late_rows(graph, decisions)
     if late is not graph:
         graph, decisions = late, decider(late)(given)
+    graph, decisions = with_whole_stacks(graph, decisions, given)
     decisions, searched = _searched(graph, effort, decisions)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))

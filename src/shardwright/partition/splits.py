@@ -142,9 +142,12 @@ def linear_operands(signature: Signature, kind: str = "sum") -> tuple[tuple[int,
 
     Of sums integers and booleans are left out, as are conversions: a sum of rounded parts is not the rounded sum. To
     another kind ops are linear that move elements, and the one that combines by it: a maximum of two maxima is one of
-    all that these are of.
+    all that these are of. A reduction that sums takes parts of sums, its initial value once (`localize.reduction`).
     """
     facts = facts_of(signature.name)
+    if signature.name == "stablehlo.reduce":
+        is_sum = kind == "sum" and len(signature.results) == 1 and signature.bodies[0].reduction == kind
+        return ((0,),) if is_sum and signature.results[0].dtype in _EXACT else ()
     if kind != "sum":
         if signature.name != REDUCTIONS.get(kind):
             return facts.linear if facts.moves else ()

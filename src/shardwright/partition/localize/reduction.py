@@ -48,7 +48,7 @@ def _reduce(
 
 @memoize
 def _reduced_axes(signature: Signature, source: Shardings, target: Shardings) -> Axes:
-    """The axes that split what is reduced.
+    """The axes along which devices have parts of what is reduced: those that split it, and of which it is a sum.
 
     Raises:
         ShardingError: the tensors do not lie as a reduction leaves them.
@@ -58,7 +58,7 @@ def _reduced_axes(signature: Signature, source: Shardings, target: Shardings) ->
     require_alike("a reduction", range(source[0].rank), source[0], *source[1:count])
     for sharding in target:
         require_axes("the result of a reduction", sharding, [source[0].axes[dim] for dim in kept])
-    axes = tuple([axis for dim in reduced for axis in source[0].axes[dim]])
+    axes = (*[axis for dim in reduced for axis in source[0].axes[dim]], *source[0].partial_axes)
     kind = signature.bodies[0].reduction
     if is_split(axes) and kind is None:
         _require_rounds(signature, target)
