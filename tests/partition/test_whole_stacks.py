@@ -71,3 +71,37 @@ def test_no_turns_are_counted_of_a_loop_whose_end_depends_on_data() -> None:
 
     spmd = sw.from_jax(until, W, X).shard({"data": 4}, {"x": "data,-,-"}).partition()
     assert spmd.verify().ok
+
+
+MANUAL = """
+sdy.mesh @mesh = <["data"=4]>
+func.func @main(%x: tensor<8x4xf32>) -> tensor<4xf32> {
+  %r = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"data"}
+      (%stack: tensor<8x4xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+    %0:3 = stablehlo.while(%i = %zero, %sum = %none, %s = %stack) : tensor<i32>, tensor<4xf32>, tensor<8x4xf32>
+      cond {
+        %end = stablehlo.constant dense<8> : tensor<i32>
+        %go = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %go : tensor<i1>
+      } do {
+        %row = stablehlo.dynamic_slice %s, %i, %zero, sizes = [1, 4]
+            : (tensor<8x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+        %flat = stablehlo.reshape %row : (tensor<1x4xf32>) -> tensor<4xf32>
+        %more = stablehlo.add %sum, %flat : tensor<4xf32>
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %next = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %next, %more, %s : tensor<i32>, tensor<4xf32>, tensor<8x4xf32>
+      }
+    sdy.return %0#1 : tensor<4xf32>
+  } : (tensor<8x4xf32>) -> tensor<4xf32>
+  %t = stablehlo.tanh %r : tensor<4xf32>
+  return %t : tensor<4xf32>
+}"""
+
+
+def test_loops_of_manual_computations_stay_as_they_are_written() -> None:
+    spmd = sw.load(MANUAL).plan().partition()
+    assert spmd.outcome.collectives == 0
+    assert spmd.verify().ok

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.ops import MANUAL
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.localize.checks import is_split
@@ -39,7 +40,8 @@ def with_whole_stacks(graph: Graph, decisions: Decisions, given: Given) -> tuple
         decisions: What was decided of it.
         given: What is given of its ops.
     """
-    loops = [op for op in graph.walk() if op.regions and op.signature.name == "stablehlo.while"]
+    outside = graph.main.block.walk(opaque=(MANUAL,))  # bodies of manual computations are programs of their own
+    loops = [op for op in outside if op.regions and op.signature.name == "stablehlo.while"]
     if not loops:
         return graph, decisions
     decided = dict(zip(graph.walk(), decisions.ops, strict=True))
