@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable
 from copy import copy
 from dataclasses import replace
 from operator import is_not
@@ -109,12 +108,11 @@ class Targets:
         """Whether all layouts divide their tensors."""
         return not self._uneven
 
-    def _numbers(self) -> list[Hashable]:
+    def _numbers(self) -> list[int]:
         """What tells what is asked of a value: which layout it has, as most values have one of few."""
-        counts = map(min, self.uses, itertools.repeat(2))
-        numbers: list[Hashable] = list(zip(map(id, self._layouts), counts, strict=True))
+        numbers = [id(layout) << 2 | min(uses, 2) for layout, uses in zip(self._layouts, self.uses, strict=True)]
         for value in (*self._uneven, *self.contributions):
-            numbers[value] = value
+            numbers[value] = -1 - value
         return numbers
 
     def contributed(self, values: tuple[int, ...], layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:

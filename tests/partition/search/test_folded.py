@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import shardwright as sw
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
 from shardwright.partition.search.best import BUDGETS, search
-from shardwright.partition.search.build import choice_graph
+from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import solution_of
 from shardwright.partition.search.folded import Folded, folded
-from shardwright.partition.search.graph import ChoiceGraph
+from shardwright.partition.search.graph import ChoiceGraph, End
 from shardwright.partition.search.integer import Limits, solve
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages
+from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.total import times_run
 from tests.partition.search.programs import SCALED, ready, repeated_program, small_program
 
@@ -49,10 +50,10 @@ def _deep(layers: int) -> sw.Plan:
 
 
 @contextmanager
-def _choices(plan: sw.Plan) -> Iterator[ChoiceGraph]:
+def _choices(plan: sw.Plan) -> Iterator[Outline]:
     with Session(hardware=SCALED):
         graph = ready(plan)
-        yield choice_graph(graph, decide(graph), times_run(graph))
+        yield outline(graph, decide(graph), times_run(graph))
 
 
 def _chosen(one: Folded, passes: int) -> tuple[Messages, tuple[int, ...]]:
@@ -64,17 +65,18 @@ def _chosen(one: Folded, passes: int) -> tuple[Messages, tuple[int, ...]]:
 def test_the_middle_of_a_deep_program_is_as_that_of_a_deeper_one() -> None:
     sizes = []
     for layers in (8, 16):
-        with _choices(_deep(layers)) as graph:
-            sizes.append((len(folded(graph, 0, 60).graph.nodes), len(graph.nodes)))
+        with _choices(_deep(layers)) as choices:
+            sizes.append((len(folded(choices, 0, 60).graph.nodes), len(choices.ops)))
     (few, all), (few_of_more, more) = sizes
     assert few == few_of_more < all / 3
     assert more > 1.8 * all
 
 
 def test_what_is_chosen_of_a_folded_graph_takes_as_much_in_the_other() -> None:
-    with _choices(_deep(5)) as graph:
+    with _choices(_deep(5)) as choices:
+        graph = choices.graph
         for most in (1, 40, 80, 10_000):
-            one = folded(graph, 0, most)
+            one = folded(choices, 0, most)
             _, ways = _chosen(one, 3)
             small = solution_of(one.graph, ways, Distances(SCALED), 0.0)
             large = solution_of(graph, one.unfolded(small).ways, Distances(SCALED), 0.0)
@@ -83,28 +85,67 @@ def test_what_is_chosen_of_a_folded_graph_takes_as_much_in_the_other() -> None:
             assert math.isfinite(small.seconds)
 
 
+def _told_apart(graph: ChoiceGraph, farther: int) -> list[tuple[object, ...]]:
+    """What tells nodes with a choice apart, that many links away; nothing for all others."""
+    alike: list[tuple[object, ...]] = [
+        (id(node.ways), id(node.seconds)) if len(node.seconds) > 1 else () for node in graph.nodes
+    ]
+    for _ in range(farther):
+        links = [
+            (link.type, _end(graph, alike, link.maker), Counter(_end(graph, alike, end) for end in link.readers))
+            for link in graph.links
+        ]
+        seen = [(one, frozenset(readers.items()), maker) for one, maker, readers in links]
+        alike = [
+            one and (one, *[seen[slot.link] for slot in node.slots])
+            for one, node in zip(alike, graph.nodes, strict=True)
+        ]
+    return alike
+
+
+def _end(graph: ChoiceGraph, alike: Sequence[tuple[object, ...]], end: End) -> tuple[object, ...]:
+    slot, (node, place) = graph.slot(end), end
+    return (alike[node], place) if alike[node] else (slot.scope, slot.layouts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_are_alike_whose_links_are_to_nodes_that_are_so(seed: int) -> None:
+    with _choices(repeated_program(seed)) as choices:
+        sizes = [0]
+        for farther in range(4):
+            told = _told_apart(choices.graph, farther)
+            sizes.append(len({one for one in told if one}))
+            if sizes[-1] == sizes[-2]:
+                break
+            one = folded(choices, 0, sizes[-1] + 1)
+            pairs = {(number, apart) for number, apart in zip(one.node_of, told, strict=True) if apart}
+            assert len(pairs) == len({number for number, _ in pairs}) == sizes[-1]
+    assert len(sizes) > 2
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_bounds_of_a_folded_graph_are_bounds_of_the_other(seed: int) -> None:
-    with _choices(small_program(seed)) as graph:
+    with _choices(small_program(seed)) as choices:
+        graph = choices.graph
         some = solution_of(graph, [0] * len(graph.nodes), Distances(SCALED), 0.0).seconds
         best, _ = solve(graph, Distances(SCALED), (), min(some, 1e-6), ALL)
         assert best is not None
         for most, passes in ((1, 1), (1, 6), (30, 2), (30, 6), (10_000, 6)):
-            one = folded(graph, 0, most)
+            one = folded(choices, 0, most)
             messages, ways = _chosen(one, passes)
             assert one.bound(messages) <= best.seconds * (1 + 1e-6) + 1e-15
             assert solution_of(one.graph, ways, Distances(SCALED), 0.0).seconds >= best.seconds * (1 - 1e-6)
 
 
 def test_a_graph_with_nothing_alike_stays_as_it_is() -> None:
-    with _choices(small_program(3)) as graph:
-        one = folded(graph, 10_000, 1)
+    with _choices(small_program(3)) as choices:
+        one = folded(choices, 10_000, 1)
         assert one.is_whole
         messages, _ = _chosen(one, 5)
         assert one.bound(messages) == pytest.approx(messages.bound)
-        assert sum(len(node.seconds) > 1 for node in graph.nodes) == len(one.graph.nodes) - 1
-    with _choices(_deep(5)) as graph:
-        assert not folded(graph, 0, 1).is_whole
+        assert sum(len(node.seconds) > 1 for node in choices.graph.nodes) == len(one.graph.nodes) - 1
+    with _choices(_deep(5)) as choices:
+        assert not folded(choices, 0, 1).is_whole
 
 
 def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,16 +162,18 @@ def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) 
 def test_a_program_of_no_values_is_folded_to_nothing() -> None:
     text = "func.func @main() -> tensor<8xf32> {\n%0 = stablehlo.constant dense<1.0> : tensor<8xf32>\nreturn %0 : tensor<8xf32>\n}"
     plan = sw.load(text).shard(sw.Mesh(x=2))
-    with _choices(plan) as graph:
-        assert not graph.links
-        assert len(folded(graph, -1, 1).graph.nodes) == 1
+    with _choices(plan) as choices:
+        assert not choices.values
+        assert len(folded(choices, -1, 1).graph.nodes) == 1
     assert plan.partition(effort="default").searched is not None
 
 
 def test_what_one_way_is_left_of_does_not_tell_nodes_apart() -> None:
-    with _choices(_deep(4)) as graph:
-        fixed = graph.restricted([np.array([0]) for _ in graph.nodes])
-        assert len(folded(fixed, 0, 1000).graph.nodes) == 1
+    with _choices(_deep(4)) as choices:
+        for kind in choices.kinds:
+            kind.seconds = kind.seconds[:1]
+            kind.places = [place._replace(layouts=place.layouts[:1]) for place in kind.places]
+        assert len(folded(choices, 0, 1000).graph.nodes) == 1
 
 
 def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +184,7 @@ def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch:
             graph = ready(repeated_program(seed))
             monkeypatch.setitem(BUDGETS, "default", budget)
             _, apart = search(graph, "default")
-            small = folded(choice_graph(graph, decide(graph), times_run(graph)), 0, 1)
+            small = folded(outline(graph, decide(graph), times_run(graph)), 0, 1)
             best, _ = solve(small.graph, Distances(SCALED), (), apart.seconds_before, ALL)
             monkeypatch.setitem(BUDGETS, "default", replace(budget, whole=0, nodes=1))
             _, alike = search(graph, "default")
@@ -156,10 +199,10 @@ def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_only_ops_of_one_kind_that_may_be_split_alike_are_chosen_alike(seed: int) -> None:
-    with _choices(repeated_program(seed)) as graph:
-        one = folded(graph, 0, 1)
+    with _choices(repeated_program(seed)) as choices:
+        one = folded(choices, 0, 1)
         kinds: dict[int, set[object]] = {}
-        for node, number in zip(graph.nodes, one.node_of, strict=True):
+        for node, number in zip(choices.graph.nodes, one.node_of, strict=True):
             if len(node.seconds) > 1:
                 assert node.op is not None
                 kinds.setdefault(number, set()).add((node.op.signature, node.ways, tuple(node.seconds)))
@@ -173,12 +216,12 @@ def test_layers_of_which_none_is_as_another_are_chosen_by_themselves() -> None:
     specs: dict[str | int, Any] = {
         number: sw.P("y") if number % 2 == 0 else sw.P(None, "y") for number in range(1, len(weights) + 1)
     }
-    with _choices(program.shard(sw.Mesh(x=2, y=2), {0: sw.P("x"), **specs})) as graph:
-        one = folded(graph, 0, 1)
+    with _choices(program.shard(sw.Mesh(x=2, y=2), {0: sw.P("x"), **specs})) as choices:
+        one = folded(choices, 0, 1)
         products = [
             number
-            for node, number in zip(graph.nodes, one.node_of, strict=True)
-            if node.op is not None and node.op.name == "stablehlo.dot_general"
+            for op, number in zip(choices.ops, one.node_of, strict=True)
+            if op is not None and op.name == "stablehlo.dot_general"
         ]
     assert len(set(products)) == len(products) == 2 * len(widths)
 

@@ -1,9 +1,14 @@
-"""The choice graph of a program: a node for every op and every value that loops carry, a link for every value."""
+"""The choice graph of a program: a node for every op and every value that loops carry, a link for every value.
+
+Ops of one signature that were decided alike, and read values of which all that matters is the same, are nodes of one
+kind: only the first of them is looked at, and of all others their links are told.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,17 +20,22 @@ from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.op_split import filled
 from shardwright.partition.proposals import Source
 from shardwright.partition.search.all_ways import AllWays, Layouts, Seconds, Together, all_ways, numbered
-from shardwright.partition.search.graph import ChoiceGraph, Link, Node, Scope, Slot
+from shardwright.partition.search.graph import ChoiceGraph, Scope
 from shardwright.partition.search.held import Most, is_held, most_of
 from shardwright.partition.search.layouts import layouts_of
+from shardwright.partition.search.outline import Kind, Outline, Place
 from shardwright.partition.search.total import computed_cost
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.targets import Targets
 from shardwright.partition.ways import Way
 from shardwright.rules.traits import facts_of
-from shardwright.sharding import Partial, replicated
+from shardwright.sharding import Partial, TensorSharding, replicated
 
-__all__ = ["choice_graph"]
+__all__ = ["choice_graph", "outline"]
+
+
+_NO_LINK = -1
+"""In the place of a link: of a value that any device can make, and of what is no tensor."""
 
 
 def choice_graph(
@@ -35,7 +45,18 @@ def choice_graph(
     most_held: Most = math.inf,
     targets: Targets | None = None,
 ) -> ChoiceGraph:
-    """The choice graph of a propagated program.
+    """The choice graph of a propagated program; the arguments are those of `outline`."""
+    return outline(graph, decisions, times, most_held, targets).graph
+
+
+def outline(
+    graph: Graph,
+    decisions: Decisions,
+    times: Sequence[float],
+    most_held: Most = math.inf,
+    targets: Targets | None = None,
+) -> Outline:
+    """The choice graph of a propagated program in outline.
 
     Arguments:
         graph: The program.
@@ -45,6 +66,24 @@ def choice_graph(
         targets: What the program asks for, if that is known.
     """
     return _Builder(graph, decisions, times, most_held, targets or Targets(graph)).run()
+
+
+_Matters = tuple[tuple[tuple[Partial, ...], ...], bool]
+"""How a value may be partial when it is made, and whether it is read once."""
+
+
+class _Alike(NamedTuple):
+    """What is added for each of the ops that are alike.
+
+    Attributes:
+        kind: The kind of its node.
+        reads: Which of its operands have links.
+        makes: Which of its results are links, each with the number of what may matter to an op that reads it.
+    """
+
+    kind: int
+    reads: tuple[int, ...]
+    makes: tuple[tuple[int, int], ...]
 
 
 class _Builder:
@@ -59,28 +98,34 @@ class _Builder:
         ops = graph.walk()
         self.decisions = dict(zip(ops, decisions.ops, strict=True))
         self.times = dict(zip(ops, times, strict=True))
-        self.made = ChoiceGraph([], [], [])
+        self.made = Outline(graph.types)
         self.scope = -1
-        self.link_of: dict[int, int] = {}  # by value
-        self.same: dict[int, int] = {}  # values that are others
+        self.link_of = [_NO_LINK] * len(graph.types)  # by value
+        self.read_from = [0] * len(graph.types)  # by value, the number of what may matter to an op that reads it
+        self.matters: list[_Matters] = [((), False)]  # by these numbers: nothing of what has no link
+        self.numbers: dict[_Matters, int] = {}
         self.known: dict[Hashable, tuple[AllWays, Seconds] | None] = {}  # of ops that are alike
+        self.kinds: dict[Hashable, int] = {}
         self.seconds: dict[Hashable, Seconds] = {}
-        self.partial: dict[int, tuple[tuple[Partial, ...], ...]] = {}  # by the object that lists layouts
-        self.read: dict[int, tuple[Hashable, bool] | None] = {}  # what `read_from` said of values
+        self.made_in: dict[tuple[int, bool], int] = {}  # of values, by the object that lists layouts, and if read once
+        self.alike: dict[Hashable, _Alike] = {}  # of ops in one scope
 
-    def run(self) -> ChoiceGraph:
+    def run(self) -> Outline:
         self.block(None, self.graph.main.block, self.arguments)
         return self.made
 
     def block(self, op: Op | None, block: Block, arguments: tuple[Layout, ...]) -> None:
         """Add a region: its arguments and all its ops."""
-        outer = self.scope
-        self.scope = len(self.made.scopes)
-        self.made.scopes.append(Scope(outer if op else None, op, self.times[block.terminator]))
+        outer = self.scope, self.alike
+        self.enter(op, block, outer[0] if op else None)
         self.fixed(None, ((), ()), (block.arguments, arguments))
-        for inner in block.ops:
-            self.op(inner)
-        self.scope = outer
+        self.ops(block.ops)
+        self.scope, self.alike = outer
+
+    def enter(self, op: Op | None, block: Block, outer: int | None) -> None:
+        """Go on in a scope of its own."""
+        self.scope, self.alike = len(self.made.scopes), {}
+        self.made.scopes.append(Scope(outer, op, self.times[block.terminator]))
 
     def loop(self, op: Op, decision: Computed) -> None:
         """Add a loop: what it carries may lie in any layout, the same all the way round."""
@@ -88,20 +133,18 @@ class _Builder:
         carried = [self.carried(op, number, layout) for number, layout in enumerate(decision.results)]
         for (node, layouts), value in zip(carried, op.operands, strict=True):
             self.reads(node, value, numbered([self.reached(value, layout) for layout in layouts]))
-        outer = self.scope
+        outer = self.scope, self.alike
         for region in op.regions:
-            self.scope = len(self.made.scopes)
-            self.made.scopes.append(Scope(outer, op, self.times[region.terminator]))
+            self.enter(op, region, outer[0])
             for (node, layouts), value in zip(carried, region.arguments, strict=True):
                 self.makes(node, value, numbered(layouts))
-            for inner in region.ops[:-1]:
-                self.op(inner)
+            self.ops(region.ops[:-1])
             if region is condition:
-                self.op(region.terminator)
+                self.ops(region.ops[-1:])
                 continue
             for (node, layouts), value in zip(carried, body.terminator.operands, strict=True):
                 self.reads(node, value, numbered([self.reached(value, layout) for layout in layouts]))
-        self.scope = outer
+        self.scope, self.alike = outer
         for (node, layouts), value in zip(carried, op.results, strict=True):
             self.makes(node, value, numbered(layouts))
 
@@ -112,17 +155,46 @@ class _Builder:
         if layout is not None and type.is_tensor and 0 not in type.dims:
             most = most_of(self.most_held, op.results[number])
             layouts = tuple([one for one in layouts_of(type, layout) if one == layout or is_held(type, one, most)])
-        return self.node(op, (), np.zeros(len(layouts)), number), layouts
+        return self.node(op, np.zeros(len(layouts)), number), layouts
 
-    def op(self, op: Op) -> None:
-        """Add an op and its regions; bodies of manual computations are seen from outside only."""
+    def ops(self, ops: Sequence[Op]) -> None:
+        """Add ops in order; those of which all is as it was of one before them as that one."""
+        made, known, decisions, link_of, read_from = self.made, self.alike, self.decisions, self.link_of, self.read_from
+        values, end_nodes, end_links = made.values, made.end_nodes, made.end_links
+        asked, matters = self.targets.alike.__getitem__, read_from.__getitem__
+        for op in ops:
+            operands, results = op.operands, op.results
+            key = id(op.signature), id(decisions[op]), *map(asked, results), *map(matters, operands)
+            alike = known.get(key)
+            if alike is None:
+                alike = self.op(op)
+                if alike is None:  # it is added
+                    continue
+                known[key] = alike
+            node = len(made.ops)
+            made.ops.append(op)
+            made.kind_of.append(alike.kind)
+            for place in alike.reads:
+                end_nodes.append(node)
+                end_links.append(link_of[operands[place]])
+            for place, number in alike.makes:
+                value = results[place]
+                link_of[value] = link = len(values)
+                read_from[value] = number
+                values.append(value)
+                end_nodes.append(node)
+                end_links.append(link)
+
+    def op(self, op: Op) -> _Alike | None:
+        """What is to be added for an op that can be split; all others are added with their regions. Bodies of manual
+        computations are seen from outside only.
+        """
         match decision := self.decisions[op]:
             case Computed() if op.name == "stablehlo.while":
                 self.loop(op, decision)
             case Computed():
                 if (found := self.ways(op, decision)) is not None:
-                    self.split(op, *found)
-                    return
+                    return self.split(op, *found)
                 self.fixed(op, (op.operands, decision.operands), (op.results, decision.results))
                 for region in op.regions if op.name != "sdy.manual_computation" else ():
                     self.block(op, region, decision.results if region.arguments else ())
@@ -131,18 +203,18 @@ class _Builder:
                 self.fixed(op, (op.operands, scalars), ((), ()))
             case PassedOn():
                 self.passed_on(op)
+        return None
 
     def passed_on(self, op: Op) -> None:
         """A request for a layout reads a value, and is that; a named computation is its body."""
         if not op.regions:
             self.fixed(op, (op.operands, self.targets.of(op.results)), ((), ()))
-            self.same.update(zip(op.results, op.operands, strict=True))
+            self.same(op.results, op.operands)
             return
         (body,) = op.regions
-        self.same.update(zip(body.arguments, op.operands, strict=True))
-        for inner in body.ops[:-1]:
-            self.op(inner)
-        self.same.update(zip(op.results, body.terminator.operands, strict=True))
+        self.same(body.arguments, op.operands)
+        self.ops(body.ops[:-1])
+        self.same(op.results, body.terminator.operands)
 
     def has_ways(self, op: Op, decision: Computed) -> bool:
         """Whether it is to be chosen how an op is split."""
@@ -165,7 +237,7 @@ class _Builder:
         if op is not None and made[0]:
             cost = computed_cost(op.signature, tuple(read[1]), tuple(made[1]))
             seconds = self.times[op] * price(cost, self.hardware)
-        node = self.node(op, (), np.array([seconds]))
+        node = self.node(op, np.array([seconds]))
         for value, layout in zip(*read, strict=True):
             self.reads(node, value, numbered([self.reached(value, layout)]))
         for value, layout in zip(*made, strict=True):
@@ -173,33 +245,51 @@ class _Builder:
 
     def reached(self, value: int, layout: Layout) -> Layout:
         """From where contributions are made of what is complete, which sends nothing."""
-        link = self.link(value)
-        if link is None or layout is None or not layout.partial or layout.partial in self.partials(link):
+        has_link = self.link_of[value] != _NO_LINK
+        if not has_link or layout is None or not layout.partial or layout.partial in self.partials(value):
             return layout
         return layout.with_axes(layout.axes)
 
-    def split(self, op: Op, all: AllWays, seconds: Seconds) -> None:
-        """A node of all ways in which an op can be split."""
-        node = self.node(op, all.ways, seconds)
-        links, slots, scope = self.made.links, self.made.nodes[node].slots, self.scope
-        for value, (layouts, of_way) in zip(op.operands, all.operands, strict=True):  # most of what is read at all
-            link = self.link(value)
-            if link is not None and layouts:
-                links[link].readers.append((node, len(slots)))
-                slots.append(Slot(link, scope, layouts, of_way))
-        for value, made in zip(op.results, all.results, strict=True):
-            self.makes(node, value, made)
+    def split(self, op: Op, all: AllWays, seconds: Seconds) -> _Alike:
+        """What is to be added for an op with all ways in which it can be split."""
+        link_of, types, uses = self.link_of, self.graph.types, self.targets.uses
+        reads = tuple(
+            [i for i, value in enumerate(op.operands) if link_of[value] != _NO_LINK and all.operands[i].layouts]
+        )
+        makes = tuple(
+            [
+                (i, self.number(made.layouts, value))
+                for i, (value, made) in enumerate(zip(op.results, all.results, strict=True))
+                if made.layouts and 0 not in types[value].dims and uses[value]
+            ]
+        )
+        key = id(all), id(seconds), self.scope, reads, tuple([place for place, _ in makes])
+        kind = self.kinds.get(key)
+        if kind is None:
+            ends = [*[all.operands[place] for place in reads], *[all.results[place] for place, _ in makes]]
+            kind = self.kinds[key] = self.kind(all.ways, seconds, [Place(self.scope, *one) for one in ends])
+        return _Alike(kind, reads, makes)
 
-    def node(self, op: Op | None, ways: tuple[Way, ...], seconds: Seconds, carried: int | None = None) -> int:
-        self.made.nodes.append(Node(op, carried, ways, seconds))
-        return len(self.made.nodes) - 1
+    def kind(self, ways: tuple[Way, ...], seconds: Seconds, places: list[Place]) -> int:
+        """A new kind of nodes."""
+        self.made.kinds.append(Kind(ways, seconds, places))
+        return len(self.made.kinds) - 1
+
+    def node(self, op: Op | None, seconds: Seconds, carried: int | None = None) -> int:
+        """A node of its own kind, which has no ends yet."""
+        made, number = self.made, len(self.made.ops)
+        made.kind_of.append(self.kind((), seconds, []))
+        made.ops.append(op)
+        if carried is not None:
+            made.carried[number] = carried
+        return number
 
     def ways(self, op: Op, decision: Computed) -> tuple[AllWays, Seconds] | None:
         """The ways to split an op that the mesh allows, and what each takes as often as it runs; `None` where that is
         not to be chosen. They are the same objects for ops that are alike.
         """
         layouts = *decision.operands, *decision.results, *self.targets.of(op.results)
-        key = id(op.signature), self.times[op], *map(id, layouts), *map(self.read_from, op.operands)
+        key = id(op.signature), self.times[op], *map(id, layouts), *map(self.read_from.__getitem__, op.operands)
         if key not in self.known:
             self.known[key] = None
             if self.has_ways(op, decision):
@@ -209,19 +299,12 @@ class _Builder:
                 self.known[key] = all, seconds
         return self.known[key]
 
-    def read_from(self, value: int) -> tuple[Hashable, bool] | None:
-        """What may matter of a value to an op that reads it, besides how it lies."""
-        if value not in self.read:
-            link = self.link(value)
-            self.read[value] = None if link is None else (self.partials(link), self.targets.uses[value] == 1)
-        return self.read[value]
-
     def all_ways(self, op: Op, decision: Computed) -> AllWays:
         """The ways to split an op that the mesh allows."""
         splits = splits_of(op.signature)
         assert splits is not None
         read = zip(op.operands, decision.operands, strict=True)
-        sources = tuple([(layout,) if layout and self.link(value) is not None else () for value, layout in read])
+        sources = tuple([(layout,) if layout and self.link_of[value] != _NO_LINK else () for value, layout in read])
         asked = filled(self.targets.of(op.results), self.targets.mesh)
         passing = tuple(self.partial_operands(op, splits, sources))
         decided = decision.operands, decision.results
@@ -231,44 +314,57 @@ class _Builder:
     def partial_operands(self, op: Op, splits: Splits, sources: tuple[Source, ...]) -> Iterator[Together]:
         """Operands that may be parts of sums together, which pass through the op, and along which axes."""
         for together in splits.linear if splits.kind == "sum" else ():
-            links = [self.link(op.operands[i]) for i in together]
-            if None in links or not all(sources[i] and self.targets.uses[op.operands[i]] == 1 for i in together):
+            values = [op.operands[i] for i in together]
+            if not all(sources[i] and self.targets.uses[op.operands[i]] == 1 for i in together):
                 continue
-            for partial in self.partials(links[0]):
-                if all(partial in self.partials(link) for link in links) and all(p.kind == "sum" for p in partial):
+            for partial in self.partials(values[0]):
+                if all(partial in self.partials(value) for value in values) and all(p.kind == "sum" for p in partial):
                     yield together, partial
 
     # --- links
 
-    def link(self, value: int) -> int | None:
-        """The link of a value; `None` of what any device can make, and of what is no tensor."""
-        link = self.link_of.get(value)
-        while link is None and value in self.same:
-            value = self.same[value]
-            link = self.link_of.get(value)
-        return link
+    def same(self, values: Sequence[int], others: Sequence[int]) -> None:
+        """Values that are other ones."""
+        for value, other in zip(values, others, strict=True):
+            self.link_of[value] = self.link_of[other]
+            if self.link_of[other] != _NO_LINK:
+                self.read_from[value] = self.number_of(self.partials(other), value)
 
-    def partials(self, link: int | None) -> tuple[tuple[Partial, ...], ...]:
-        """How the value of a link may be partial when it is made."""
-        assert link is not None
-        layouts = self.made.slot(self.made.links[link].maker).layouts
-        known = self.partial.get(id(layouts))
-        if known is None:
-            found = dict.fromkeys(layout.partial for layout in layouts if layout.partial)
-            known = self.partial[id(layouts)] = tuple(found)
-        return known
+    def partials(self, value: int) -> tuple[tuple[Partial, ...], ...]:
+        """How a value with a link may be partial when it is made."""
+        return self.matters[self.read_from[value]][0]
+
+    def number(self, layouts: tuple[TensorSharding, ...], value: int) -> int:
+        """The number of what may matter of a value that is made in these layouts to an op that reads it."""
+        key = id(layouts), self.targets.uses[value] == 1
+        number = self.made_in.get(key)
+        if number is None:
+            partials = tuple(dict.fromkeys(layout.partial for layout in layouts if layout.partial))
+            number = self.made_in[key] = self.number_of(partials, value)
+        return number
+
+    def number_of(self, partials: tuple[tuple[Partial, ...], ...], value: int) -> int:
+        """The number of how a value may be partial, and whether it is read once."""
+        matters = partials, self.targets.uses[value] == 1
+        number = self.numbers.setdefault(matters, len(self.matters))
+        if number == len(self.matters):
+            self.matters.append(matters)
+        return number
 
     def makes(self, node: int, value: int, layouts: Layouts) -> None:
         if not layouts.layouts or 0 in self.graph.types[value].dims or not self.targets.uses[value]:
             return
-        slots, links = self.made.nodes[node].slots, self.made.links
-        self.link_of[value] = link = len(links)
-        links.append(Link(value, self.graph.types[value], (node, len(slots))))
-        slots.append(Slot(link, self.scope, layouts.layouts, layouts.of_way))
+        self.link_of[value], self.read_from[value] = len(self.made.values), self.number(layouts.layouts, value)
+        self.made.values.append(value)
+        self.end(node, value, layouts)
 
     def reads(self, node: int, value: int, layouts: Layouts) -> None:
-        link = self.link(value)
-        if link is not None and layouts.layouts:
-            slots = self.made.nodes[node].slots
-            self.made.links[link].readers.append((node, len(slots)))
-            slots.append(Slot(link, self.scope, layouts.layouts, layouts.of_way))
+        if self.link_of[value] != _NO_LINK and layouts.layouts:
+            self.end(node, value, layouts)
+
+    def end(self, node: int, value: int, layouts: Layouts) -> None:
+        """An end of the link of a value at a node of its own kind."""
+        made = self.made
+        made.kinds[made.kind_of[node]].places.append(Place(self.scope, *layouts))
+        made.end_nodes.append(node)
+        made.end_links.append(self.link_of[value])

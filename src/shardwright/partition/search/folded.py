@@ -9,18 +9,19 @@ Source: colour refinement, as in Weisfeiler and Leman, "The reduction of a graph
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
+from shardwright.ir.types import TensorType
 from shardwright.partition.search.all_ways import Numbers
 from shardwright.partition.search.chosen import Solution
 from shardwright.partition.search.graph import ChoiceGraph, End, Link, Node, Slot
 from shardwright.partition.search.messages import Messages
+from shardwright.partition.search.outline import Outline
+from shardwright.partition.search.rows import Flags, Rows, in_order
 from shardwright.sharding import TensorSharding
 
 __all__ = ["Folded", "folded"]
@@ -37,17 +38,16 @@ class Folded:
         graph: The smaller graph.
         node_of: For each node of the other, the one that stands for it.
         link_of: For each link of the other, the one that stands for it.
-        seen: The nodes with a choice by the one that stands for them and the links that they see, and how many are so.
-        slots: For each slot of a node that stands for others, with what the link is folded to: the slot here.
-        whole: The other graph.
+        first: The nodes of the other of which those with a choice are the first that are so, in order.
+        seen: The nodes with a choice by what stands for them, with its slots at which it was given what came to their
+            own, and how many are so.
     """
 
     graph: ChoiceGraph
     node_of: Sequence[int]
     link_of: Sequence[int]
-    seen: Mapping[tuple[int, ...], int]
-    slots: Mapping[tuple[int, int, int], int]
-    whole: ChoiceGraph
+    first: Sequence[int]
+    seen: Sequence[tuple[int, Sequence[int], int]]
 
     @property
     def is_whole(self) -> bool:
@@ -64,11 +64,8 @@ class Folded:
         )
 
     def of_first(self, ways: Sequence[int]) -> tuple[int, ...]:
-        """A choice of the other graph here: nodes have the way of the first that they stand for."""
-        first = [0] * len(self.graph.nodes)
-        for node, way in reversed(list(zip(self.node_of, ways, strict=True))):
-            first[node] = way if node else 0
-        return tuple(first)
+        """A choice of the other graph here, told of the `first` nodes: those that stand for more have their way."""
+        return 0, *ways
 
     def bound(self, messages: Messages) -> float:
         """What every choice of the other graph takes at least, where nodes need not be chosen alike.
@@ -78,151 +75,165 @@ class Folded:
         """
         alike = Counter(self.node_of)
         of_nodes = 0.0
-        for (number, *links), count in self.seen.items():
+        for number, slots, count in self.seen:
             energy = self.graph.nodes[number].seconds / alike[number]
-            for which, link in enumerate(links):
-                slot = self.graph.nodes[number].slots[self.slots[number, which, link]]
-                given = messages.given[number][self.slots[number, which, link]] / (slot.share * alike[number])
+            for place in slots:
+                slot = self.graph.nodes[number].slots[place]
+                given = messages.given[number][place] / (slot.share * alike[number])
                 energy = energy + given[slot.of_way]
             of_nodes += count * float(energy.min())
         return messages.bound - sum(messages.of_nodes[1:]) + of_nodes
 
 
-def folded(graph: ChoiceGraph, whole: int, most: int) -> Folded:
+def folded(outline: Outline, whole: int, most: int) -> Folded:
     """Make nodes one that are alike, as far around as leaves no more nodes than told.
 
     Arguments:
-        graph: The choice graph.
+        outline: The choice graph.
         whole: With so many nodes that have a choice it stays as it is.
         most: How many nodes there may be; there are more where those that have the same ways are.
     """
-    return _Folding(graph).run(whole, most)
+    return _Folding(outline).run(whole, most)
 
 
 class _Folding:
-    """Numbers of nodes and links, in the order of the program: those alike have the same."""
+    """Numbers of nodes that have a choice and of links: those alike have the same."""
 
-    def __init__(self, graph: ChoiceGraph) -> None:
-        self.graph = graph
-        self.has_choice = [len(node.seconds) > 1 for node in graph.nodes]
-        self.alike = Counter[int]()
-        self.slots: dict[tuple[int, int, int], int] = {}
-        self.fixed: dict[Hashable, int] = {}
-        self.types = _numbered([link.type for link in graph.links])
-        self.ends = _Ends(graph, self.has_choice, self.fixed)
-        self.node_of = self.nodes_by(_look(number, node) for number, node in enumerate(graph.nodes))
-        self.links_at = np.array([slot.link for node in graph.nodes for slot in node.slots], dtype=np.intp)
-        self.after = np.cumsum([len(node.slots) for node in graph.nodes], dtype=np.intp)
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        ends, kinds, kind_of = outline.ends, outline.kinds, np.array(outline.kind_of, dtype=np.intp)
+        is_free = np.array([len(kind.seconds) > 1 for kind in kinds], dtype=bool)[kind_of]
+        self.free, self.fixed = np.flatnonzero(is_free), np.flatnonzero(~is_free)
+        self.kinds = kind_of[self.free]
+        self.of_nodes = Rows(ends.at_node[self.free], ends.node_starts[self.free])
+        self.of_links = Rows(ends.at_link, ends.link_starts)
+        numbers: dict[TensorType, int] = {}
+        types = [numbers.setdefault(outline.types[value], len(numbers)) for value in outline.values]
+        self.types = np.array(types, dtype=np.intp)
+        self.places = self.lying(~is_free[ends.nodes])
+        self.most = 1 + int(self.places.max(initial=0))
+        reads = np.ones(ends.nodes.size, dtype=bool)
+        reads[ends.link_starts] = False
+        self.sides = 2 * np.repeat(np.arange(ends.at_link.size), ends.at_link) + reads
+
+    def lying(self, fixed: Flags) -> Numbers:
+        """Which of the ends of its node each end is; where nothing is to choose, where it is and how the value lies."""
+        ends, lying = self.outline.ends, dict[tuple[int, tuple[TensorSharding, ...]], int]()
+        places = ends.places.copy()
+        for number in np.flatnonzero(fixed).tolist():
+            place = self.outline.place((int(ends.nodes[number]), int(places[number])))
+            places[number] = lying.setdefault((place.scope, place.layouts), len(lying))
+        return places
 
     def run(self, whole: int, most: int) -> Folded:
         """Tell nodes apart by what is around them, farther and farther."""
-        if sum(self.has_choice) <= whole:
-            self.node_of = self.nodes_by(range(len(self.has_choice)))
-            link_of = self.links()
-            return self.made(link_of, self.around(link_of))
+        if self.free.size <= whole:
+            nodes = np.arange(self.free.size)
+            return self.made(nodes, self.links(nodes), nodes)
+        nodes, _ = in_order(self.kinds)
         while True:
-            link_of = self.links()
-            around = self.around(link_of)
-            finer = self.nodes_by(zip(self.node_of, around, strict=True))
-            if max(finer) == max(self.node_of) or max(finer) >= most:
-                return self.made(link_of, around)
-            self.node_of = finer
+            links = self.links(nodes)
+            finer = self.of_nodes.alike(nodes, links[self.outline.ends.links])
+            count = 1 + finer.max(initial=-1)
+            if count == 1 + nodes.max(initial=-1) or count >= most:
+                return self.made(nodes, links, finer)
+            nodes = finer
 
-    def around(self, link_of: Sequence[int]) -> list[bytes]:
-        """The links that each node sees."""
-        return _parts(np.array(link_of, dtype=np.intp)[self.links_at], self.after)
+    def node_of(self, nodes: Numbers) -> Numbers:
+        """For all nodes what stands for them."""
+        node_of = np.full(len(self.outline.kind_of), _FIXED)
+        node_of[self.free] = _FIXED + 1 + nodes
+        return node_of
 
-    def nodes_by(self, keys: Iterable[Hashable]) -> list[int]:
-        """Nodes with a choice by what they have in common; one number is for all that have none."""
-        seen = [key if has_choice else None for key, has_choice in zip(keys, self.has_choice, strict=True)]
-        return _numbered(seen, {None: _FIXED})
+    def seen(self, nodes: Numbers) -> Numbers:
+        """How each end of a link is seen from there."""
+        seen: Numbers = self.node_of(nodes)[self.outline.ends.nodes] * self.most + self.places
+        return seen
 
-    def links(self) -> list[int]:
-        """Links by what those have in common that are alike."""
-        return _numbered(zip(self.types, self.ends.seen(self.node_of), strict=True))
+    def links(self, nodes: Numbers) -> Numbers:
+        """Links by what those have in common that are alike: their type, and their ends, readers in any order."""
+        seen = self.seen(nodes)
+        size = 1 + int(seen.max(initial=0))
+        return self.of_links.alike(self.types, np.sort(self.sides * size + seen) % size)
 
-    def end(self, end: End) -> tuple[int, int]:
-        """How the end of a link is seen from there."""
-        if self.has_choice[end[0]]:
-            return self.node_of[end[0]], end[1]
-        return _FIXED, self.fixed[_lying(self.graph.slot(end))]
-
-    def made(self, link_of: Sequence[int], around: Sequence[bytes]) -> Folded:
-        """The graph of what nodes and links have in common; readers of a link that choose alike are as one."""
-        nodes = [Node(None, None, (), np.zeros(1))]
-        links: list[Link] = []
-        self.alike, counts = Counter(self.node_of), Counter(link_of)
-        for node, number in zip(self.graph.nodes, self.node_of, strict=True):
-            if number == _FIXED:
-                nodes[_FIXED].seconds = nodes[_FIXED].seconds + node.seconds
-            elif number == len(nodes):
-                nodes.append(replace(node, seconds=self.alike[number] * node.seconds, slots=[]))
-        for link, number in zip(self.graph.links, link_of, strict=True):
-            if number == len(links):
-                alike, times = Counter(map(self.end, link.readers)), counts[number]
-                readers = {self.end(end): end for end in link.readers}
-                maker = self.slot(nodes, number, link.maker, times)
-                ends = [self.slot(nodes, number, end, alike[key] * times) for key, end in readers.items()]
-                links.append(Link(link.value, link.type, maker, ends, times))
-        counted = Counter(zip(self.node_of, around, strict=True))
-        seen = {(node, *np.frombuffer(of, np.intp).tolist()): count for (node, of), count in counted.items() if node}
-        return Folded(ChoiceGraph(nodes, links, self.graph.scopes), self.node_of, link_of, seen, self.slots, self.graph)
-
-    def slot(self, nodes: Sequence[Node], link: int, end: End, ends: int) -> End:
-        """Give a node the end of a link that so many of those have for which it stands."""
-        number = self.node_of[end[0]]
-        slot = len(nodes[number].slots)
-        share = 1.0 if number == _FIXED else ends / self.alike[number]
-        nodes[number].slots.append(replace(self.graph.slot(end), link=link, share=share))
-        self.slots[number, end[1], link] = slot
-        return number, slot
-
-
-class _Ends:
-    """The ends of all links, one link after the other, the maker first."""
-
-    def __init__(self, graph: ChoiceGraph, has_choice: Sequence[bool], fixed: dict[Hashable, int]) -> None:
-        """Of a graph; what is fixed is numbered by where it is and how."""
-        ends = [end for link in graph.links for end in (link.maker, *link.readers)]
-        counts = np.array([1 + len(link.readers) for link in graph.links], dtype=np.intp)
-        self.nodes = np.array([node for node, _ in ends], dtype=np.intp)
-        self.links = np.repeat(np.arange(counts.size), counts)
-        self.after = np.cumsum(counts)
-        self.is_reader = np.ones(len(ends), dtype=bool)
-        self.is_reader[self.after - counts] = False
-        fix = fixed.setdefault
-        self.places = np.array(
-            [end[1] if has_choice[end[0]] else fix(_lying(graph.slot(end)), len(fixed)) for end in ends], dtype=np.intp
+    def made(self, nodes: Numbers, links: Numbers, finer: Numbers) -> Folded:
+        """The graph of what nodes and links have in common, which `finer` tells apart by what nodes see."""
+        nodes, first = in_order(nodes)
+        links, first_links = in_order(links)
+        made = _Made(self.outline, self.most)
+        made.fix(self.fixed.tolist())
+        for node, alike in zip(self.free[first].tolist(), np.bincount(nodes).tolist(), strict=True):
+            made.add_node(node, alike)
+        seen, ends = self.seen(nodes), self.outline.ends
+        for link, times in zip(first_links.tolist(), np.bincount(links).tolist(), strict=True):
+            made.add_link(link, seen[ends.of_link(link)].tolist(), times)
+        finer, first_seen = in_order(finer)
+        return Folded(
+            ChoiceGraph(made.nodes, made.links, self.outline.scopes),
+            self.node_of(nodes).tolist(),
+            links.tolist(),
+            self.free[first].tolist(),
+            [
+                (
+                    _FIXED + 1 + node,
+                    made.slots_at(_FIXED + 1 + node, links[ends.links[ends.of_node(at)]].tolist()),
+                    count,
+                )
+                for node, at, count in zip(
+                    nodes[first_seen].tolist(), self.free[first_seen].tolist(), np.bincount(finer).tolist(), strict=True
+                )
+            ],
         )
 
-    def seen(self, node_of: Sequence[int]) -> list[bytes]:
-        """How the ends of each link are seen from there, those of readers in any order."""
-        nodes = np.array(node_of)[self.nodes]
-        order = np.lexsort((self.places, nodes, self.is_reader, self.links))
-        return _parts(np.stack([nodes, self.places], 1)[order], self.after)
 
+class _Made:
+    """A graph being made of nodes and links that stand for others."""
 
-def _parts(numbers: Numbers, after: Numbers) -> list[bytes]:
-    """Rows of numbers up to each place, from the place before on."""
-    width, text = numbers.itemsize * numbers[:1].size, numbers.tobytes()
-    places = (after * width).tolist()
-    return [text[begin:end] for begin, end in itertools.pairwise((0, *places))]
+    def __init__(self, outline: Outline, most: int) -> None:
+        """Of no link yet; how ends are seen are numbers, so many for each node."""
+        self.outline = outline
+        self.most = most
+        self.nodes = [Node(None, None, (), np.zeros(1))]
+        self.alike = [1]
+        self.links: list[Link] = []
+        self.slots: dict[tuple[int, int], int] = {}  # by how an end is seen, and its link
 
+    def fix(self, fixed: Sequence[int]) -> None:
+        """The nodes for which the first one stands."""
+        self.nodes[_FIXED].seconds = sum([self.outline.kind(node).seconds for node in fixed], np.zeros(1))
 
-def _look(number: int, node: Node) -> Hashable:
-    """What nodes must have in common to be alike; a value that is carried round is so by itself alone."""
-    if node.carried is not None:
-        return number
-    scope = node.slots[0].scope if node.slots else None  # an op is in one
-    return id(node.ways), id(node.seconds), scope, *[id(slot.layouts) for slot in node.slots]
+    def add_node(self, node: int, alike: int) -> None:
+        """A node that stands for so many, of which this is the first."""
+        kind, carried = self.outline.kind(node), self.outline.carried.get(node)
+        self.nodes.append(Node(self.outline.ops[node], carried, kind.ways, alike * kind.seconds))
+        self.alike.append(alike)
 
+    def add_link(self, first: int, seen: Sequence[int], times: int) -> None:
+        """A link that stands for so many, of which this is the first; readers that choose alike are as one.
 
-def _lying(slot: Slot) -> tuple[int, tuple[TensorSharding, ...]]:
-    """Where an end is at which nothing is to choose, and how the value lies there."""
-    return slot.scope, slot.layouts
+        Arguments:
+            first: The link.
+            seen: How its ends are seen.
+            times: How many links are so.
+        """
+        link = self.outline.link(first)
+        (maker, *readers), counts = seen, Counter(seen[1:])
+        made = self.slot(maker, link.maker, times)
+        ends = [
+            self.slot(one, end, counts[one] * times)
+            for one, end in dict(zip(readers, link.readers, strict=True)).items()
+        ]
+        self.links.append(Link(link.value, link.type, made, ends, times))
 
+    def slot(self, seen: int, end: End, ends: int) -> End:
+        """Give a node the end of the next link, which so many of those have for which it stands."""
+        number, link = seen // self.most, len(self.links)
+        slots = self.nodes[number].slots
+        share = 1.0 if number == _FIXED else ends / self.alike[number]
+        self.slots[seen, link] = len(slots)
+        slots.append(Slot(link, *self.outline.place(end), share))
+        return number, len(slots) - 1
 
-def _numbered(keys: Iterable[Hashable], numbers: Mapping[Hashable, int] = MappingProxyType({})) -> list[int]:
-    """A number for each key, in the order in which they first appear."""
-    known = dict(numbers)
-    return [known.setdefault(key, len(known)) for key in keys]
+    def slots_at(self, node: int, links: Sequence[int]) -> list[int]:
+        """The slots at which a node has what was given to the ends at such links of those for which it stands."""
+        return [self.slots[node * self.most + place, link] for place, link in enumerate(links)]

@@ -21,13 +21,14 @@ from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
 from shardwright.partition.op_split import NOTHING_GIVEN, Given
 from shardwright.partition.search.around import improved
-from shardwright.partition.search.build import choice_graph
+from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
 from shardwright.partition.search.folded import folded
-from shardwright.partition.search.graph import ChoiceGraph, End, Link
+from shardwright.partition.search.graph import End
 from shardwright.partition.search.held import Most
 from shardwright.partition.search.least import Distances
+from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
 from shardwright.partition.search.total import reshards, steps_cost, total_seconds
 from shardwright.partition.targets import Targets
@@ -91,7 +92,7 @@ def choose(
     Raises:
         ShardingError: what `decide` does.
     """
-    choices = choice_graph(graph, first.decisions, times, most_held, targets)
+    choices = outline(graph, first.decisions, times, most_held, targets)
     return _Choosing(graph, decide, times, first, choices, budget).run()
 
 
@@ -102,7 +103,7 @@ class _Choosing:
         decide: Decide,
         times: Sequence[float],
         first: Best,
-        choices: ChoiceGraph,
+        choices: Outline,
         budget: Budget,
     ) -> None:
         self.graph = graph
@@ -119,14 +120,15 @@ class _Choosing:
         self.budget = budget
         self.folded = folded(self.choices, budget.whole, budget.nodes)
         self.in_full: set[int] = set()  # of the folded graph
-        ways = self.folded.of_first(decided_ways(self.choices.nodes, decided))
+        first_nodes = map(self.choices.node, self.folded.first)
+        ways = self.folded.of_first(decided_ways(first_nodes, decided))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
         self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
         self.passed: list[Solution] = []  # what was chosen and not decided, since more became known of it
         self.given: Given | None = None  # what it was decided by
         self.alike = 0.0  # what every choice takes at least that chooses alike what is folded
-        self.read_inside = [link for link in self.choices.links if self.is_read_inside(link)]
+        self.read_inside = self.choices.read_inside()
 
     def run(self) -> Best:
         self.look()
@@ -218,24 +220,20 @@ class _Choosing:
 
     def chosen(self, solution: Solution, is_told: bool) -> Given:
         """What was chosen of single ops."""
-        chosen = zip(self.choices.nodes, solution.ways, strict=True)
-        ways = {node.op: node.ways[number] for node, number in chosen if node.ways and node.op is not None}
+        of_kind = [kind.ways for kind in self.choices.kinds]
+        chosen = zip(self.choices.ops, map(of_kind.__getitem__, self.choices.kind_of), solution.ways, strict=True)
+        ways = {op: ways[number] for op, ways, number in chosen if ways and op is not None}
         return Given(ways, self.ahead(solution), self.carried(solution), self.made_of(solution), is_told)
-
-    def is_read_inside(self, link: Link) -> bool:
-        """Whether a value is read in a region that stands where it was made."""
-        made = self.choices.slot(link.maker).scope
-        return any(self.choices.slot(end).scope != made for end in link.readers)
 
     def ahead(self, solution: Solution) -> dict[Op, tuple[tuple[int, TensorSharding], ...]]:
         """What loops read from outside otherwise than it lies is made in front of them, once."""
         made: dict[Op, dict[tuple[int, TensorSharding], None]] = defaultdict(dict)
         for link in self.read_inside:
-            outermost = self.choices.slot(link.maker).scope
+            outermost = self.choices.place(link.maker).scope
             first = self.choices.layout(link.maker, solution.ways)
             for end in link.readers:
                 layout = self.choices.layout(end, solution.ways)
-                loop, scope = None, self.choices.slot(end).scope
+                loop, scope = None, self.choices.place(end).scope
                 while scope != outermost:
                     here = self.choices.scopes[scope]
                     assert here.parent is not None
@@ -250,17 +248,18 @@ class _Choosing:
     def carried(self, solution: Solution) -> dict[Op, tuple[Layout, ...]]:
         """How the values lie that loops carry round."""
         layouts = {op: list(carried) for op, carried in self.loops.items()}
-        for node, way in zip(self.choices.nodes, solution.ways, strict=True):
-            if node.carried is not None and node.op is not None and node.slots:
-                slot = node.slots[-1]  # the first one reads what may have to become contributions
-                layouts[node.op][node.carried] = slot.layouts[slot.of_way[way]]
+        for number, carried in self.choices.carried.items():
+            op, places = self.choices.ops[number], self.choices.kind(number).places
+            if op is not None and places:
+                place = places[-1]  # the first one reads what may have to become contributions
+                layouts[op][carried] = place.layouts[place.of_way[solution.ways[number]]]
         return {op: tuple(carried) for op, carried in layouts.items()}
 
     def made_of(self, solution: Solution) -> dict[tuple[int, TensorSharding], TensorSharding]:
         """What versions are made of, of values that were told in full: a tree from the version that is made first."""
         found: dict[tuple[int, TensorSharding], TensorSharding] = {}
         for number, arcs in solution.arcs.items():
-            link = self.choices.links[number]
+            link = self.choices.link(number)
             ahead = self.layouts(solution, [link.maker])
             known = set(ahead)
             for layout in ahead:  # which grows
@@ -283,8 +282,9 @@ class _Choosing:
         Those of which all is planned are told in full from then on, if they are to be.
         """
         taken, mended = self.taken(decisions), False
-        for number, (link, thought) in enumerate(zip(self.choices.links, solution.links, strict=True)):
-            if taken[link.value] > thought + _ROUNDED * self.first:
+        for number, (value, thought) in enumerate(zip(self.choices.values, solution.links, strict=True)):
+            if value in taken and taken[value] > thought + _ROUNDED * self.first:
+                link = self.choices.link(number)
                 layouts = dict.fromkeys(self.layouts(solution, [link.maker, *link.readers]))
                 pairs = {*itertools.product(layouts, layouts), *solution.arcs.get(number, ())}
                 planned = [self.distances.plan(link.type, *pair) for pair in sorted(pairs, key=repr)]
