@@ -9,10 +9,14 @@ constant to it:
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from shardwright.analysis.scalars import Scalars
 from shardwright.ir.graph import Block, Graph, Op
 
 __all__ = ["block_times", "trip_count", "trips"]
+
+_regions = attrgetter("regions")
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE"}
 
@@ -23,6 +27,8 @@ def block_times(graph: Graph) -> dict[Block, float]:
     A body of a loop runs as often as its text tells, once where that depends on data; each of the branches of a `case`
     is as likely as the others.
     """
+    if not any(map(_regions, graph.main.block.ops)):
+        return {graph.main.block: 1.0}
     scalars = Scalars(graph, devices=1)
     times: dict[Block, float] = {}
 

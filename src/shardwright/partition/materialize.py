@@ -35,6 +35,7 @@ from shardwright.partition.padding import pad_uneven, with_stated_boundary
 from shardwright.partition.recognize import recognize
 from shardwright.partition.rolls import with_rolls, without_whole_rolls
 from shardwright.partition.segments import bound_notes, with_segments
+from shardwright.partition.targets import Targets
 from shardwright.partition.tensor_constants import with_tensor_constants
 from shardwright.partition.unit_axes import without_unit_axes
 from shardwright.partition.whole_stacks import with_whole_stacks
@@ -97,14 +98,9 @@ def materialize(
     graph, annotated = with_segments(graph, annotated)
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
-    graph = padded.graph
     given = Given(is_told=effort == "fast")  # a search tells of what it ends with
-    decisions = decider(graph)(given)
-    late = with_late_rows(graph, decisions)
-    if late is not graph:
-        graph, decisions = late, decider(late)(given)
-    graph, decisions = with_whole_stacks(graph, decisions, given)
-    decisions, searched = _searched(graph, effort, decisions)
+    graph, targets, decisions = _decided(padded.graph, given)
+    decisions, searched = _searched(graph, effort, decisions, targets)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))
     notes = (
@@ -116,6 +112,21 @@ def materialize(
     without_whole_rolls(explicit)
     state_options(explicit)
     return Explicit(explicit, notes, searched, reasons)
+
+
+def _decided(graph: Graph, given: Given) -> tuple[Graph, Targets, Decisions]:
+    """What is decided where each op is split as is cheapest for it by itself: of the program, or as it is better written.
+
+    With what it asks for, which is read off it once.
+    """
+    targets = Targets(graph)
+    decisions = decider(graph, targets)(given)
+    late = with_late_rows(graph, decisions)
+    if late is not graph:
+        graph, targets = late, Targets(late)
+        decisions = decider(graph, targets)(given)
+    whole, decisions = with_whole_stacks(graph, decisions, given)
+    return whole, targets if whole is graph else Targets(whole), decisions
 
 
 def _with_own_collectives(graph: Graph) -> Graph:
@@ -132,7 +143,7 @@ def _as_it_is(graph: Graph, told: Iterable[Note], with_reasons: bool) -> Explici
     return Explicit(_with_results(graph), (*told, *unread_notes(graph)), reasons=() if with_reasons else None)
 
 
-def _searched(graph: Graph, effort: str, decisions: Decisions) -> tuple[Decisions, Searched | None]:
+def _searched(graph: Graph, effort: str, decisions: Decisions, targets: Targets) -> tuple[Decisions, Searched | None]:
     """What is decided with an effort, and what a search for it came to."""
     if effort == "fast":
         return decisions, None
@@ -140,8 +151,8 @@ def _searched(graph: Graph, effort: str, decisions: Decisions) -> tuple[Decision
     from shardwright.partition.search.held import most_each
 
     if effort == "lean":
-        return search(graph, "default", decisions, most_each(graph, decisions))
-    return search(graph, effort, decisions)
+        return search(graph, "default", decisions, most_each(graph, decisions), targets)
+    return search(graph, effort, decisions, targets=targets)
 
 
 def _reasons(graph: Graph, decisions: Decisions) -> tuple[Reason, ...]:

@@ -66,7 +66,11 @@ class Searched:
 
 
 def search(
-    graph: Graph, effort: str = "best", first: Decisions | None = None, most_held: Most | None = None
+    graph: Graph,
+    effort: str = "best",
+    first: Decisions | None = None,
+    most_held: Most | None = None,
+    targets: Targets | None = None,
 ) -> tuple[Decisions, Searched]:
     """Look for the fastest way to split the ops of a propagated program.
 
@@ -76,6 +80,7 @@ def search(
         first: What is decided of it where each op is split as is cheapest for it by itself, if that is known; what
             users are told of it need not be.
         most_held: Bytes that a device may hold of a tensor, or of each; `most_to_hold` where it is not said.
+        targets: What the program asks for, if that is known.
 
     Returns:
         What is decided by what was chosen, and what the search came to.
@@ -83,7 +88,7 @@ def search(
     Raises:
         ShardingError: what `decide` does.
     """
-    targets, times = Targets(graph), times_run(graph)
+    targets, times = targets or Targets(graph), times_run(graph)
     decide = decider(graph, targets)
     first = decide(Given(is_told=False)) if first is None else first
     before = total_seconds(graph, first, times, current_hardware())

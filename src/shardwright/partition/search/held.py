@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.types import TensorType
@@ -17,19 +18,24 @@ Most = float | Sequence[float]
 """Bytes that a device may hold of any tensor, or of each value of a program."""
 
 
+_signature = attrgetter("signature")
+
+
 def largest_held(graph: Graph, decisions: Decisions) -> int:
     """Bytes that a device holds of the largest tensor that an op reads or makes."""
-    walked = zip(graph.walk(), decisions.ops, strict=True)
-    decided = {(id(op.signature), id(one)): (op, one) for op, one in walked}  # many ops are one and the same so
-    return max([held for one in decided.values() for _, held in _each_held(graph, *one)], default=0)
+    ops = graph.walk()
+    keys = zip(map(id, map(_signature, ops)), map(id, decisions.ops), strict=True)
+    decided = dict(zip(keys, zip(ops, decisions.ops, strict=True), strict=True))  # many ops are one and the same so
+    tensors = [(graph.types[value], layout) for one in decided.values() for value, layout in _tensors(*one)]
+    different = dict(zip(((id(type), id(layout)) for type, layout in tensors), tensors, strict=True))
+    return max([_held(*one) for one in different.values()], default=0)
 
 
-def _each_held(graph: Graph, op: Op, decision: Decision | None) -> Iterator[tuple[int, int]]:
-    """The values that an op reads and makes, and the bytes of each on a device; of branches of results alone."""
+def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:
+    """The values that an op reads and makes, and how each lies; of branches of results alone."""
     if isinstance(decision, Computed):
-        layouts = (*decision.operands, *decision.results)
-        for value, layout in zip((*op.operands, *op.results), layouts, strict=False):
-            yield value, _held(graph.types[value], layout)
+        yield from zip(op.operands, decision.operands, strict=False)
+        yield from zip(op.results, decision.results, strict=False)
 
 
 def most_to_hold(graph: Graph, decisions: Decisions) -> float:
@@ -46,8 +52,8 @@ def most_each(graph: Graph, decisions: Decisions) -> Sequence[float]:
     """
     most: list[float] = [0.0] * len(graph.types)
     for op, decision in zip(graph.walk(), decisions.ops, strict=True):
-        for value, held in _each_held(graph, op, decision):
-            most[value] = max(most[value], held)
+        for value, layout in _tensors(op, decision):
+            most[value] = max(most[value], _held(graph.types[value], layout))
     little = max(most, default=0.0) / 4
     return [max(one, little) for one in most]
 

@@ -5,13 +5,16 @@ This is what is written, not what was asked for on the way there: a version that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
 from shardwright.analysis.loops import block_times
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price, work_cost
-from shardwright.ir.graph import Graph
+from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
@@ -23,15 +26,34 @@ from shardwright.reshard.plan import weigh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Step
 
-__all__ = ["reshards", "times_run", "total_seconds"]
+__all__ = ["Alike", "alike_ops", "reshards", "seconds_of", "times_run", "total_seconds"]
 
 _NOTHING = Cost()
+
+_signature = attrgetter("signature")
+
+
+class Alike(NamedTuple):
+    """Ops that are alike.
+
+    Attributes:
+        op: One of them.
+        decision: What was decided on each.
+        runs: How often all of them run, together.
+    """
+
+    op: Op
+    decision: Decision | None
+    runs: float
 
 
 def times_run(graph: Graph) -> list[float]:
     """How often each op of `Graph.walk()` runs when the program does: as often as its block (`block_times`)."""
-    times = {op: count for block, count in block_times(graph).items() for op in block.ops}
-    return [times[op] for op in graph.walk()]
+    of_blocks, ops = block_times(graph), graph.walk()
+    if len(of_blocks) == 1:
+        return list(of_blocks.values()) * len(ops)
+    times = {op: count for block, count in of_blocks.items() for op in block.ops}
+    return [times[op] for op in ops]
 
 
 def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], hardware: Hardware) -> float:
@@ -43,19 +65,29 @@ def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], ha
         times: How often each of its ops runs.
         hardware: Where.
     """
-    total, known = 0.0, dict[tuple[int, int], float]()  # of the many ops that are alike
-    for op, decision, count in zip(graph.walk(), decisions.ops, times, strict=True):
+    return seconds_of(alike_ops(graph, decisions, times), graph.types, hardware)
+
+
+def seconds_of(ops: Iterable[Alike], types: Sequence[TensorType], hardware: Hardware) -> float:
+    """The seconds that some ops take as decided, of values of these types."""
+    total = 0.0
+    for op, decision, runs in ops:
         if isinstance(decision, Computed):
-            key = id(op.signature), id(decision)
-            if key not in known:
-                known[key] = price(computed_cost(op.signature, decision.operands, decision.results), hardware)
-            total += count * known[key]
-            if not decision.before and not decision.after:
-                continue
+            total += runs * price(computed_cost(op.signature, decision.operands, decision.results), hardware)
         for version in reshards(decision):
-            cost = steps_cost(graph.types[version.value], version.source, version.steps)
-            total += count * price(cost, hardware)
+            total += runs * price(steps_cost(types[version.value], version.source, version.steps), hardware)
     return total
+
+
+def alike_ops(graph: Graph, decisions: Decisions, times: Sequence[float]) -> list[Alike]:
+    """The ops of a program as decided: those of one signature on which one and the same was decided, as on most, once.
+
+    The arguments are those of `total_seconds`.
+    """
+    ops = graph.walk()
+    keys = list(zip(map(id, map(_signature, ops)), map(id, decisions.ops), times, strict=True))
+    some, numbers = dict(zip(keys, zip(ops, decisions.ops, strict=True), strict=True)), Counter(keys)
+    return [Alike(*some[key], number * key[2]) for key, number in numbers.items()]
 
 
 def reshards(decision: Decision | None) -> Iterator[Reshard]:
