@@ -84,6 +84,7 @@ ORDERS = {
         "ways",
         "assign",
         "op_split",
+        "alike",
         "decide",
         "again",
         "search",

@@ -146,12 +146,19 @@ class LocationTable:
         with context():
             if kind == "inside":
                 return ir.Location.callsite(self.handle(int(first)), [self.handle(second)])
-            line = int(first)
-            return ir.Location.file("-", line + 1, op_column(self._lines[line]) + second)
+            return ir.Location.file("-", int(first) + 1, self._column(self._promises[number]))
+
+    def _column(self, promise: _Promise) -> int:
+        """Where the op stands on its line that says no location."""
+        _, line, ahead = promise
+        return op_column(self._lines[int(line)]) + ahead
 
     def __getitem__(self, number: int) -> Location:
         """The location as file, line and name: the innermost file position, the outermost name."""
-        return self._read(self.handle(number))
+        promise = self._promises.get(number)
+        if promise is None or promise[0] != "line":
+            return self._read(self.handle(number))
+        return Location(self.source, int(promise[1]) + 1, self._column(promise))  # which takes no handle
 
     def where(self, handle: ir.Location) -> str:
         """`FILE:LINE` of an MLIR location, or the name given there, without a number for it."""

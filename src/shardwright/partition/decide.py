@@ -13,14 +13,23 @@ from typing import ClassVar, Protocol
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
+from shardwright.partition.alike import Alike, alike, is_of_any, needs_more
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
 from shardwright.partition.carried_sums import carried_sums
-from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
+from shardwright.partition.decisions import (
+    AtUses,
+    Computed,
+    Decision,
+    Decisions,
+    Layout,
+    PassedOn,
+    Reshard,
+)
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.in_place import pointwise_in_place
 from shardwright.partition.last_reductions import layout_after, to_last_reduction
 from shardwright.partition.localize.uneven import is_at_boundary
-from shardwright.partition.op_notes import ahead_notes, gather_notes, gathers, op_notes, told_at
+from shardwright.partition.op_notes import ahead_notes, gather_notes, gathers, op_notes
 from shardwright.partition.op_split import (
     NOTHING_GIVEN,
     Given,
@@ -34,7 +43,7 @@ from shardwright.partition.op_split import (
 )
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
-from shardwright.partition.values import Alike, Value, Values, intended
+from shardwright.partition.values import State, Value, Values, intended
 from shardwright.rules.pointwise import POINTWISE
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
@@ -128,32 +137,27 @@ class Decider:
 
     def _ops(self, ops: list[Op]) -> None:
         """Decide on ops in order; on those of which all is as it was of one before them, as on that."""
-        states, decisions, known, ways = self.values.states, self.decisions, self.known, self.given.ways
-        state_of, number_of = states.__getitem__, self.targets.alike.__getitem__
+        values, decisions, known, ways = self.values, self.decisions, self.known, self.given.ways
+        states, number_of = values.states, self.targets.alike.__getitem__
+        state_of = states.__getitem__
         for op in ops:
             way = ways.get(op)
             try:
-                key = id(op.signature), id(way), *map(state_of, op.operands), *map(number_of, op.results)
+                read: tuple[State, ...] | None = tuple(map(state_of, op.operands))
             except KeyError:  # a value that is another one
-                key = None
-            alike = known.get(key)
-            if alike is not None:
-                decisions[op] = told_at(self.graph, op, alike.decision)
-                states.update(zip(op.results, alike.states, strict=True))
+                read = None
+            key = id(op.signature), id(way), read, *map(number_of, op.results)
+            one = known.get(key) or known.get((key, *map(number_of, op.operands)))
+            if one is not None:
+                decisions[op] = one.on(op, values) if one.values else one.decision
+                states.update(zip(op.results, one.states, strict=True))
                 continue
-            decision = (self.in_place(op) if key and way is None else None) or self.decided(op)
+            decision = (self.in_place(op) if read is not None and way is None else None) or self.decided(op)
             if decision is not None:
                 decisions[op] = decision
-            if key and isinstance(decision, Computed) and self._is_of_any(op, decision):
-                known[key] = Alike(decision, list(map(state_of, op.results)))
-
-    def _is_of_any(self, op: Op, decision: Computed) -> bool:
-        """Whether a decision names no value, and would be the same of any op on the same, but for where that stands."""
-        if decision.before or decision.after or op.regions:
-            return False
-        if decision.notes and any(layout is not None and layout.partial for layout in decision.operands):
-            return False
-        return self.targets.is_even or op.signature.name not in ("stablehlo.pad", "stablehlo.slice")
+            if read is not None and isinstance(decision, Computed) and is_of_any(op, decision, self.targets, values):
+                more = (key, *map(number_of, op.operands)) if needs_more(decision) else key
+                known[more] = alike(op, decision, read, values)
 
     def decided(self, op: Op) -> Decision | None:
         """What becomes of an op; nothing is to be decided of sharding groups."""
@@ -176,7 +180,7 @@ class Decider:
         """An op that takes its operands in these layouts, whatever they cost."""
         operands = self._operands(op)
         before, read = self.values.read(operands, layouts)
-        told = gather_notes(self.graph, op, operands, read, before) if self.given.is_told else ()
+        told = gather_notes(op, operands, read, before) if self.given.is_told else ()
         return Computed(before, read, results, notes=tuple(told))
 
     def _split(self, op: Op) -> Computed:
@@ -231,7 +235,7 @@ class Decider:
         """
         types, choice = op.signature.results, split.choice
         if self.given.is_told:
-            told = op_notes(self.graph, op, choice, operands, targets, computed.before, split.work)
+            told = op_notes(op, choice, operands, targets, computed.before, split.work)
             computed = Computed(computed.before, computed.operands, computed.results, notes=tuple(told))
         if not is_reduced_behind(choice):
             self.define(op.results, computed.results)
@@ -261,7 +265,7 @@ class Decider:
     def _at_uses(self, op: Op) -> AtUses:
         """A constant or iota: any device can make any shard of it."""
         (result,) = op.results
-        self.values.define(result, None, self.uses[result], is_fresh=True)
+        self.values.make_at_uses(result, op.operands)
         self.know(op)
         return AtUses()
 

@@ -66,7 +66,7 @@ class Computed:
             to them, and takes from them, lies so as well.
         after: The versions of results that are made right behind it: what is partial by another kind than sum is
             reduced there, and nothing else reads what these are made of.
-        notes: What users are told of it.
+        notes: What users are told of it, without its place.
     """
 
     before: tuple[Version, ...]

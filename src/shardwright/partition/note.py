@@ -45,14 +45,13 @@ class Note:
     is_fallback: bool = True
 
 
-def at_place(notes: Iterable[Note], location: str) -> tuple[Note, ...]:
-    """Notes of an op, told of one like it at another place."""
-    return tuple(
-        [
-            Note(one.op, location, one.message, one.bytes, one.measure, one.work, one.remedy, one.is_fallback)
-            for one in notes
-        ]
-    )
+def at_place(notes: Iterable[Note], place: object) -> list[Note]:
+    """Notes of an op, told of where that stands."""
+    location = str(place)
+    return [
+        Note(one.op, location, one.message, one.bytes, one.measure, one.work, one.remedy, one.is_fallback)
+        for one in notes
+    ]
 
 
 def check_strict(notes: Iterable[Note]) -> None:

@@ -24,7 +24,7 @@ from shardwright.partition.boundary import alone
 from shardwright.partition.decisions import Computed, Decisions, PassedOn, Reshard
 from shardwright.partition.emit import step_of
 from shardwright.partition.localize.uneven import leaves
-from shardwright.partition.note import Note
+from shardwright.partition.note import Note, at_place
 from shardwright.partition.op_notes import returned_notes
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding
@@ -133,10 +133,10 @@ def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]
     """
     for op, decision in zip(graph.walk(), decisions.ops, strict=True):
         if isinstance(decision, PassedOn) and op in resizes:
-            yield from returned_notes(graph, op, decision.before)
-        if not isinstance(decision, Computed):
+            yield from at_place(returned_notes(graph, op, decision.before), graph.locations[op.location])
+        if not isinstance(decision, Computed) or not decision.notes:
             continue
-        for note in decision.notes:
+        for note in at_place(decision.notes, graph.locations[op.location]):
             reader = resizes.get(op)
             if reader is None:
                 yield note

@@ -3,6 +3,8 @@ avoid that.
 
 What happened is told by the steps that were taken: `gathered` where an all_gather is one of them, `split along another
 dimension` where an all_to_all led there.
+
+All this is so wherever the op stands, and told without a place: that is told with the list of them (`notes.py`).
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from shardwright.cost.price import step_cost
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
-from shardwright.partition.decisions import Computed, Layout, Reshard, Version
+from shardwright.partition.decisions import Layout, Reshard, Version
 from shardwright.partition.factors import project, within_bounds
-from shardwright.partition.note import Note, at_place
+from shardwright.partition.note import Note
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import Splits, splits_of
 from shardwright.partition.values import Value
@@ -39,7 +41,6 @@ __all__ = [
     "is_unknown",
     "op_notes",
     "returned_notes",
-    "told_at",
 ]
 
 Dims = tuple[int, ...]
@@ -83,7 +84,6 @@ class _Way:
 
 
 def op_notes(
-    graph: Graph,
     op: Op,
     choice: Choice,
     operands: Sequence[Value],
@@ -98,7 +98,6 @@ def op_notes(
     its share stands in the first note.
 
     Arguments:
-        graph: The propagated program.
         op: The op, which has no regions.
         choice: How it is split.
         operands: The values that it reads.
@@ -107,14 +106,14 @@ def op_notes(
         work: Its `extra_work`.
     """
     ways = dict(_ways(operands, choice.operands, before))
-    made = list(_lost_notes(graph, op, choice, operands, ways)) or list(_result_notes(graph, op, choice, targets))
+    made = list(_lost_notes(op, choice, operands, ways)) or list(_result_notes(op, choice, targets))
     if not made and is_unknown(op.signature):
         reason = _no_form(op.signature)
-        made = [_note(graph, op, f"it is computed whole on every device: {reason.why}", 0, reason)]
-    made += _gathered_notes(graph, op, choice, operands, ways)
+        made = [_note(op, f"it is computed whole on every device: {reason.why}", 0, reason)]
+    made += _gathered_notes(op, choice, operands, ways)
     if work and not made:
         reason = _cheapest(choice, "let its tensors lie alike")
-        made = [_note(graph, op, f"devices compute some of it several times: {reason.why}", 0, reason)]
+        made = [_note(op, f"devices compute some of it several times: {reason.why}", 0, reason)]
     if made:
         first, *others = made
         yield replace(first, work=work) if work else first
@@ -126,16 +125,8 @@ def gathers(version: Version) -> bool:
     return isinstance(version, Reshard) and any(isinstance(step, AllGather) for step in version.steps)
 
 
-def told_at(graph: Graph, op: Op, decision: Computed) -> Computed:
-    """What was decided of an op, told of one like it where that stands."""
-    if not decision.notes:
-        return decision
-    notes = at_place(decision.notes, str(graph.locations[op.location]))
-    return Computed(decision.before, decision.operands, decision.results, decision.after, notes)
-
-
 def gather_notes(
-    graph: Graph, op: Op, operands: Sequence[Value], layouts: Sequence[Layout], before: tuple[Version, ...]
+    op: Op, operands: Sequence[Value], layouts: Sequence[Layout], before: tuple[Version, ...]
 ) -> Iterator[Note]:
     """The operands that are gathered for an op that takes them as they are stated: a loop, a return."""
     for number, way in _ways(operands, layouts, before):
@@ -143,7 +134,7 @@ def gather_notes(
         if dims:
             reason = _Reason(f"it is to lie as {layout!r} there", f"let it lie as {way.source!r} there", False)
             message = f"operand {number} is gathered along dimension {_listed(dims)}: {reason.why}"
-            yield _note(graph, op, message, way.sent(operands[number].type), reason)
+            yield _note(op, message, way.sent(operands[number].type), reason)
 
 
 def ahead_notes(graph: Graph, loop: Op, ahead: tuple[Version, ...]) -> Iterator[Note]:
@@ -153,7 +144,7 @@ def ahead_notes(graph: Graph, loop: Op, ahead: tuple[Version, ...]) -> Iterator[
             way = _Way(version.source, version.steps)
             reason = _Reason("it is read so in every turn", f"let what reads it there take {way.source!r}", False)
             message = f"a value that it reads is gathered along dimension {_listed(way.gathered())}: {reason.why}"
-            yield _note(graph, loop, message, way.sent(graph.types[version.value]), reason)
+            yield _note(loop, message, way.sent(graph.types[version.value]), reason)
 
 
 def returned_notes(graph: Graph, op: Op, before: tuple[Version, ...]) -> Iterator[Note]:
@@ -164,7 +155,7 @@ def returned_notes(graph: Graph, op: Op, before: tuple[Version, ...]) -> Iterato
         dims = way.gathered() if way else ()
         if way and dims:
             reason = _Reason(f"it is to lie as {layout!r}", f"let it lie as {way.source!r}", False)
-            note = _note(graph, op, f"a result is gathered along dimension {_listed(dims)}: {reason.why}", 0, reason)
+            note = _note(op, f"a result is gathered along dimension {_listed(dims)}: {reason.why}", 0, reason)
             yield replace(note, op="func.return", bytes=way.sent(type))
 
 
@@ -185,9 +176,7 @@ def _ways(
 # --- operands
 
 
-def _lost_notes(
-    graph: Graph, op: Op, choice: Choice, operands: Sequence[Value], ways: Mapping[int, _Way]
-) -> Iterator[Note]:
+def _lost_notes(op: Op, choice: Choice, operands: Sequence[Value], ways: Mapping[int, _Way]) -> Iterator[Note]:
     """The operands that were split along dimensions along which the op cannot be, or can be with an exchange alone."""
     for number in choice.gathered:
         source, read, way = operands[number].source[0], choice.operands[number], ways.get(number)
@@ -202,16 +191,14 @@ def _lost_notes(
         if together:
             reason = _reason(op.signature, number, source, together)
             message = f"operand {number} is gathered along dimension {_listed(together)}: {reason.why}"
-            yield _note(graph, op, message, sent, reason)
+            yield _note(op, message, sent, reason)
         if moved and (way or together):
             reason = replace(_reason(op.signature, number, source, moved), is_fallback=False)
             message = f"operand {number} is split along another dimension than {_listed(moved)}: {reason.why}"
-            yield _note(graph, op, message, 0 if together else sent, reason)
+            yield _note(op, message, 0 if together else sent, reason)
 
 
-def _gathered_notes(
-    graph: Graph, op: Op, choice: Choice, operands: Sequence[Value], ways: Mapping[int, _Way]
-) -> Iterator[Note]:
+def _gathered_notes(op: Op, choice: Choice, operands: Sequence[Value], ways: Mapping[int, _Way]) -> Iterator[Note]:
     """The operands that are gathered along dimensions along which the op could be split."""
     for number, way in ways.items():
         read = choice.operands[number]
@@ -220,7 +207,7 @@ def _gathered_notes(
         if dims:
             reason = _cheapest(choice, f"let operand {number} lie as {read!r}, or the others so that it fits them")
             message = f"operand {number} is gathered along dimension {_listed(dims)}: {reason.why}"
-            yield _note(graph, op, message, 0 if lost else way.sent(operands[number].type), reason)
+            yield _note(op, message, 0 if lost else way.sent(operands[number].type), reason)
 
 
 def _divided(dims: Dims, among: Dims) -> tuple[Dims, Dims]:
@@ -231,7 +218,7 @@ def _divided(dims: Dims, among: Dims) -> tuple[Dims, Dims]:
 # --- results
 
 
-def _result_notes(graph: Graph, op: Op, choice: Choice, targets: Sequence[TensorSharding]) -> Iterator[Note]:
+def _result_notes(op: Op, choice: Choice, targets: Sequence[TensorSharding]) -> Iterator[Note]:
     for number in choice.whole:
         target, made, type = targets[number], choice.results[number], op.signature.results[number]
         dims = _less_split(target, made)
@@ -240,7 +227,7 @@ def _result_notes(graph: Graph, op: Op, choice: Choice, targets: Sequence[Tensor
             reason = _reason(op.signature, len(op.operands) + number, target, dims)
             message = f"result {number} is computed whole along dimension {_listed(dims)}: {reason.why}"
             bytes = max(0, held) * (type.bytes // max(1, type.elements))
-            yield _note(graph, op, message, bytes, reason, "held")
+            yield _note(op, message, bytes, reason, "held")
 
 
 def extra_work(
@@ -322,10 +309,10 @@ def _listed(dims: Sequence[int], between: str = ", ") -> str:
     return between.join(map(str, dims))
 
 
-def _note(graph: Graph, op: Op, message: str, bytes: int, reason: _Reason, measure: str = "sent") -> Note:
+def _note(op: Op, message: str, bytes: int, reason: _Reason, measure: str = "sent") -> Note:
     return Note(
         op.signature.label,
-        str(graph.locations[op.location]),
+        "",
         message,
         bytes,
         measure,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.cost.price import price
@@ -12,14 +11,14 @@ from shardwright.errors import ShardingError
 from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.partition.decisions import Computed, Fresh, Layout, Reshard, Version
+from shardwright.partition.decisions import Fresh, Layout, Reshard, Version
 from shardwright.partition.edges import usable
 from shardwright.partition.proposals import Intended, Source
 from shardwright.reshard.plan import ReshardPlan, plan
 from shardwright.sharding import TensorSharding, replicated
 from shardwright.steps import Step, ToUnreduced, layouts_after
 
-__all__ = ["Alike", "State", "Value", "Values", "intended"]
+__all__ = ["State", "Value", "Values", "intended"]
 
 
 class State:
@@ -47,18 +46,6 @@ class State:
                 return self
             more = self._more[layout] = State(self.is_fresh, (*self.versions, layout))
         return more
-
-
-class Alike(NamedTuple):
-    """What becomes of all ops of one signature that read values in the same states, and whose results are asked alike.
-
-    Attributes:
-        decision: Of each of them.
-        states: The states of its results.
-    """
-
-    decision: Computed
-    states: list[State]
 
 
 class Value:
@@ -130,7 +117,7 @@ class Values:
         self.hardware = current_hardware()
         self.states: dict[int, State] = {}
         self._computed = State(is_fresh=False), State(is_fresh=False)
-        self._fresh = State(is_fresh=True)
+        self._fresh, self._made = State(is_fresh=True), State(is_fresh=True)
         self._replaced: list[tuple[int, State]] = []
         self._new: list[Version] = []
 
@@ -163,13 +150,21 @@ class Values:
         state = self._fresh if is_fresh else self._computed[once]
         self.states[number] = state if layout is None else state.plus(layout)
 
+    def make_at_uses(self, number: int, operands: Sequence[int]) -> None:
+        """Say that any device makes a value for itself: of these, which tells it from what is made of none."""
+        self.states[number] = self._made if operands else self._fresh
+
     def add(self, number: int, layout: TensorSharding) -> None:
         """Say that a value has one more version; of two that lie alike the first one stays."""
         state = self.states[number]
         more = state.plus(layout)
         if more is not state:
-            self.states[number] = more
-            self._replaced.append((number, state))
+            self.become(number, more)
+
+    def become(self, number: int, state: State) -> None:
+        """Say in which state a value is, of which there are more versions."""
+        self._replaced.append((number, self.states[number]))
+        self.states[number] = state
 
     def read(
         self, values: Sequence[Value], layouts: Sequence[Layout]

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import DATA_FLOW_OPS, DEVICE_OPS, STEPS
 from shardwright.ir.types import TensorType
-from shardwright.partition.again.alike import on_values
 from shardwright.partition.again.pieces import Piece, Pieces
 from shardwright.partition.again.runs import Asked, BlockRuns, Known, Run
 from shardwright.partition.again.sites import Site, Sites, is_at_uses
+from shardwright.partition.alike import on_values
 from shardwright.partition.decide import Decider
 from shardwright.partition.decisions import Decision, Layout
 from shardwright.partition.late_rows import is_late_row

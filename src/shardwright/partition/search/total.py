@@ -5,10 +5,8 @@ This is what is written, not what was asked for on the way there: a version that
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
-from typing import NamedTuple
 
 from shardwright.analysis.loops import block_times
 from shardwright.cost.collectives import combined_by_hand
@@ -26,25 +24,9 @@ from shardwright.reshard.plan import weigh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Step
 
-__all__ = ["Alike", "alike_ops", "reshards", "seconds_of", "times_run", "total_seconds"]
+__all__ = ["Decided", "reshards", "times_run", "total_seconds"]
 
 _NOTHING = Cost()
-
-_signature = attrgetter("signature")
-
-
-class Alike(NamedTuple):
-    """Ops that are alike.
-
-    Attributes:
-        op: One of them.
-        decision: What was decided on each.
-        runs: How often all of them run, together.
-    """
-
-    op: Op
-    decision: Decision | None
-    runs: float
 
 
 def times_run(graph: Graph) -> list[float]:
@@ -56,6 +38,35 @@ def times_run(graph: Graph) -> list[float]:
     return [times[op] for op in ops]
 
 
+class Decided:
+    """The ops of a program as decided: most are one of few that were decided alike."""
+
+    def __init__(self, graph: Graph, decisions: Decisions, times: Sequence[float]) -> None:
+        """The arguments are those of `total_seconds`."""
+        self._types = graph.types
+        every = list(zip(graph.walk(), decisions.ops, times, strict=True))
+        self._keys = [(id(op.signature), id(decision), runs) for op, decision, runs in every]
+        self._different = dict(zip(self._keys, every, strict=True))
+
+    @property
+    def different(self) -> Iterable[tuple[Op, Decision | None, float]]:
+        """Ops of which no two of one signature have one and the same decision, what that is, and how often each runs:
+        what names values is of one op alone.
+        """
+        return self._different.values()
+
+    def seconds(self, hardware: Hardware) -> float:
+        """What all take, added up in the order of the program."""
+        of_each = {key: list(self._each(*one, hardware)) for key, one in self._different.items()}
+        return sum(itertools.chain.from_iterable(map(of_each.__getitem__, self._keys)), 0.0)
+
+    def _each(self, op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> Iterator[float]:
+        if isinstance(decision, Computed):
+            yield runs * price(computed_cost(op.signature, decision.operands, decision.results), hardware)
+        for version in reshards(decision):
+            yield runs * price(steps_cost(self._types[version.value], version.source, version.steps), hardware)
+
+
 def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], hardware: Hardware) -> float:
     """The seconds that a program takes as decided, nothing of it at the same time.
 
@@ -65,29 +76,7 @@ def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], ha
         times: How often each of its ops runs.
         hardware: Where.
     """
-    return seconds_of(alike_ops(graph, decisions, times), graph.types, hardware)
-
-
-def seconds_of(ops: Iterable[Alike], types: Sequence[TensorType], hardware: Hardware) -> float:
-    """The seconds that some ops take as decided, of values of these types."""
-    total = 0.0
-    for op, decision, runs in ops:
-        if isinstance(decision, Computed):
-            total += runs * price(computed_cost(op.signature, decision.operands, decision.results), hardware)
-        for version in reshards(decision):
-            total += runs * price(steps_cost(types[version.value], version.source, version.steps), hardware)
-    return total
-
-
-def alike_ops(graph: Graph, decisions: Decisions, times: Sequence[float]) -> list[Alike]:
-    """The ops of a program as decided: those of one signature on which one and the same was decided, as on most, once.
-
-    The arguments are those of `total_seconds`.
-    """
-    ops = graph.walk()
-    keys = list(zip(map(id, map(_signature, ops)), map(id, decisions.ops), times, strict=True))
-    some, numbers = dict(zip(keys, zip(ops, decisions.ops, strict=True), strict=True)), Counter(keys)
-    return [Alike(*some[key], number * key[2]) for key, number in numbers.items()]
+    return Decided(graph, decisions, times).seconds(hardware)
 
 
 def reshards(decision: Decision | None) -> Iterator[Reshard]:

@@ -30,7 +30,7 @@ from shardwright.partition.search.held import Most
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
-from shardwright.partition.search.total import Alike, alike_ops, reshards, seconds_of, steps_cost
+from shardwright.partition.search.total import Decided, reshards, steps_cost
 from shardwright.partition.targets import Targets
 from shardwright.sharding import TensorSharding
 
@@ -176,12 +176,12 @@ class _Choosing:
             decisions = self.decide(given)
         except ShardingError:  # an op that was not to be chosen may not take what it gets
             return False
-        ops = alike_ops(self.graph, decisions, self.times)
-        seconds = seconds_of(ops, self.graph.types, self.hardware)
+        decided = Decided(self.graph, decisions, self.times)
+        seconds = decided.seconds(self.hardware)
         if seconds < self.best.seconds * (1 - _ROUNDED):
             self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
             self.given = given
-        return self.is_mended(solution, ops, in_full)
+        return self.is_mended(solution, decided, in_full)
 
     def solution(self, proves: bool) -> Solution | None:
         """What is chosen by what is known; `None` where nothing was found.
@@ -277,12 +277,12 @@ class _Choosing:
 
     # --- what it takes
 
-    def is_mended(self, solution: Solution, ops: Sequence[Alike], in_full: bool) -> bool:
+    def is_mended(self, solution: Solution, decided: Decided, in_full: bool) -> bool:
         """Know better what values take that take more than was thought, and tell whether any do.
 
         Those of which all is planned are told in full from then on, if they are to be.
         """
-        taken, mended = self.taken(ops), False
+        taken, mended = self.taken(decided), False
         for number, (value, thought) in enumerate(zip(self.choices.values, solution.links, strict=True)):
             if value in taken and taken[value] > thought + _ROUNDED * self.first:
                 link = self.choices.link(number)
@@ -296,10 +296,10 @@ class _Choosing:
                     mended = True
         return mended
 
-    def taken(self, ops: Sequence[Alike]) -> dict[int, float]:
+    def taken(self, decided: Decided) -> dict[int, float]:
         """What redistributions of each value take."""
         seconds: dict[int, float] = defaultdict(float)
-        for _, decision, runs in ops:
+        for _, decision, runs in decided.different:
             for version in reshards(decision):
                 cost = steps_cost(self.graph.types[version.value], version.source, version.steps)
                 seconds[version.value] += runs * price(cost, self.hardware)
