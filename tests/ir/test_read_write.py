@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,16 @@ def test_what_a_mesh_says_beside_its_axes_is_kept() -> None:
         written = write(graph, shardings=shardings)
         assert written.operation.verify()
         assert graph_of(module_text(written)).mesh_attributes == {"m": attributes}
+
+
+@pytest.mark.parametrize("name", ["mlp", "decode"])
+def test_places_are_told_as_locations_are_and_those_that_are_the_same_are_so(name: str) -> None:
+    text = (EXAMPLES / f"{name}.mlir").read_text()
+    bare = re.sub(r"^#loc.*\n| loc\(#loc\d*\)", "", text, flags=re.MULTILINE)
+    for one in (text, bare):
+        graph = graph_of(one)
+        table, numbers = graph.locations, [op.location for op in graph.walk()]
+        assert [table.place(number) for number in numbers] == [str(table[number]) for number in numbers]
+        handles = list(map(table.handle, numbers))
+        for number, handle in zip(numbers[1:], handles[1:], strict=True):
+            assert table.are_same(number, numbers[0]) == (handle == handles[0])

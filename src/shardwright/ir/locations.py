@@ -146,19 +146,24 @@ class LocationTable:
         with context():
             if kind == "inside":
                 return ir.Location.callsite(self.handle(int(first)), [self.handle(second)])
-            return ir.Location.file("-", int(first) + 1, self._column(self._promises[number]))
-
-    def _column(self, promise: _Promise) -> int:
-        """Where the op stands on its line that says no location."""
-        _, line, ahead = promise
-        return op_column(self._lines[int(line)]) + ahead
+            line = int(first)
+            return ir.Location.file("-", line + 1, op_column(self._lines[line]) + second)
 
     def __getitem__(self, number: int) -> Location:
         """The location as file, line and name: the innermost file position, the outermost name."""
+        return self._read(self.handle(number))
+
+    def place(self, number: int) -> str:
+        """`FILE:LINE` of the location, or its name: what `str` tells of it."""
         promise = self._promises.get(number)
-        if promise is None or promise[0] != "line":
-            return self._read(self.handle(number))
-        return Location(self.source, int(promise[1]) + 1, self._column(promise))  # which takes no handle
+        if promise is not None and promise[0] == "line":  # which takes no handle
+            return f"{self.source}:{int(promise[1]) + 1}"
+        return str(self[number])
+
+    def are_same(self, number: int, other: int) -> bool:
+        """Whether two numbers are known to be of one location: both were made. That is quicker than to read them."""
+        one, two = self._handles[number], self._handles[other]
+        return number == other or (one is not None and two is not None and one == two)
 
     def where(self, handle: ir.Location) -> str:
         """`FILE:LINE` of an MLIR location, or the name given there, without a number for it."""

@@ -45,9 +45,8 @@ class Note:
     is_fallback: bool = True
 
 
-def at_place(notes: Iterable[Note], place: object) -> list[Note]:
+def at_place(notes: Iterable[Note], location: str) -> list[Note]:
     """Notes of an op, told of where that stands."""
-    location = str(place)
     return [
         Note(one.op, location, one.message, one.bytes, one.measure, one.work, one.remedy, one.is_fallback)
         for one in notes

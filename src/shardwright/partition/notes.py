@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.price import step_cost
 from shardwright.ir.graph import Graph, Op
+from shardwright.ir.locations import LocationTable
 from shardwright.ir.ops import COLLECTIVES
 from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
 from shardwright.ir.rewrite.rewriter import Rewriter
@@ -41,6 +44,11 @@ __all__ = [
 
 _LISTED = 8
 """Devices that a note names."""
+
+_RECENT = 8
+"""How many places are remembered at which ops stood that were told of alike: a layer has hardly more."""
+
+_recent = partial(deque[tuple[int, list[Note]]], maxlen=_RECENT)
 
 _REQUESTS = frozenset({"sdy.reshard", "sdy.sharding_constraint"})
 
@@ -131,12 +139,13 @@ def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]
     """What is told of ops, in order. Of one that cuts padding off it is told for the op that `resizes` names, which
     cannot be computed on padded dimensions; of others that pad and cut only what they send, since nobody wrote them.
     """
+    placed = _Placed(graph.locations)
     for op, decision in zip(graph.walk(), decisions.ops, strict=True):
         if isinstance(decision, PassedOn) and op in resizes:
-            yield from at_place(returned_notes(graph, op, decision.before), graph.locations[op.location])
+            yield from at_place(returned_notes(graph, op, decision.before), graph.locations.place(op.location))
         if not isinstance(decision, Computed) or not decision.notes:
             continue
-        for note in at_place(decision.notes, graph.locations[op.location]):
+        for note in placed.notes(decision.notes, op.location):
             reader = resizes.get(op)
             if reader is None:
                 yield note
@@ -144,6 +153,25 @@ def decision_notes(graph: Graph, decisions: Decisions, resizes: Mapping[Op, str]
                 yield _own_size_note(note, op, reader, _is_moved(decision))
             elif note.measure == "sent":
                 yield note
+
+
+class _Placed:
+    """Notes with their places: ops that are told of alike at one place, as of each layer, have the same ones."""
+
+    def __init__(self, locations: LocationTable) -> None:
+        """None yet; places are in this table."""
+        self._locations = locations
+        self._known: defaultdict[int, deque[tuple[int, list[Note]]]] = defaultdict(_recent)
+
+    def notes(self, notes: tuple[Note, ...], location: int) -> list[Note]:
+        """The notes of an op at a location."""
+        recent = self._known[id(notes)]
+        for other, known in recent:
+            if self._locations.are_same(location, other):
+                return known
+        placed = at_place(notes, self._locations.place(location))
+        recent.appendleft((location, placed))
+        return placed
 
 
 def _is_moved(decision: Computed) -> bool:

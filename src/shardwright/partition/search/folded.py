@@ -154,7 +154,7 @@ class _Folding:
         """Links by what those have in common that are alike: their type, and their ends, readers in any order."""
         seen = self.seen(nodes)
         size = 1 + int(seen.max(initial=0))
-        return self.of_links.alike(self.types, np.sort(self.sides * size + seen) % size)
+        return self.of_links.alike(self.types, np.sort(self.sides * size + seen, kind="stable") % size)
 
     def made(self, nodes: Numbers, links: Numbers, finer: Numbers) -> Folded:
         """The graph of what nodes and links have in common, which `finer` tells apart by what nodes see."""
