@@ -16,6 +16,7 @@ import pytest
 import shardwright as sw
 from shardwright.memo import Session
 from shardwright.partition.decide import decide
+from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import solution_of
@@ -53,7 +54,7 @@ def _deep(layers: int) -> sw.Plan:
 def _choices(plan: sw.Plan) -> Iterator[Outline]:
     with Session(hardware=SCALED):
         graph = ready(plan)
-        yield outline(graph, decide(graph), times_run(graph))
+        yield outline(Decided(graph, decide(graph), times_run(graph)))
 
 
 def _chosen(one: Folded, passes: int) -> tuple[Messages, tuple[int, ...]]:
@@ -184,7 +185,7 @@ def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch:
             graph = ready(repeated_program(seed))
             monkeypatch.setitem(BUDGETS, "default", budget)
             _, apart = search(graph, "default")
-            small = folded(outline(graph, decide(graph), times_run(graph)), 0, 1)
+            small = folded(outline(Decided(graph, decide(graph), times_run(graph))), 0, 1)
             best, _ = solve(small.graph, Distances(SCALED), (), apart.seconds_before, ALL)
             monkeypatch.setitem(BUDGETS, "default", replace(budget, whole=0, nodes=1))
             _, alike = search(graph, "default")

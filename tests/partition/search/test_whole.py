@@ -23,6 +23,7 @@ from shardwright.memo import Session
 from shardwright.partition.decide import decide, decider
 from shardwright.partition.decisions import Computed
 from shardwright.partition.edges import edge_cost, leads_to
+from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.best import BUDGETS, search
 from shardwright.partition.search.build import choice_graph
 from shardwright.partition.search.chosen import solution_of
@@ -252,7 +253,7 @@ def test_no_choice_takes_more_than_where_each_op_is_split_by_itself(
         first = decide(graph)
         times = times_run(graph)
         decisions, searched = search(graph, effort, first)
-        choices = choice_graph(graph, first, times, most_to_hold(graph, first))
+        choices = choice_graph(graph, first, times, most_to_hold(Decided(graph, first, times)))
         ways = decided_ways(choices.nodes, dict(zip(graph.walk(), first.ops, strict=True)))
         thought = solution_of(choices, ways, Distances(SCALED), 0.0).seconds
         assert total_seconds(graph, decisions, times, SCALED) == searched.seconds
@@ -275,13 +276,13 @@ def test_a_loop_over_layers_takes_no_more_than_where_each_op_is_split_by_itself(
 
 def test_no_tensor_is_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ready(_in_turns())
-    whole = 64 * 64 * 4
+    first, whole = Decided(graph, decide(graph), times_run(graph)), 64 * 64 * 4
     for budget in (BUDGETS["best"], NO_TIME):
         monkeypatch.setitem(BUDGETS, "best", budget)
         decisions, searched = search(graph)
-        assert largest_held(graph, decisions) <= most_to_hold(graph, decide(graph))
+        assert largest_held(Decided(graph, decisions, times_run(graph))) <= most_to_hold(first)
         assert searched.seconds >= searched.seconds_least
-    assert largest_held(graph, decide(graph)) >= whole
+    assert largest_held(first) >= whole
 
 
 def test_values_that_are_told_in_full_may_have_one_layout_left() -> None:

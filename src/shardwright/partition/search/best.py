@@ -9,10 +9,11 @@ from shardwright.ir.graph import Graph
 from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.op_split import Given
+from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.held import Most, most_to_hold
 from shardwright.partition.search.integer import Limits
 from shardwright.partition.search.reduced import Budget
-from shardwright.partition.search.total import times_run, total_seconds
+from shardwright.partition.search.total import seconds_of, times_run
 from shardwright.partition.search.whole import Best, choose
 from shardwright.partition.targets import Targets
 
@@ -91,9 +92,10 @@ def search(
     targets, times = targets or Targets(graph), times_run(graph)
     decide = decider(graph, targets)
     first = decide(Given(is_told=False)) if first is None else first
-    before = total_seconds(graph, first, times, current_hardware())
-    most_held = most_to_hold(graph, first) if most_held is None else most_held
-    chosen = choose(graph, decide, times, Best(first, before, 0.0, 0), most_held, BUDGETS[effort], targets)
+    decided = Decided(graph, first, times)
+    before = seconds_of(decided, current_hardware())
+    most_held = most_to_hold(decided) if most_held is None else most_held
+    chosen = choose(decided, decide, Best(first, before, 0.0, 0), most_held, BUDGETS[effort], targets)
     otherwise = _otherwise(first, chosen.decisions)
     least = min(chosen.bound, chosen.seconds)
     return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds)

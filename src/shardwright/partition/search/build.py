@@ -20,6 +20,7 @@ from shardwright.partition.localize.uneven import is_at_boundary
 from shardwright.partition.op_split import filled
 from shardwright.partition.proposals import Source
 from shardwright.partition.search.all_ways import AllWays, Layouts, Seconds, Together, all_ways, numbered
+from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.graph import ChoiceGraph, Scope
 from shardwright.partition.search.held import Most, is_held, most_of
 from shardwright.partition.search.layouts import layouts_of
@@ -45,27 +46,27 @@ def choice_graph(
     most_held: Most = math.inf,
     targets: Targets | None = None,
 ) -> ChoiceGraph:
-    """The choice graph of a propagated program; the arguments are those of `outline`."""
-    return outline(graph, decisions, times, most_held, targets).graph
-
-
-def outline(
-    graph: Graph,
-    decisions: Decisions,
-    times: Sequence[float],
-    most_held: Most = math.inf,
-    targets: Targets | None = None,
-) -> Outline:
-    """The choice graph of a propagated program in outline.
+    """The choice graph of a propagated program.
 
     Arguments:
         graph: The program.
-        decisions: What was decided of it: what has one way here has it from there.
-        times: How often each op runs.
+        decisions: What was decided of it.
+        times: How often each of its ops runs.
+        most_held: See `outline`.
+        targets: What the program asks for, if that is known.
+    """
+    return outline(Decided(graph, decisions, times), most_held, targets).graph
+
+
+def outline(decided: Decided, most_held: Most = math.inf, targets: Targets | None = None) -> Outline:
+    """The choice graph of a propagated program in outline.
+
+    Arguments:
+        decided: The program, and what was decided of it: what has one way here has it from there.
         most_held: Bytes that a device may hold of a tensor, or of each, in a layout that is not decided already.
         targets: What the program asks for, if that is known.
     """
-    return _Builder(graph, decisions, times, most_held, targets or Targets(graph)).run()
+    return _Builder(decided, most_held, targets or Targets(decided.graph)).run()
 
 
 _Matters = tuple[tuple[tuple[Partial, ...], ...], bool]
@@ -87,17 +88,15 @@ class _Alike(NamedTuple):
 
 
 class _Builder:
-    def __init__(
-        self, graph: Graph, decisions: Decisions, times: Sequence[float], most_held: Most, targets: Targets
-    ) -> None:
-        self.graph = graph
+    def __init__(self, decided: Decided, most_held: Most, targets: Targets) -> None:
+        self.graph = graph = decided.graph
         self.most_held = most_held
         self.targets = targets
-        self.arguments = decisions.arguments
+        self.arguments = decided.decisions.arguments
         self.hardware = current_hardware()
-        ops = graph.walk()
-        self.decisions = dict(zip(ops, decisions.ops, strict=True))
-        self.times = dict(zip(ops, times, strict=True))
+        self.decisions = decided.of_op
+        self.lying = dict(zip(decided.ops, decided.lying, strict=True))
+        self.times = dict(zip(decided.ops, decided.times, strict=True))
         self.made = Outline(graph.types)
         self.scope = -1
         self.link_of = [_NO_LINK] * len(graph.types)  # by value
@@ -159,12 +158,12 @@ class _Builder:
 
     def ops(self, ops: Sequence[Op]) -> None:
         """Add ops in order; those of which all is as it was of one before them as that one."""
-        made, known, decisions, link_of, read_from = self.made, self.alike, self.decisions, self.link_of, self.read_from
+        made, known, lying, link_of, read_from = self.made, self.alike, self.lying, self.link_of, self.read_from
         values, end_nodes, end_links = made.values, made.end_nodes, made.end_links
         asked, matters = self.targets.alike.__getitem__, read_from.__getitem__
         for op in ops:
             operands, results = op.operands, op.results
-            key = id(op.signature), id(decisions[op]), *map(asked, results), *map(matters, operands)
+            key = id(op.signature), lying[op], *map(asked, results), *map(matters, operands)
             alike = known.get(key)
             if alike is None:
                 alike = self.op(op)

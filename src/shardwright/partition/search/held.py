@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Computed, Decision, Decisions, Layout
+from shardwright.partition.search.as_decided import Decided
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
@@ -18,17 +18,10 @@ Most = float | Sequence[float]
 """Bytes that a device may hold of any tensor, or of each value of a program."""
 
 
-_signature = attrgetter("signature")
-
-
-def largest_held(graph: Graph, decisions: Decisions) -> int:
+def largest_held(decided: Decided) -> int:
     """Bytes that a device holds of the largest tensor that an op reads or makes."""
-    ops = graph.walk()
-    keys = zip(map(id, map(_signature, ops)), map(id, decisions.ops), strict=True)
-    decided = dict(zip(keys, zip(ops, decisions.ops, strict=True), strict=True))  # many ops are one and the same so
-    tensors = [(graph.types[value], layout) for one in decided.values() for value, layout in _tensors(*one)]
-    different = dict(zip(((id(type), id(layout)) for type, layout in tensors), tensors, strict=True))
-    return max([_held(*one) for one in different.values()], default=0)
+    types, different = decided.graph.types, decided.different.values()
+    return max([_held(types[value], layout) for one in different for value, layout in _tensors(*one)], default=0)
 
 
 def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:
@@ -38,12 +31,13 @@ def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:
         yield from zip(op.results, decision.results, strict=False)
 
 
-def most_to_hold(graph: Graph, decisions: Decisions) -> float:
+def most_to_hold(decided: Decided) -> float:
     """Bytes that a device may hold of a tensor if it need not hold more for another choice than for this one: those of
     the largest, or a quarter of those of all arguments. Less memory is worth more than the start of a collective.
     """
-    given = zip(graph.main.block.arguments, decisions.arguments, strict=True)
-    return max(largest_held(graph, decisions), sum(_held(graph.types[value], layout) for value, layout in given) / 4)
+    types = decided.graph.types
+    given = zip(decided.graph.main.block.arguments, decided.decisions.arguments, strict=True)
+    return max(largest_held(decided), sum(_held(types[value], layout) for value, layout in given) / 4)
 
 
 def most_each(graph: Graph, decisions: Decisions) -> Sequence[float]:

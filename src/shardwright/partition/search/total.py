@@ -6,7 +6,8 @@ This is what is written, not what was asked for on the way there: a version that
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from shardwright.analysis.loops import block_times
 from shardwright.cost.collectives import combined_by_hand
@@ -18,13 +19,14 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Computed, Decision, Decisions, Fresh, Layout, PassedOn, Reshard, Version
 from shardwright.partition.factors import factor_axes
+from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.splits import splits_of
 from shardwright.partition.ways import exchange_cost
 from shardwright.reshard.plan import weigh
 from shardwright.sharding import TensorSharding
 from shardwright.steps import Step
 
-__all__ = ["Decided", "reshards", "times_run", "total_seconds"]
+__all__ = ["reshards", "seconds_of", "seconds_of_values", "times_run", "total_seconds"]
 
 _NOTHING = Cost()
 
@@ -38,35 +40,6 @@ def times_run(graph: Graph) -> list[float]:
     return [times[op] for op in ops]
 
 
-class Decided:
-    """The ops of a program as decided: most are one of few that were decided alike."""
-
-    def __init__(self, graph: Graph, decisions: Decisions, times: Sequence[float]) -> None:
-        """The arguments are those of `total_seconds`."""
-        self._types = graph.types
-        every = list(zip(graph.walk(), decisions.ops, times, strict=True))
-        self._keys = [(id(op.signature), id(decision), runs) for op, decision, runs in every]
-        self._different = dict(zip(self._keys, every, strict=True))
-
-    @property
-    def different(self) -> Iterable[tuple[Op, Decision | None, float]]:
-        """Ops of which no two of one signature have one and the same decision, what that is, and how often each runs:
-        what names values is of one op alone.
-        """
-        return self._different.values()
-
-    def seconds(self, hardware: Hardware) -> float:
-        """What all take, added up in the order of the program."""
-        of_each = {key: list(self._each(*one, hardware)) for key, one in self._different.items()}
-        return sum(itertools.chain.from_iterable(map(of_each.__getitem__, self._keys)), 0.0)
-
-    def _each(self, op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> Iterator[float]:
-        if isinstance(decision, Computed):
-            yield runs * price(computed_cost(op.signature, decision.operands, decision.results), hardware)
-        for version in reshards(decision):
-            yield runs * price(steps_cost(self._types[version.value], version.source, version.steps), hardware)
-
-
 def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], hardware: Hardware) -> float:
     """The seconds that a program takes as decided, nothing of it at the same time.
 
@@ -76,7 +49,36 @@ def total_seconds(graph: Graph, decisions: Decisions, times: Sequence[float], ha
         times: How often each of its ops runs.
         hardware: Where.
     """
-    return Decided(graph, decisions, times).seconds(hardware)
+    return seconds_of(Decided(graph, decisions, times), hardware)
+
+
+def seconds_of(decided: Decided, hardware: Hardware) -> float:
+    """The same, added up in the order of the program."""
+    types = decided.graph.types
+    of_each = {key: _own(*one, key[2], hardware) for key, one in decided.different.items()}
+    of_ops = list(map(of_each.__getitem__, decided.keys))
+    for place, decision, runs in decided.made():
+        of_ops[place] = (*of_ops[place], *[runs * price(_cost(one, types), hardware) for one in reshards(decision)])
+    return sum(itertools.chain.from_iterable(of_ops), 0.0)
+
+
+def seconds_of_values(decided: Decided, hardware: Hardware) -> dict[int, float]:
+    """The seconds that making versions of each value takes; nothing of those of which none are made."""
+    types, seconds = decided.graph.types, defaultdict[int, float](float)
+    for _, decision, runs in decided.made():
+        for version in reshards(decision):
+            seconds[version.value] += runs * price(_cost(version, types), hardware)
+    return seconds
+
+
+def _own(op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> tuple[float, ...]:
+    if not isinstance(decision, Computed):
+        return ()
+    return (runs * price(computed_cost(op.signature, decision.operands, decision.results), hardware),)
+
+
+def _cost(version: Reshard, types: Sequence[TensorType]) -> Cost:
+    return steps_cost(types[version.value], version.source, version.steps)
 
 
 def reshards(decision: Decision | None) -> Iterator[Reshard]:

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shardwright.cost.hardware import current_hardware
-from shardwright.cost.price import price
 from shardwright.errors import ShardingError
-from shardwright.ir.graph import Graph, Op
+from shardwright.ir.graph import Op
 from shardwright.partition.decide import Decide
 from shardwright.partition.decisions import Computed, Decisions, Layout
 from shardwright.partition.op_split import NOTHING_GIVEN, Given
 from shardwright.partition.search.around import improved
+from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
@@ -30,7 +30,7 @@ from shardwright.partition.search.held import Most
 from shardwright.partition.search.least import Distances
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.reduced import Budget, Reduced
-from shardwright.partition.search.total import Decided, reshards, steps_cost
+from shardwright.partition.search.total import seconds_of, seconds_of_values
 from shardwright.partition.targets import Targets
 from shardwright.sharding import TensorSharding
 
@@ -69,9 +69,8 @@ class Best:
 
 
 def choose(
-    graph: Graph,
+    decided: Decided,
     decide: Decide,
-    times: Sequence[float],
     first: Best,
     most_held: Most,
     budget: Budget,
@@ -80,9 +79,8 @@ def choose(
     """The best choice for a propagated program, as far as it can be told.
 
     Arguments:
-        graph: The program.
+        decided: The program as it is decided by the first choice.
         decide: What decides it.
-        times: How often each of its ops runs.
         first: The choice where each op is split as is cheapest for it by itself; what users are told of it need not
             be decided.
         most_held: Bytes that a device may hold of a tensor, or of each, where it does not already so.
@@ -92,36 +90,35 @@ def choose(
     Raises:
         ShardingError: what `decide` does.
     """
-    choices = outline(graph, first.decisions, times, most_held, targets)
-    return _Choosing(graph, decide, times, first, choices, budget).run()
+    return _Choosing(decided, decide, first, outline(decided, most_held, targets), budget).run()
 
 
 class _Choosing:
     def __init__(
         self,
-        graph: Graph,
+        decided: Decided,
         decide: Decide,
-        times: Sequence[float],
         first: Best,
         choices: Outline,
         budget: Budget,
     ) -> None:
-        self.graph = graph
+        self.graph = decided.graph
         self.decide = decide
-        self.times = times
+        self.times = decided.times
         self.hardware = current_hardware()
         self.first = first.seconds
         self.choices = choices
-        decided = dict(zip(graph.walk(), first.decisions.ops, strict=True))
         self.loops = {
-            op: one.results for op, one in decided.items() if op.name == "stablehlo.while" and isinstance(one, Computed)
+            op: one.results
+            for op in dict.fromkeys(scope.op for scope in choices.scopes)
+            if op is not None and op.name == "stablehlo.while" and isinstance(one := decided.of_op[op], Computed)
         }
         self.distances = Distances(self.hardware)
         self.budget = budget
         self.folded = folded(self.choices, budget.whole, budget.nodes)
         self.in_full: set[int] = set()  # of the folded graph
         first_nodes = map(self.choices.node, self.folded.first)
-        ways = self.folded.of_first(decided_ways(first_nodes, decided))
+        ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
         self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
@@ -177,7 +174,7 @@ class _Choosing:
         except ShardingError:  # an op that was not to be chosen may not take what it gets
             return False
         decided = Decided(self.graph, decisions, self.times)
-        seconds = decided.seconds(self.hardware)
+        seconds = seconds_of(decided, self.hardware)
         if seconds < self.best.seconds * (1 - _ROUNDED):
             self.best, self.ways = replace(self.best, decisions=decisions, seconds=seconds), folded.ways
             self.given = given
@@ -282,7 +279,7 @@ class _Choosing:
 
         Those of which all is planned are told in full from then on, if they are to be.
         """
-        taken, mended = self.taken(decided), False
+        taken, mended = seconds_of_values(decided, self.hardware), False
         for number, (value, thought) in enumerate(zip(self.choices.values, solution.links, strict=True)):
             if value in taken and taken[value] > thought + _ROUNDED * self.first:
                 link = self.choices.link(number)
@@ -295,12 +292,3 @@ class _Choosing:
                     self.in_full.add(self.folded.link_of[number])
                     mended = True
         return mended
-
-    def taken(self, decided: Decided) -> dict[int, float]:
-        """What redistributions of each value take."""
-        seconds: dict[int, float] = defaultdict(float)
-        for _, decision, runs in decided.different:
-            for version in reshards(decision):
-                cost = steps_cost(self.graph.types[version.value], version.source, version.steps)
-                seconds[version.value] += runs * price(cost, self.hardware)
-        return seconds
