@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ class Alike(NamedTuple):
         return _computed(self.decision, dict(zip(self.values, (*op.operands, *op.results), strict=True)))
 
 
-def alike(op: Op, decision: Computed, before: tuple[State, ...], values: Values) -> Alike:
+def alike(op: Op, decision: Computed, before: Sequence[State], values: Values) -> Alike:
     """What becomes of ops like one that was decided on, before which what it reads was in these states."""
     state_of = values.states.__getitem__
     more = [(i, state) for i, state in enumerate(map(state_of, op.operands)) if state is not before[i]]

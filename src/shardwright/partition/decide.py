@@ -43,7 +43,7 @@ from shardwright.partition.op_split import (
 )
 from shardwright.partition.splits import refusal
 from shardwright.partition.targets import Targets
-from shardwright.partition.values import State, Value, Values, intended
+from shardwright.partition.values import Value, Values, intended
 from shardwright.rules.pointwise import POINTWISE
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, replicated
@@ -143,19 +143,21 @@ class Decider:
         for op in ops:
             way = ways.get(op)
             try:
-                read: tuple[State, ...] | None = tuple(map(state_of, op.operands))
+                key = id(op.signature), id(way), *map(state_of, op.operands), *map(number_of, op.results)
             except KeyError:  # a value that is another one
-                read = None
-            key = id(op.signature), id(way), read, *map(number_of, op.results)
-            one = known.get(key) or known.get((key, *map(number_of, op.operands)))
+                key = None
+            one = known.get(key)
+            if one is None and key:
+                one = known.get((key, *map(number_of, op.operands)))
             if one is not None:
                 decisions[op] = one.on(op, values) if one.values else one.decision
                 states.update(zip(op.results, one.states, strict=True))
                 continue
-            decision = (self.in_place(op) if read is not None and way is None else None) or self.decided(op)
+            read = list(map(state_of, op.operands)) if key else []
+            decision = (self.in_place(op) if key and way is None else None) or self.decided(op)
             if decision is not None:
                 decisions[op] = decision
-            if read is not None and isinstance(decision, Computed) and is_of_any(op, decision, self.targets, values):
+            if key and isinstance(decision, Computed) and is_of_any(op, decision, self.targets, values):
                 more = (key, *map(number_of, op.operands)) if needs_more(decision) else key
                 known[more] = alike(op, decision, read, values)
 

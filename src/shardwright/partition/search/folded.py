@@ -107,9 +107,11 @@ class _Folding:
         self.kinds = kind_of[self.free]
         self.of_nodes = Rows(ends.at_node[self.free], ends.node_starts[self.free])
         self.of_links = Rows(ends.at_link, ends.link_starts)
-        numbers: dict[TensorType, int] = {}
-        types = [numbers.setdefault(outline.types[value], len(numbers)) for value in outline.values]
-        self.types = np.array(types, dtype=np.intp)
+        types = [outline.types[value] for value in outline.values]
+        keys, numbers = list(map(id, types)), dict[TensorType, int]()  # most are one of few objects
+        different = dict(zip(keys, types, strict=True))
+        number_of = {key: numbers.setdefault(type, len(numbers)) for key, type in different.items()}
+        self.types = np.array(list(map(number_of.__getitem__, keys)), dtype=np.intp)
         self.places = self.lying(~is_free[ends.nodes])
         self.most = 1 + int(self.places.max(initial=0))
         reads = np.ones(ends.nodes.size, dtype=bool)
