@@ -29,22 +29,22 @@ class Alike(NamedTuple):
     states: list[State]
     read: tuple[tuple[int, State], ...]
 
-    def on(self, op: Op, values: Values) -> Computed:
-        """The decision on another of these ops, which makes versions of what that reads."""
+    def on(self, others: tuple[int, ...], values: Values) -> Computed:
+        """The decision on another of these ops, which reads and makes other values."""
         for place, state in self.read:
-            values.become(op.operands[place], state)
-        return _computed(self.decision, dict(zip(self.values, (*op.operands, *op.results), strict=True)))
+            values.become(others[place], state)
+        return _computed(self.decision, dict(zip(self.values, others, strict=True)))
 
 
-def alike(op: Op, decision: Computed, before: Sequence[State], values: Values) -> Alike:
+def alike(op: Op, read: Sequence[int], decision: Computed, before: Sequence[State], values: Values) -> Alike:
     """What becomes of ops like one that was decided on, before which what it reads was in these states."""
     state_of = values.states.__getitem__
-    more = [(i, state) for i, state in enumerate(map(state_of, op.operands)) if state is not before[i]]
-    named = (*op.operands, *op.results) if decision.before or decision.after else ()
+    more = [(i, state) for i, state in enumerate(map(state_of, read)) if state is not before[i]]
+    named = (*read, *op.results) if decision.before or decision.after else ()
     return Alike(decision, named, list(map(state_of, op.results)), tuple(more))
 
 
-def is_of_any(op: Op, decision: Computed, targets: Targets, values: Values) -> bool:
+def is_of_any(op: Op, read: Sequence[int], decision: Computed, targets: Targets, values: Values) -> bool:
     """Whether a decision would be the same of any op on the same, but for the values that it names: those that the op
     reads, each once, and makes.
     """
@@ -52,8 +52,8 @@ def is_of_any(op: Op, decision: Computed, targets: Targets, values: Values) -> b
         return False
     if not decision.before:
         return True
-    operands = set(op.operands)
-    if values.made_of or len(operands) < len(op.operands):
+    operands = set(read)
+    if values.made_of or len(operands) < len(read):
         return False
     of_others = [version.operands for version in decision.before if isinstance(version, Fresh)]
     return not any(of_others) and all(version.value in operands for version in decision.before)

@@ -7,7 +7,7 @@ memory; where what is added would be scattered, as much as is left of it is carr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardwright.ir.graph import Op
@@ -15,7 +15,7 @@ from shardwright.partition.decisions import Computed, Decision, Layout, Reshard
 from shardwright.partition.splits import linear_operands
 from shardwright.steps import AllReduce
 
-__all__ = ["CarriedSum", "carried_sums"]
+__all__ = ["CarriedSum", "carried_layouts", "carried_sums"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +76,37 @@ def carried_sums(loop: Op, uses: Sequence[int]) -> list[CarriedSum]:
             if uses[op.operands[1 - carried]] == 1 and op.operands[1 - carried] in makers:
                 sums.append(CarriedSum(index, op, carried, 1 - carried))
     return sums
+
+
+def carried_layouts(
+    loop: Op,
+    uses: Sequence[int],
+    targets: tuple[Layout, ...],
+    decided: Callable[[tuple[Layout, ...]], Mapping[Op, Decision]],
+) -> tuple[Layout, ...]:
+    """How the values lie that a loop carries round: as they should, but for sums that stay contributions.
+
+    The body is decided with complete sums first, to see what is reduced for them, and again with contributions until
+    those that are left are added up as they are.
+
+    Arguments:
+        loop: A `stablehlo.while`.
+        uses: How many operands read each value.
+        targets: How the values should lie.
+        decided: What is decided of its body where they lie so.
+    """
+    sums = carried_sums(loop, uses)
+    if not sums:
+        return targets
+    decisions = decided(targets)
+    partial = {one: one.layout(targets[one.index], decisions) for one in sums}
+    partial = {one: layout for one, layout in partial.items() if layout is not None}
+    while partial:
+        carried = list(targets)
+        for one, layout in partial.items():
+            carried[one.index] = layout
+        decisions = decided(tuple(carried))
+        if all(one.is_kept(layout, decisions) for one, layout in partial.items()):
+            return tuple(carried)
+        partial = {one: layout for one, layout in partial.items() if one.is_kept(layout, decisions)}
+    return targets

@@ -7,7 +7,7 @@ is reduced as late as possible, once, and as a reduce_scatter where a shard of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
@@ -15,7 +15,7 @@ from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import LAYOUTS
 from shardwright.partition.alike import Alike, alike, is_of_any, needs_more
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
-from shardwright.partition.carried_sums import carried_sums
+from shardwright.partition.carried_sums import carried_layouts
 from shardwright.partition.decisions import (
     AtUses,
     Computed,
@@ -141,25 +141,34 @@ class Decider:
         states, number_of = values.states, self.targets.alike.__getitem__
         state_of = states.__getitem__
         for op in ops:
-            way = ways.get(op)
+            way, read = ways.get(op), op.operands
+            form = id(op.signature), id(way)
             try:
-                key = id(op.signature), id(way), *map(state_of, op.operands), *map(number_of, op.results)
-            except KeyError:  # a value that is another one
-                key = None
-            one = known.get(key)
-            if one is None and key:
-                one = known.get((key, *map(number_of, op.operands)))
+                key = *form, *map(state_of, read), *map(number_of, op.results)
+                one = known.get(key)
+                more = (key, *map(number_of, read)) if one is None else None
+            except KeyError:  # values that are other ones
+                read, asked = self._others(op)
+                key, one = (), None
+                more = *form, *map(state_of, read), asked, *map(number_of, op.results)
+            if one is None:
+                one = known.get(more)
             if one is not None:
-                decisions[op] = one.on(op, values) if one.values else one.decision
+                decisions[op] = one.on((*read, *op.results), values) if one.values else one.decision
                 states.update(zip(op.results, one.states, strict=True))
                 continue
-            read = list(map(state_of, op.operands)) if key else []
+            before = list(map(state_of, read))
             decision = (self.in_place(op) if key and way is None else None) or self.decided(op)
             if decision is not None:
                 decisions[op] = decision
-            if key and isinstance(decision, Computed) and is_of_any(op, decision, self.targets, values):
-                more = (key, *map(number_of, op.operands)) if needs_more(decision) else key
-                known[more] = alike(op, decision, read, values)
+            if isinstance(decision, Computed) and is_of_any(op, read, decision, self.targets, values):
+                known[key if key and not needs_more(decision) else more] = alike(op, read, decision, before, values)
+
+    def _others(self, op: Op) -> tuple[tuple[int, ...], Hashable]:
+        """The values that an op reads, of which some are others, and what is asked of each."""
+        operands = self._operands(op)
+        asked = tuple([(id(value.target), min(value.uses, 2), value.fresh_from is None) for value in operands])
+        return tuple([value.number for value in operands]), asked
 
     def decided(self, op: Op) -> Decision | None:
         """What becomes of an op; nothing is to be decided of sharding groups."""
@@ -319,26 +328,13 @@ class Decider:
         return computed
 
     def _carried(self, op: Op, targets: tuple[Layout, ...]) -> tuple[Layout, ...]:
-        """How the values lie that a loop carries round: as they should, but for sums that stay contributions.
+        """How the values lie that a loop carries round."""
 
-        The body is decided with complete sums first, to see what is reduced for them, and again with contributions
-        until those that are left are added up as they are.
-        """
-        sums, body = carried_sums(op, self.uses), op.regions[1]
-        if not sums:
-            return targets
-        self._region(body, targets, targets)
-        partial = {one: one.layout(targets[one.index], self.decisions) for one in sums}
-        partial = {one: layout for one, layout in partial.items() if layout is not None}
-        while partial:
-            carried = list(targets)
-            for one, layout in partial.items():
-                carried[one.index] = layout
-            self._region(body, tuple(carried), tuple(carried))
-            if all(one.is_kept(layout, self.decisions) for one, layout in partial.items()):
-                return tuple(carried)
-            partial = {one: layout for one, layout in partial.items() if one.is_kept(layout, self.decisions)}
-        return targets
+        def decided(carried: tuple[Layout, ...]) -> Mapping[Op, Decision]:
+            self._region(op.regions[1], carried, carried)
+            return self.decisions
+
+        return carried_layouts(op, self.uses, targets, decided)
 
     def _case(self, op: Op) -> Computed:
         """All branches yield the layouts of the results."""
