@@ -31,10 +31,11 @@ class AtLink:
         star: What the value takes; `None` if nobody reads it, or that is not known yet.
         changes: How often that became known.
         parts: What the star makes of what was given, as far as it is known.
+        only: The end with several layouts, if that is one alone: what the link takes there depends on nothing else.
         chosen: Of a link of two ends the one at which a layout is chosen, and its number, while a choice is read off.
     """
 
-    __slots__ = ("changes", "chosen", "ends", "given", "parts", "star")
+    __slots__ = ("changes", "chosen", "ends", "given", "only", "parts", "star")
 
     def __init__(self, ends: Sequence[End], given: Sequence[Seconds]) -> None:
         """Nothing known of the link but its ends, and where what is given to them is kept."""
@@ -43,6 +44,8 @@ class AtLink:
         self.star: Star | None = None
         self.changes = 0
         self.parts: list[Seconds | None] = [None] * len(given)
+        several = [place for place, one in enumerate(given) if one.size > 1]
+        self.only = several[0] if len(several) == 1 else None
         self.chosen: tuple[int, int] | None = None
 
     def know(self, star: Star | None) -> None:
@@ -50,6 +53,8 @@ class AtLink:
         self.star = star
         self.changes += 1
         self.forget()
+        if star is not None and self.only is not None:
+            self.take(self.only)
 
     def forget(self) -> None:
         """What was given is not what it was, and nothing is chosen."""
@@ -100,26 +105,28 @@ AtPlace = tuple[AtLink, int]
 class Through(AtLink):
     """The links at both sides of a node as one link."""
 
-    __slots__ = ("seen", "sides", "slots", "through")
+    __slots__ = ("at", "seen", "sides", "slots", "within")
 
-    def __init__(self, node: Node, slots: tuple[int, int], sides: tuple[AtPlace, AtPlace]) -> None:
+    def __init__(self, at: AtNode, slots: tuple[int, int], sides: tuple[AtPlace, AtPlace]) -> None:
         """Of a node with these slots of links, each with the place of the node there."""
         others = [(link, other) for link, place in sides if (other := link.other(place)) is not None]
         super().__init__([link.ends[other] for link, other in others], [link.given[other] for link, other in others])
-        self.through = node
-        self.slots = [node.slots[slot].of_way for slot in slots]
+        self.at = at
+        self.slots = [at.node.slots[slot].of_way for slot in slots]
         (before, other), _ = others
         _, behind = sides
         self.sides = (before, other), behind
-        self.seen = 0, 0
+        self.within = [link for link, _ in sides] + [at.links[slot][0] for slot in at.alone]
+        self.seen = [0] * len(self.within)
 
     def refresh(self) -> None:
-        """Take what the links at both sides take by now."""
+        """Take what the links at both sides take by now, and those that are the node's alone."""
         (before, other), (behind, place) = self.sides
-        if self.seen != (before.changes, behind.changes):
-            self.seen = before.changes, behind.changes
+        changes = [link.changes for link in self.within]
+        if self.seen != changes:
+            self.seen = changes
             of_first, of_second = self.slots
-            first = before.table(other)[:, of_first] + self.through.seconds
+            first = before.table(other)[:, of_first] + self.at.own()
             second = np.ascontiguousarray(behind.table(place)[of_second].T)
             together = np.minimum.reduce(first[:, None, :] + second, axis=2)
             self.know(Pair(together))
@@ -138,6 +145,7 @@ class AtNode:
         gather: For each slot and way, where in the block it is what was given to the way.
         links: For each slot its link, and which end of that it is.
         near: The same, where links through nodes stand for those that are part of them.
+        alone: Those with several layouts of links where no other end has any to choose.
         before: Those of links to nodes before it.
         behind: And to nodes behind it.
         gives_before: To the links of which of them it gives which part of what it has left then.
@@ -145,6 +153,7 @@ class AtNode:
     """
 
     __slots__ = (
+        "alone",
         "before",
         "behind",
         "block",
@@ -161,7 +170,9 @@ class AtNode:
     )
 
     def __init__(self, number: int, node: Node, others: Sequence[Sequence[int]], block: Seconds) -> None:
-        """Of a node of this number, where the links of its slots have ends at these nodes."""
+        """Of a node of this number, where the links of its slots have several layouts at ends of these nodes, itself
+        among them: none of a slot where there is nothing to tell.
+        """
         self.number = number
         self.node = node
         sizes = [len(slot.layouts) for slot in node.slots]
@@ -174,21 +185,19 @@ class AtNode:
         self.gather = np.array([start + slot.of_way for start, slot in zip(starts, node.slots, strict=False)], np.intp)
         self.links: dict[int, AtPlace] = {}
         self.near: dict[int, AtPlace] = {}
-        before = [slot for slot, nodes in enumerate(others) if min(nodes) < number]
-        behind = [slot for slot, nodes in enumerate(others) if max(nodes) > number]
-        left = max(sum(node.slots[slot].share for slot in side) for side in (before, behind))
-        self.before, self.behind = ([slot for slot in side if sizes[slot] > 1] for side in (before, behind))
-        self.gives_before, self.gives_behind = self.parts(before, left), self.parts(behind, left)
+        self.alone = [slot for slot, nodes in enumerate(others) if len(nodes) == 1]
+        told = [(slot, nodes) for slot, nodes in enumerate(others) if len(nodes) > 1]
+        self.before = [slot for slot, nodes in told if min(nodes) < number or max(nodes) == number]
+        self.behind = [slot for slot, nodes in told if max(nodes) > number]
+        left = max(sum(node.slots[slot].share for slot in side) for side in (self.before, self.behind))
+        self.gives_before, self.gives_behind = self.parts(self.before, left), self.parts(self.behind, left)
 
     def parts(self, given: Sequence[int], left: float) -> list[tuple[int, float]]:
-        """Slots that something is given to at once, and which part of what is left when it is their turn; where a value
-        has one layout nothing is.
-        """
+        """Slots that something is given to at once, and which part of what is left when it is their turn."""
         parts = list[tuple[int, float]]()
         for slot in given:
             share = self.node.slots[slot].share
-            if self.given[slot].size > 1:
-                parts.append((slot, share / left))
+            parts.append((slot, share / left))
             left -= share
         return parts
 
@@ -206,7 +215,12 @@ class AtNode:
             if other is None or link.ends[other][0] == self.number:
                 return None
             size *= link.given[other].size
-        return Through(self.node, (first, second), sides) if size <= _THROUGH else None
+        return Through(self, (first, second), sides) if size <= _THROUGH else None
+
+    def own(self) -> Seconds:
+        """What each way takes by itself, with what links take that are the node's alone."""
+        own: Seconds = sum([self.given[slot][self.node.slots[slot].of_way] for slot in self.alone], self.node.seconds)
+        return own
 
     def energy(self) -> Seconds:
         """What each way takes by itself, with what was given to it."""

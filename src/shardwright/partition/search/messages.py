@@ -7,8 +7,13 @@ to take need not be looked at any more.
 
 An end at which a value has one layout tells nothing, and nothing is moved there.
 
+Each pass begins farther on where the last ones have led, the farther the more of them there were: much fewer passes do
+then. Where it comes to less so than it was, it goes on from there, and takes no such steps at first.
+
 Source: Kolmogorov, "Convergent Tree-Reweighted Message Passing for Energy Minimization" (2006), and for links of
-several readers "A New Look at Reweighted Message Passing" (2015).
+several readers "A New Look at Reweighted Message Passing" (2015); going on as before: Nesterov, "A method for solving
+the convex programming problem with convergence rate O(1/k²)" (1983), and starting anew where that leads astray:
+O'Donoghue and Candès, "Adaptive Restart for Accelerated Gradient Schemes" (2015).
 """
 
 from __future__ import annotations
@@ -25,6 +30,12 @@ from shardwright.partition.search.stars import Star, star
 
 __all__ = ["Messages"]
 
+_ONWARD = 0.8
+"""Which part of what the last pass moved is moved once more before the next one, at most."""
+
+_ROUNDED = 1e-9
+"""A part of a bound that is rounding."""
+
 
 class Messages:
     """What was moved by now.
@@ -39,12 +50,12 @@ class Messages:
         self.graph = graph
         self.most = most
         ends = [(link.maker, *link.readers) for link in graph.links]
-        nodes = [[node for node, _ in of_link] for of_link in ends]
+        several = [[node for node, slot in of_link if len(graph.slot((node, slot)).layouts) > 1] for of_link in ends]
         sizes = [sum(len(slot.layouts) for slot in node.slots) for node in graph.nodes]
         self.block = np.zeros(sum(sizes))
         blocks = np.split(self.block, np.cumsum(sizes)[:-1])
         self.at = [
-            AtNode(number, node, [nodes[slot.link] for slot in node.slots], block)
+            AtNode(number, node, [several[slot.link] if len(slot.layouts) > 1 else [] for slot in node.slots], block)
             for number, (node, block) in enumerate(zip(graph.nodes, blocks, strict=True))
         ]
         self.given = [at.given for at in self.at]
@@ -54,7 +65,7 @@ class Messages:
                 self.at[node].links[slot] = self.at[node].near[slot] = link, place
         self.known = [-1] * len(ends)  # `Distances.changed`, when what the link takes was made
         self.bound = 0.0
-        self.rounds = _Rounds(self.at, self.links)
+        self.rounds = _Rounds(self.at, self.links, self.block)
 
     def least(self, distances: Distances, passes: int) -> float:
         """What every choice takes at least.
@@ -65,8 +76,14 @@ class Messages:
             passes: How often seconds are moved in the order of the program, and back.
         """
         self._know(distances)
-        self.bound = self.rounds.go(passes)
-        return self.bound
+        kept = self.block.copy()
+        bound = self.rounds.go(passes)
+        if bound < self.bound * (1 - _ROUNDED):
+            self.block[:] = kept
+            self.rounds.start_anew()
+            bound = self.rounds.go(passes, onward=False)
+        self.bound = bound
+        return bound
 
     @property
     def of_nodes(self) -> list[float]:
@@ -119,8 +136,11 @@ class _Rounds:
     Nodes at ends give all that they have, the same each time; those between two others are part of a link.
     """
 
-    def __init__(self, nodes: Sequence[AtNode], links: Sequence[AtLink]) -> None:
-        """Of these nodes and links."""
+    def __init__(self, nodes: Sequence[AtNode], links: Sequence[AtLink], block: Seconds) -> None:
+        """Of these nodes and links, where all that was moved to nodes is in one block."""
+        self.block = block
+        self.before: Seconds | None = None  # the block when the last pass began
+        self.count = 0  # passes begun farther on
         self.between: list[AtNode] = []
         self.through: list[Through] = []
         near = dict.fromkeys(links)
@@ -146,8 +166,19 @@ class _Rounds:
             for node in visited
         ]
 
-    def go(self, passes: int) -> float:
-        """Move seconds so often, and tell what nodes and links take at least then, together."""
+    def start_anew(self) -> None:
+        """What was given is not what it was, and where passes have led tells nothing."""
+        self.before, self.count = None, 0
+        for link in self.links:
+            link.forget()
+
+    def go(self, passes: int, onward: bool = True) -> float:
+        """Move seconds so often, and tell what nodes and links take at least then, together.
+
+        Arguments:
+            passes: How often, in the order of the program, and back.
+            onward: Whether each begins farther on where the last ones have led.
+        """
         for through in self.through:
             through.refresh()
         for node in self.first:
@@ -155,6 +186,8 @@ class _Rounds:
         for node in self.last:
             node.move((), node.gives_before)
         for _ in range(passes):
+            if onward:
+                self.step()
             for node, before, _ in self.visits:
                 node.move(before, node.gives_behind)
             for node, _, behind in reversed(self.visits):
@@ -164,6 +197,16 @@ class _Rounds:
         for node in self.first:
             node.move([node.links[slot] for slot in node.behind], ())
         return sum(map(_least, self.links)) + sum(float(node.energy().min()) for node in self.nodes)
+
+    def step(self) -> None:
+        """Move a part of what the last pass moved once more."""
+        now = self.block.copy()
+        if self.before is not None:
+            self.count += 1
+            self.block += min(_ONWARD, self.count / (self.count + 3)) * (now - self.before)
+            for link in self.links:
+                link.forget()
+        self.before = now
 
 
 def _least(link: AtLink) -> float:

@@ -32,6 +32,9 @@ _FIRST, _AGAIN = 6, 2
 _SETTLES, _SETTLED = 12, 0.05
 """How often messages are passed again at most, and the part of what is not proven below which a growing bound rests."""
 
+_PROVEN = 1e-5
+"""How much more than the bound is none."""
+
 _FEW = 8, 4, 2
 """How many ways of a node are looked at where all that may be the best are too many."""
 
@@ -132,7 +135,7 @@ class Reduced:
             before = self.messages.bound
             near = self.read_off(distances)
             bound, left = self.messages.bound, near.seconds - self.messages.bound
-            if left <= self.each.gap * bound:
+            if left <= _PROVEN * bound or (bound - before <= _SETTLED * left <= _SETTLED * self.each.gap * bound):
                 return near
             if bound - before <= _SETTLED * left:
                 break
