@@ -225,28 +225,40 @@ def legal_splits(splits: Splits, mesh: Mesh, cuts: Mapping[str, Collection[int]]
         factors = ahead.popleft()
         if feasible(splits, factors) == factors:
             yield factors
-        used = [axis for axes in factors for axis in axes]
-        for factor, size in room.items():
+        free = _free(mesh, factors, cuts)
+        for factor, size in room.items() if free else ():
             held = factors[factor]
-            for part in _next_parts(mesh, used, cuts, size // axes_size(held)):
+            for part in _next_parts(free, size // axes_size(held) if held else size):
                 after = (*factors[:factor], merge_axes((*held, part)), *factors[factor + 1 :])
                 if after not in seen:
                     seen.add(after)
                     ahead.append(after)
 
 
-def _next_parts(
-    mesh: Mesh, used: Iterable[AxisRef], cuts: Mapping[str, Collection[int]], left: int
-) -> Iterator[AxisRef]:
-    """Of every axis what divides `left`, the rest behind what is used; and parts between its cuts."""
+_Places = list[tuple[str, set[int], int, list[int]]]
+"""Of axes that are not used up: the name, where parts may begin, the size, and where they may end besides."""
+
+
+def _free(mesh: Mesh, factors: FactorAxes, cuts: Mapping[str, Collection[int]]) -> _Places:
+    """What is left of the axes of a mesh, behind what is used, and from their cuts on."""
     ends = dict.fromkeys(mesh.sizes, 1)
-    for axis in used:
-        ends[axis.name] = max(ends[axis.name], axis.end)
+    for axes in factors:
+        for axis in axes:
+            ends[axis.name] = max(ends[axis.name], axis.end)
+    free: _Places = []
     for name, size in mesh.axes:
-        if name in mesh.manual:
-            continue
-        places = cuts.get(name, ())
-        for pre in {ends[name], *(cut for cut in places if cut % ends[name] == 0)}:
+        if ends[name] < size and name not in mesh.manual:
+            places = list(cuts.get(name, ()))
+            free.append((name, {ends[name], *[cut for cut in places if cut % ends[name] == 0]}, size, places))
+    return free
+
+
+def _next_parts(free: _Places, left: int) -> Iterator[AxisRef]:
+    """Of every axis what divides `left`, the rest behind what is used; and parts between its cuts."""
+    if left == 1:
+        return
+    for name, begins, size, places in free:
+        for pre in begins:
             most = math.gcd(size // pre, left)
-            sizes = {most, *(cut // pre for cut in places if cut % pre == 0 and left % (cut // pre) == 0)}
-            yield from (AxisRef(name, pre, part) for part in sorted(sizes) if part > 1)
+            sizes = {most, *[cut // pre for cut in places if cut % pre == 0 and left % (cut // pre) == 0]}
+            yield from [AxisRef(name, pre, part) for part in sorted(sizes) if part > 1]

@@ -136,7 +136,8 @@ def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
     """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
     plain = _plain_way(question, factors)
     yield plain
-    yield from passing_ways(question, factors, plain)
+    if question.passing:
+        yield from passing_ways(question, factors, plain)
 
 
 def passing_ways(question: Question, factors: FactorAxes, plain: Way) -> Iterator[Way]:
@@ -151,10 +152,11 @@ def _plain_way(question: Question, factors: FactorAxes) -> Way:
     splits, mesh = question.splits, mesh_of(question.sources, question.targets)
     rule = splits.rule
     partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
-    made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
+    made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)]) if partial else ()
     operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
     results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-    own = work_cost(splits.iterations, [axes for factor, axes in enumerate(factors) if factor not in splits.idle])
+    working = [axes for factor, axes in enumerate(factors) if axes and factor not in splits.idle]
+    own = work_cost(splits.iterations, working)
     exchange = exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
     return Way(operands, results, own, exchange)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import price
 from shardwright.ir.signature import Signature
+from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Layout
+from shardwright.partition.edges import NOTHING
 from shardwright.partition.factors import FactorAxes
 from shardwright.partition.proposals import Shardings, Source, from_mesh
 from shardwright.partition.search.held import is_held
@@ -90,19 +93,37 @@ def all_ways(
     found: dict[tuple[Shardings, Shardings], Way] = {}
     for factors in itertools.islice(from_mesh(splits, sources, asked), LISTED):
         for way in _ways(question, through, factors):
-            key = way.operands, way.results
-            if key in found:
-                continue
-            tensors = zip(types, (*way.operands, *way.results), most_held, strict=True)
-            if key == decided or all(is_held(*one) for one in tensors):
-                found[key] = way
+            found.setdefault((way.operands, way.results), way)
+    ways, tensors = _held(found, types, most_held, decided)
+    count = len(signature.operands)
+    costs = [way.own if way.exchange is NOTHING else way.own + way.exchange for way in ways]
+    seconds = np.array([price(cost, hardware) for cost in costs])
+    return AllWays(ways, seconds, tensors[:count], tensors[count:])
+
+
+def _held(
+    found: Mapping[tuple[Shardings, Shardings], Way],
+    types: Sequence[TensorType],
+    most_held: Sequence[float],
+    decided: tuple[tuple[Layout, ...], tuple[Layout, ...]],
+) -> tuple[tuple[Way, ...], tuple[Layouts, ...]]:
+    """The ways of which a device may hold all tensors, and the one that was decided; and the layouts of each tensor."""
     ways = tuple(found.values())
-    return AllWays(
-        ways,
-        np.array([price(way.own + way.exchange, hardware) for way in ways]),
-        tuple([numbered([way.operands[number] for way in ways]) for number in range(len(signature.operands))]),
-        tuple([numbered([way.results[number] for way in ways]) for number in range(len(signature.results))]),
-    )
+    tensors = _tensors(ways, len(types))
+    keeps = np.ones(len(ways), dtype=bool)
+    for type, (layouts, of_way), most in zip(types, tensors, most_held, strict=True):
+        if most != math.inf:
+            keeps &= np.array([is_held(type, layout, most) for layout in layouts], dtype=bool)[of_way]
+    if keeps.all():
+        return ways, tensors
+    kept = tuple([way for key, way, keep in zip(found, ways, keeps.tolist(), strict=True) if keep or key == decided])
+    return kept, _tensors(kept, len(types))
+
+
+def _tensors(ways: Sequence[Way], count: int) -> tuple[Layouts, ...]:
+    """The layouts of each operand, and then each result, of which there are so many."""
+    of_ways = [(*way.operands, *way.results) for way in ways]
+    return tuple([numbered([layouts[number] for layouts in of_ways]) for number in range(count)])
 
 
 def _ways(question: Question, through: Sequence[Question], factors: FactorAxes) -> Iterator[Way]:
@@ -127,4 +148,10 @@ def numbered(layouts: Sequence[Layout]) -> Layouts:
     """The layouts of ways, each once."""
     numbers: dict[TensorSharding, int] = {}
     of_way = [numbers.setdefault(layout, len(numbers)) for layout in layouts if layout is not None]
-    return Layouts(tuple(numbers), np.array(of_way, dtype=np.intp))
+    return Layouts(_interned(tuple(numbers)), np.array(of_way, dtype=np.intp))
+
+
+@memoize
+def _interned(layouts: Shardings) -> Shardings:
+    """The first of all equal ones: there are tables between these, which many links look up."""
+    return layouts
