@@ -169,7 +169,9 @@ class AtNode:
         "rows",
     )
 
-    def __init__(self, number: int, node: Node, others: Sequence[Sequence[int]], block: Seconds) -> None:
+    def __init__(
+        self, number: int, node: Node, others: Sequence[Sequence[int]], block: Seconds, groups: Sequence[Groups]
+    ) -> None:
         """Of a node of this number, where the links of its slots have several layouts at ends of these nodes, itself
         among them: none of a slot where there is nothing to tell.
         """
@@ -179,7 +181,7 @@ class AtNode:
         starts = [sum(sizes[:slot]) for slot in range(len(sizes) + 1)]
         self.block = block
         self.given = [self.block[start : start + size] for start, size in zip(starts, sizes, strict=False)]
-        self.groups = [Groups(slot.of_way) for slot in node.slots]
+        self.groups = groups
         is_each = all(groups.is_each for groups in self.groups)
         self.rows = self.block.reshape(len(sizes), -1) if is_each and sizes else None
         self.gather = np.array([start + slot.of_way for start, slot in zip(starts, node.slots, strict=False)], np.intp)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,29 @@ from shardwright.steps import local_bytes
 __all__ = ["Distances"]
 
 
+@dataclass(slots=True)
+class _Between:
+    """What it takes from each of some layouts to each of others.
+
+    Attributes:
+        sources: The ones, kept so that nothing else gets their id.
+        targets: The others.
+        seconds: The table.
+        entered: How often something was entered since it was made.
+    """
+
+    sources: Shardings
+    targets: Shardings
+    seconds: Seconds
+    entered: int = 0
+
+    def enter(self, source: TensorSharding, target: TensorSharding, seconds: float) -> None:
+        """Enter what it takes from a layout to another, if these are among them."""
+        if source in self.sources and target in self.targets:
+            self.seconds[self.sources.index(source), self.targets.index(target)] = seconds
+            self.entered += 1
+
+
 class Distances:
     """Seconds between layouts, as far as they are known."""
 
@@ -36,7 +60,8 @@ class Distances:
         """By bounds only."""
         self.hardware = hardware
         self._planned: dict[TensorType, dict[tuple[TensorSharding, TensorSharding], float]] = defaultdict(dict)
-        self._between: dict[TensorType, dict[tuple[Shardings, Shardings], Seconds]] = defaultdict(dict)
+        self._between: dict[TensorType, dict[tuple[Shardings, Shardings], _Between]] = defaultdict(dict)
+        self._by_ids: dict[tuple[TensorType, int, int], _Between] = {}  # most are asked for by the same layouts
         self._changed: dict[TensorType, int] = defaultdict(int)
         self.changes = 0
         """How often more became known of any: while that is the same, so is what a choice takes."""
@@ -52,12 +77,24 @@ class Distances:
 
     def between(self, type: TensorType, sources: Shardings, targets: Shardings) -> Seconds:
         """The same for each of some layouts and each of others."""
-        known, key = self._between[type], (sources, targets)
-        if key not in known:
-            known[key] = _table(type, sources, targets, self.hardware)
+        return self._found(type, sources, targets).seconds
+
+    def entered(self, type: TensorType, sources: Shardings, targets: Shardings) -> int:
+        """How often more became known of any of these: while that is the same, so is their table."""
+        return self._found(type, sources, targets).entered
+
+    def _found(self, type: TensorType, sources: Shardings, targets: Shardings) -> _Between:
+        ids = type, id(sources), id(targets)
+        found = self._by_ids.get(ids)
+        if found is not None:
+            return found
+        found = self._between[type].get((sources, targets))
+        if found is None:
+            found = _Between(sources, targets, _table(type, sources, targets, self.hardware))
+            self._between[type][sources, targets] = self._by_ids[ids] = found
             for (source, target), seconds in self._planned[type].items():
-                _enter(known[key], key, source, target, seconds)
-        return known[key]
+                found.enter(source, target, seconds)
+        return found
 
     def plan(self, type: TensorType, source: TensorSharding, target: TensorSharding) -> bool:
         """Know it exactly from now on, and tell whether that is more than was known."""
@@ -70,17 +107,9 @@ class Distances:
             return False
         self._changed[type] += 1
         self.changes += 1
-        for key, table in self._between[type].items():
-            _enter(table, key, source, target, seconds)
+        for between in self._between[type].values():
+            between.enter(source, target, seconds)
         return seconds > known * (1 + 1e-9)
-
-
-def _enter(
-    table: Seconds, key: tuple[Shardings, Shardings], source: TensorSharding, target: TensorSharding, seconds: float
-) -> None:
-    sources, targets = key
-    if source in sources and target in targets:
-        table[sources.index(source), targets.index(target)] = seconds
 
 
 def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds:
@@ -96,7 +125,8 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
             sent, starts = least_to_complete(type.dims, element_bytes, source, needed)
             table[row] = sent * price(Cost(1.0), hardware) + starts * price(Cost(0.0, 1), hardware)
         for column in several:
-            table[row, column] = least_seconds(type, source, targets[column], hardware)
+            reaches = leads_to(source, targets[column])
+            table[row, column] = least_seconds(type, source, targets[column], hardware) if reaches else math.inf
     return table
 
 

@@ -25,8 +25,9 @@ import numpy as np
 from shardwright.partition.search.all_ways import Seconds
 from shardwright.partition.search.given import AtLink, AtNode, Through, gives_all
 from shardwright.partition.search.graph import ChoiceGraph
+from shardwright.partition.search.groups import Groups
 from shardwright.partition.search.least import Distances
-from shardwright.partition.search.stars import Star, star
+from shardwright.partition.search.stars import Made, star
 
 __all__ = ["Messages"]
 
@@ -54,8 +55,16 @@ class Messages:
         sizes = [sum(len(slot.layouts) for slot in node.slots) for node in graph.nodes]
         self.block = np.zeros(sum(sizes))
         blocks = np.split(self.block, np.cumsum(sizes)[:-1])
+        of_ways = {id(slot.of_way): slot.of_way for node in graph.nodes for slot in node.slots}  # many nodes are alike
+        groups = {number: Groups(of_way) for number, of_way in of_ways.items()}
         self.at = [
-            AtNode(number, node, [several[slot.link] if len(slot.layouts) > 1 else [] for slot in node.slots], block)
+            AtNode(
+                number,
+                node,
+                [several[slot.link] if len(slot.layouts) > 1 else [] for slot in node.slots],
+                block,
+                [groups[id(slot.of_way)] for slot in node.slots],
+            )
             for number, (node, block) in enumerate(zip(graph.nodes, blocks, strict=True))
         ]
         self.given = [at.given for at in self.at]
@@ -64,20 +73,24 @@ class Messages:
             for place, (node, slot) in enumerate(link.ends):
                 self.at[node].links[slot] = self.at[node].near[slot] = link, place
         self.known = [-1] * len(ends)  # `Distances.changed`, when what the link takes was made
+        self.distances: Distances | None = None
+        self.made: Made = {}  # the stars of links, by those distances
         self.bound = 0.0
         self.rounds = _Rounds(self.at, self.links, self.block)
 
-    def least(self, distances: Distances, passes: int) -> float:
+    def least(self, distances: Distances, passes: int, onward: bool = True) -> float:
         """What every choice takes at least.
 
         Arguments:
             distances: What redistributions take, the same each time or more of them known; what was moved for others is
                 moved still.
             passes: How often seconds are moved in the order of the program, and back.
+            onward: Whether each pass begins farther on where the last ones have led: the bound grows faster so; a
+                choice is told more clearly by passes that do not.
         """
         self._know(distances)
         kept = self.block.copy()
-        bound = self.rounds.go(passes)
+        bound = self.rounds.go(passes, onward)
         if bound < self.bound * (1 - _ROUNDED):
             self.block[:] = kept
             self.rounds.start_anew()
@@ -122,12 +135,15 @@ class Messages:
 
     def _know(self, distances: Distances) -> None:
         """Take what redistributions take by now."""
-        made: dict[object, Star] = {}
+        if self.distances is not distances:
+            self.distances, self.made = distances, {}
         for number, (one, link) in enumerate(zip(self.graph.links, self.links, strict=True)):
             changed = distances.changed(one.type)
             if changed != self.known[number]:
                 self.known[number] = changed
-                link.know(star(self.graph, one, distances, self.most, made))
+                found = star(self.graph, one, distances, self.most, self.made)
+                if found is not link.star:
+                    link.know(found)
 
 
 class _Rounds:

@@ -16,9 +16,9 @@ from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.graph import ChoiceGraph, Link
 from shardwright.partition.search.least import Distances
 
-__all__ = ["Pair", "Shared", "Star", "runs_at_least", "star", "star_of"]
+__all__ = ["Made", "Pair", "Shared", "Star", "runs_at_least", "star", "star_of"]
 
-_TOGETHER = 10_000
+_TOGETHER = 2_000
 """What several ends may choose together is told one by one if it is no more than that."""
 
 
@@ -181,7 +181,11 @@ def runs_at_least(graph: ChoiceGraph, link: Link) -> float:
     return min([graph.scopes[one].runs for scope in scopes for one in graph.around(link, scope)], default=0.0)
 
 
-def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made: dict[object, Star]) -> Star | None:
+Made = dict[object, tuple[int, Star]]
+"""Stars by what they are of, each with how often more became known of that when it was made."""
+
+
+def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made: Made) -> Star | None:
     """What the value of a link takes; `None` if nobody reads it.
 
     Arguments:
@@ -189,16 +193,19 @@ def star(graph: ChoiceGraph, link: Link, distances: Distances, most: float, made
         link: The value.
         distances: What redistributions take.
         most: What is impossible takes so many seconds.
-        made: The stars made by now: of those one that is the same is taken.
+        made: The stars made by now, of this graph and these distances: one that is the same is taken.
     """
     if not link.readers:
         return None
     maker, *readers = (graph.slot(end).layouts for end in (link.maker, *link.readers))
     runs = link.times * runs_at_least(graph, link)
-    key = link.type, maker, tuple(readers), runs
-    if key not in made:
-        made[key] = star_of([np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers])
-    return made[key]
+    key = link.type, id(maker), *map(id, readers), runs
+    entered = sum([distances.entered(link.type, maker, read) for read in readers])
+    before, found = made.get(key, (-1, None))
+    if found is None or entered != before:
+        found = star_of([np.minimum(runs * distances.between(link.type, maker, read), most) for read in readers])
+        made[key] = entered, found
+    return found
 
 
 def star_of(seconds: Sequence[Seconds]) -> Star:
