@@ -116,9 +116,9 @@ class Reduced:
         self.found = best.ways
         return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
 
-    def read_off(self, distances: Distances) -> Solution:
+    def read_off(self, distances: Distances, onward: bool = True) -> Solution:
         """What was found before and what is read off the messages, each made better node by node: the better one."""
-        bound = self.messages.least(distances, self.passes)
+        bound = self.messages.least(distances, self.passes, onward)
         self.passes = _AGAIN
         if self.rest is None or self.rest.distances is not distances or self.rest.changes != distances.changes:
             self.rest = _Rest(self.graph, distances, _CLOSE * self.most, self.rest)
@@ -131,20 +131,27 @@ class Reduced:
         """What is read off the messages when these have settled, made better by forests where it is not proven to be
         the best already.
         """
-        for _ in range(_SETTLES):
-            before = self.messages.bound
-            near = self.read_off(distances)
-            bound, left = self.messages.bound, near.seconds - self.messages.bound
-            if left <= _PROVEN * bound or (bound - before <= _SETTLED * left <= _SETTLED * self.each.gap * bound):
-                return near
-            if bound - before <= _SETTLED * left:
-                break
+        near = self.settled(distances)
+        if near.seconds <= self.messages.bound * (1 + self.each.gap):
+            return near
         self.forests = Forests(self.graph, distances, 10 * self.most, self.forests)
         first, again = self.sweeps
         self.found = self.forests.improved(self.found, first)
         self.sweeps = again, again
         tables = self.rest.tables if self.rest else None
         return solution_of(self.graph, self.found, distances, self.messages.bound, tables)
+
+    def settled(self, distances: Distances) -> Solution:
+        """What is read off the messages when nothing is left to prove, or the bound rests."""
+        for _ in range(_SETTLES):
+            before = self.messages.bound
+            near = self.read_off(distances)
+            bound, left = self.messages.bound, near.seconds - self.messages.bound
+            if left <= _PROVEN * bound:
+                return near
+            if bound - before <= _SETTLED * left:
+                break
+        return self.read_off(distances, onward=False)
 
     def among_some(self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among ways of choices that may take least, and what was found: as many as may be."""
