@@ -73,6 +73,46 @@ def test_messages_know_what_became_known_since(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_messages_that_go_on_as_they_led_come_to_no_less(seed: int) -> None:
+    distances = Distances(SCALED)
+    with _choices(seed) as graph:
+        onward, plain = Messages(graph, 1.0), Messages(graph, 1.0)
+        bounds = [onward.least(distances, 3) for _ in range(6)]
+        least = [plain.least(distances, 3, onward=False) for _ in range(6)][-1]
+        taken = solution_of(graph, onward.chosen(), distances, 0.0).seconds
+    assert all(after >= before * (1 - 1e-9) for before, after in itertools.pairwise(bounds))
+    assert least * (1 - 1e-3) <= bounds[-1] <= taken * (1 + 1e-9)
+
+
+def _tables(graph: ChoiceGraph, distances: Distances) -> list[list[list[float]]]:
+    """What each reader of each link takes from each layout that is made."""
+    made = [graph.slot(link.maker).layouts for link in graph.links]
+    return [
+        [distances.between(link.type, layouts, graph.slot(end).layouts).ravel().tolist() for end in link.readers]
+        for link, layouts in zip(graph.links, made, strict=True)
+    ]
+
+
+def test_what_a_link_takes_is_made_anew_only_where_something_between_its_layouts_became_known() -> None:
+    is_new = list[bool]()
+    for seed in SEEDS:
+        with _choices(seed) as graph:
+            distances = Distances(SCALED)
+            messages = Messages(graph, 1.0)
+            messages.least(distances, 1)
+            stars, tables = [link.star for link in messages.links], _tables(graph, distances)
+            pairs = [
+                (link.type, *pair) for link in graph.links for pair in itertools.permutations(graph.layouts(link), 2)
+            ]
+            any(distances.plan(*pair) or distances.changes for pair in pairs)  # until one is not as thought
+            messages.least(distances, 1)
+            now = [link.star is not star for link, star in zip(messages.links, stars, strict=True)]
+            assert now == [one != other for one, other in zip(tables, _tables(graph, distances), strict=True)]
+            is_new += now
+    assert 0 < sum(is_new) < len(is_new)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_ways_take_at_least_is_no_more_than_what_choices_with_them_take(seed: int) -> None:
     rng, distances = Random(seed), Distances(SCALED)
     with _choices(seed) as graph:

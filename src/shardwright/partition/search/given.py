@@ -240,11 +240,11 @@ class AtNode:
         energy, last = self.energy(), gives[-1][0]
         for slot, part in gives:
             link, place = self.links[slot]
-            groups, given = self.groups[slot], self.given[slot]
-            least = groups.least(energy)
+            groups = self.groups[slot]
+            least = energy if groups.is_each else groups.least(energy)
             if part != 1.0:
                 least = least * part
-            given -= least
+            self.given[slot] -= least
             link.parts[place] = None
             if slot != last:
                 energy = energy - groups.spread(least)

@@ -153,8 +153,14 @@ class _Rounds:
     """
 
     def __init__(self, nodes: Sequence[AtNode], links: Sequence[AtLink], block: Seconds) -> None:
-        """Of these nodes and links, where all that was moved to nodes is in one block."""
+        """Of these nodes and links, where all that was moved to nodes is in one block: nothing yet."""
         self.block = block
+        self.is_passed = np.ones(block.size)  # not what links take that are a node's alone, which is told once
+        for node in nodes:
+            for slot in node.alone:
+                node.given[slot][:] = 1.0
+        self.is_passed -= block
+        block[:] = 0.0
         self.before: Seconds | None = None  # the block when the last pass began
         self.count = 0  # passes begun farther on
         self.between: list[AtNode] = []
@@ -219,7 +225,8 @@ class _Rounds:
         now = self.block.copy()
         if self.before is not None:
             self.count += 1
-            self.block += min(_ONWARD, self.count / (self.count + 3)) * (now - self.before)
+            part = min(_ONWARD, self.count / (self.count + 3))
+            self.block += part * self.is_passed * (now - self.before)
             for link in self.links:
                 link.forget()
         self.before = now

@@ -32,7 +32,7 @@ _FIRST, _AGAIN = 6, 2
 _SETTLES, _SETTLED = 12, 0.05
 """How often messages are passed again at most, and the part of what is not proven below which a growing bound rests."""
 
-_PROVEN = 1e-5
+_PROVEN = 1e-8
 """How much more than the bound is none."""
 
 _FEW = 8, 4, 2
