@@ -84,6 +84,18 @@ def test_messages_that_go_on_as_they_led_come_to_no_less(seed: int) -> None:
     assert least * (1 - 1e-3) <= bounds[-1] <= taken * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_passed_aside_leaves_messages_as_they_were(seed: int) -> None:
+    distances = Distances(SCALED)
+    with _choices(seed) as graph:
+        first, other = Messages(graph, 1.0), Messages(graph, 1.0)
+        assert first.least(distances, 3) == other.least(distances, 3)
+        with first.aside():
+            first.least(distances, 3, onward=False)
+        assert (first.bound, first.least(distances, 2)) == (other.bound, other.least(distances, 2))
+        assert np.array_equal(first.block, other.block)
+
+
 def _tables(graph: ChoiceGraph, distances: Distances) -> list[list[list[float]]]:
     """What each reader of each link takes from each layout that is made."""
     made = [graph.slot(link.maker).layouts for link in graph.links]

@@ -158,7 +158,8 @@ class ChoiceGraph:
 
 
 def _restricted(slot: Slot, ways: Numbers) -> Slot:
-    numbers, of_way = np.unique(slot.of_way[ways], return_inverse=True)
+    of_ways = slot.of_way[ways]
+    numbers, of_way = (of_ways, np.zeros(1, np.intp)) if ways.size == 1 else np.unique(of_ways, return_inverse=True)
     layouts = tuple([slot.layouts[number] for number in numbers])
     in_whole = numbers if slot.numbers is None else slot.numbers[numbers]
     return replace(slot, layouts=layouts, of_way=of_way, numbers=in_whole)

@@ -18,7 +18,8 @@ O'Donoghue and Candès, "Adaptive Restart for Accelerated Gradient Schemes" (201
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -121,6 +122,15 @@ class Messages:
                     seen.add(one.link)
                     of_node += (link.marginal(place) - of_links[one.link])[one.of_way]
         return more
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Pass messages, and go on afterwards as if nothing had been passed."""
+        kept, bound, led = self.block.copy(), self.bound, (self.rounds.before, self.rounds.count)
+        yield
+        self.block[:] = kept
+        self.rounds.start_anew()
+        self.bound, (self.rounds.before, self.rounds.count) = bound, led
 
     def chosen(self) -> tuple[int, ...]:
         """A way of every node: in the order of the program each takes what is least by what is chosen already, what

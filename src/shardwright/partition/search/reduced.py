@@ -95,7 +95,7 @@ class Reduced:
             The choice; `None` where none was found.
         """
         found = self.better(distances)
-        bound = self.messages.bound
+        bound = max(self.messages.bound, found.bound)
         if not proves or (not in_full and found.seconds <= bound * (1 + self.each.gap)):
             return found
         if in_full:
@@ -132,7 +132,7 @@ class Reduced:
         the best already.
         """
         near = self.settled(distances)
-        if near.seconds <= self.messages.bound * (1 + self.each.gap):
+        if near.seconds <= near.bound * (1 + self.each.gap):
             return near
         self.forests = Forests(self.graph, distances, 10 * self.most, self.forests)
         first, again = self.sweeps
@@ -151,7 +151,8 @@ class Reduced:
                 return near
             if bound - before <= _SETTLED * left:
                 break
-        return self.read_off(distances, onward=False)
+        with self.messages.aside():  # plain passes tell more clearly what to choose, and lead less far
+            return self.read_off(distances, onward=False)
 
     def among_some(self, least: Sequence[Seconds], distances: Distances, in_full: Collection[int]) -> Solution | None:
         """The best choice among ways of choices that may take least, and what was found: as many as may be."""
