@@ -115,9 +115,9 @@ def materialize(
 
 
 def _decided(graph: Graph, given: Given) -> tuple[Graph, Targets, Decisions]:
-    """What is decided where each op is split as is cheapest for it by itself: of the program, or as it is better written.
+    """What is decided where each op is split as is cheapest for it by itself, of the program as that is best written.
 
-    With what it asks for, which is read off it once.
+    With what that asks for, which is read off it once.
     """
     targets = Targets(graph)
     decisions = decider(graph, targets)(given)

@@ -21,8 +21,9 @@ from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.localize.checks import is_split
 from shardwright.partition.op_split import Given
+from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.held import most_to_hold
-from shardwright.partition.search.total import times_run, total_seconds
+from shardwright.partition.search.total import seconds_of, times_run, total_seconds
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
@@ -48,8 +49,9 @@ def with_whole_stacks(graph: Graph, decisions: Decisions, given: Given) -> tuple
     found = [(loop, stacks) for loop in loops if (stacks := _stacks(loop, decided[loop]))]
     if not found:
         return graph, decisions
-    times, hardware, room = times_run(graph), current_hardware(), _Room(graph, decisions)
-    seconds = total_seconds(graph, decisions, times, hardware)
+    times, hardware = times_run(graph), current_hardware()
+    alone = Decided(graph, decisions, times)
+    room, seconds = _Room(alone), seconds_of(alone, hardware)
     for loop, stacks in found:
         for some in _trials(room.fitting(loop, stacks)):
             other = _carrying(graph, loop, some)
@@ -65,9 +67,9 @@ def with_whole_stacks(graph: Graph, decisions: Decisions, given: Given) -> tuple
 class _Room:
     """What devices may still hold more of stacks, in bytes; what several loops read is held once."""
 
-    def __init__(self, graph: Graph, decisions: Decisions) -> None:
-        self.graph = graph
-        self.left = most_to_hold(graph, decisions)
+    def __init__(self, decided: Decided) -> None:
+        self.graph = decided.graph
+        self.left = most_to_hold(decided)
         self.held: set[tuple[int, TensorSharding]] = set()
 
     def fitting(self, loop: Op, stacks: _Stacks) -> _Stacks:
