@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-__all__ = ["bytes_text", "cost_text", "counted", "kind_of", "micros_text"]
+__all__ = ["bytes_text", "cost_text", "counted", "kind_of"]
 
 _PLURALS = {
     "axis": "axes",
@@ -30,16 +30,6 @@ def bytes_text(count: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def micros_text(seconds: float) -> str:
-    """A time by the model: two digits behind the point, and two that say something of what is less than shows there.
-
-    >>> micros_text(0.0012345), micros_text(3.2e-10), micros_text(0.0)
-    ('1,234.50 µs', '0.00032 µs', '0.00 µs')
-    """
-    micro = seconds * 1e6
-    return f"{micro:,.2f} µs" if micro >= 0.01 or not micro else f"{micro:.2g} µs"
 
 
 def cost_text(bytes: int, measure: str, work: int) -> str:

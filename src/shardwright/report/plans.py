@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
-from shardwright.words import bytes_text, counted, micros_text
+from shardwright.words import bytes_text, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +102,7 @@ def _figure(name: str, value: float | None) -> str:
     if value is None:
         return _ABSENT
     if name == "seconds":
-        return micros_text(value)
+        return f"{value * 1e6:,.2f} µs"
     return f"{value:,}" if name == "collectives" else bytes_text(value)
 
 

@@ -10,7 +10,7 @@ from shardwright.report.assessment import ASSESSMENT_PARTS
 from shardwright.report.devices import mesh_line
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
-from shardwright.words import bytes_text, cost_text, counted, micros_text
+from shardwright.words import bytes_text, cost_text, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,13 +69,13 @@ def _search(page: Page, summary: Summary) -> None:
     before, after = searched["seconds_before"], searched["seconds"]
     share = f", {after / before:.2f} times that" if before else ""
     gap = searched["gap"]
-    least = "not known, for a program of this size" if gap is None else micros_text(searched["seconds_least"])
+    least = "not known, for a program of this size" if gap is None else f"{searched['seconds_least'] * 1e6:,.2f} µs"
     if gap is not None:
         least += ": none is better" if gap < _NONE else f", to which {gap:.2%} are missing"
     page.pairs(
         [
-            ("each op by itself", micros_text(before)),
-            ("best found", f"{micros_text(after)}{share}"),
+            ("each op by itself", f"{before * 1e6:,.2f} µs"),
+            ("best found", f"{after * 1e6:,.2f} µs{share}"),
             ("least, with no larger tensors", least),
             ("programs tried", f"{searched['trials']:,}"),
             ("decided otherwise", counted(searched["otherwise"], "op", ",")),
@@ -89,7 +89,7 @@ def _optimization(page: Page, summary: Summary) -> None:
     page.heading("Collectives made fewer, smaller and later, by the price")
     times = Counter(one["by"] for one in found["log"])
     rows = [(name, counted(count, "change", ",")) for name, count in times.items()]
-    saved = f"{micros_text(found['seconds_saved'])}, {bytes_text(found['bytes_saved'])} less sent"
+    saved = f"{found['seconds_saved'] * 1e6:,.2f} µs, {bytes_text(found['bytes_saved'])} less sent"
     page.pairs([*rows, ("saved", saved)] if rows else [("found", "nothing to make better")])
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardwright.report.layout import Page
 from shardwright.report.summary import Summary
-from shardwright.words import bytes_text, counted, micros_text
+from shardwright.words import bytes_text, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,5 +33,5 @@ def _row(one: Summary, now: Summary) -> tuple[str, ...]:
 
 
 def _cells(one: Summary, now: Summary) -> tuple[str, ...]:
-    share = f"{one['seconds'] / now['seconds']:,.3f} ×" if now["seconds"] else ""
-    return micros_text(one["seconds"]), share, bytes_text(one["bytes_sent"]), bytes_text(one["peak_bytes"])
+    share = f"{one['seconds'] / now['seconds']:.3f} ×" if now["seconds"] else ""
+    return f"{one['seconds'] * 1e6:,.2f} µs", share, bytes_text(one["bytes_sent"]), bytes_text(one["peak_bytes"])
