@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import os
 import pickle
@@ -20,6 +21,9 @@ from shardwright.sharding import TensorSharding
 from tests.propagation.programs import random_program
 
 calls: list[int] = []
+
+_CACHED = type(functools.cache(len))
+"""What functions with a cache are; objects of others may have one that is told otherwise."""
 
 
 @memoize
@@ -77,7 +81,7 @@ def _growing() -> dict[str, int]:
         for name, value in vars(sys.modules[module]).items():
             if isinstance(value, (dict, list, set)) and not name.startswith("__"):
                 sizes[f"{module}.{name}"] = len(value)
-            elif hasattr(value, "cache_info") and value.cache_info().maxsize is None:
+            elif isinstance(value, _CACHED) and value.cache_info().maxsize is None:
                 sizes[f"{module}.{name}"] = value.cache_info().currsize
     return sizes
 

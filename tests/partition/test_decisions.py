@@ -187,7 +187,7 @@ def test_nothing_but_the_decisions_is_kept_while_the_collector_is_paused() -> No
     gc.disable()
     try:
         decided = decide(graph)
-        kept = [value for value in gc.get_objects() if isinstance(value, Value)]
+        kept = [value for value in gc.get_objects() if type(value) is Value]  # some warn of what they are asked
     finally:
         gc.enable()
     assert decided.ops

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph, Op
@@ -21,11 +22,11 @@ from shardwright.partition.decide import decider
 from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.localize.checks import is_split
 from shardwright.partition.op_split import Given
-from shardwright.partition.search.as_decided import Decided
-from shardwright.partition.search.held import most_to_hold
-from shardwright.partition.search.total import seconds_of, times_run, total_seconds
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
+
+if TYPE_CHECKING:
+    from shardwright.partition.search.as_decided import Decided
 
 __all__ = ["with_whole_stacks"]
 
@@ -49,6 +50,9 @@ def with_whole_stacks(graph: Graph, decisions: Decisions, given: Given) -> tuple
     found = [(loop, stacks) for loop in loops if (stacks := _stacks(loop, decided[loop]))]
     if not found:
         return graph, decisions
+    from shardwright.partition.search.as_decided import Decided  # few programs take a look at what all of them takes
+    from shardwright.partition.search.total import seconds_of, times_run, total_seconds
+
     times, hardware = times_run(graph), current_hardware()
     alone = Decided(graph, decisions, times)
     room, seconds = _Room(alone), seconds_of(alone, hardware)
@@ -68,6 +72,8 @@ class _Room:
     """What devices may still hold more of stacks, in bytes; what several loops read is held once."""
 
     def __init__(self, decided: Decided) -> None:
+        from shardwright.partition.search.held import most_to_hold
+
         self.graph = decided.graph
         self.left = most_to_hold(decided)
         self.held: set[tuple[int, TensorSharding]] = set()
