@@ -33,6 +33,9 @@ __all__ = ["with_whole_stacks"]
 _Stacks = Mapping[int, TensorSharding]
 """Which of the values that a loop carries are stacks, and how they lie with all rows on each device."""
 
+_ROUNDED = 1e-9
+"""A difference, of seconds of all, that is rounding."""
+
 
 def with_whole_stacks(graph: Graph, decisions: Decisions, given: Given) -> tuple[Graph, Decisions]:
     """A program whose loops carry stacks whole where it takes less time so, and what is decided of it.
@@ -61,7 +64,7 @@ def with_whole_stacks(graph: Graph, decisions: Decisions, given: Given) -> tuple
             other = _carrying(graph, loop, some)
             changed = decider(other)(given)
             took = total_seconds(other, changed, times, hardware)
-            if took < seconds:
+            if took < seconds * (1 - _ROUNDED):
                 room.take(loop, some)
                 graph, decisions, seconds = other, changed, took
                 break
