@@ -34,6 +34,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest import mock
 
 __all__ = ["PROGRAMS", "end_servers", "forked_children"]
 
@@ -138,11 +139,8 @@ def forked_children() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    plain, subprocess.Popen = subprocess.Popen, _Popen  # type: ignore[misc]  # a class is not to be exchanged, but here
-    try:
+    with mock.patch.object(subprocess, "Popen", _Popen):
         yield
-    finally:
-        subprocess.Popen = plain  # type: ignore[misc]
 
 
 def end_servers() -> None:

@@ -88,6 +88,7 @@ ORDERS = {
         "decide",
         "again",
         "search",
+        "whole_stacks",
         "materialize",
     ),
     "optimize": (

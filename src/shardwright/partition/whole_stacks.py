@@ -23,7 +23,6 @@ from shardwright.partition.decisions import Computed, Decision, Decisions
 from shardwright.partition.localize.checks import is_split
 from shardwright.partition.op_split import Given
 from shardwright.sharding import TensorSharding
-from shardwright.steps import local_bytes
 
 if TYPE_CHECKING:
     from shardwright.partition.search.as_decided import Decided
@@ -97,9 +96,10 @@ class _Room:
 
     def added(self, loop: Op, index: int, whole: TensorSharding) -> int:
         """What a device holds of one with all rows."""
+        from shardwright.partition.search.held import bytes_held
+
         value = loop.operands[index]
-        type = self.graph.types[value]
-        return 0 if (value, whole) in self.held else local_bytes(type.dims, type.bytes // max(1, type.elements), whole)
+        return 0 if (value, whole) in self.held else bytes_held(self.graph.types[value], whole)
 
 
 def _stacks(loop: Op, decision: Decision | None) -> _Stacks:

@@ -12,7 +12,7 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["Most", "is_held", "largest_held", "most_each", "most_of", "most_to_hold"]
+__all__ = ["Most", "bytes_held", "is_held", "largest_held", "most_each", "most_of", "most_to_hold"]
 
 Most = float | Sequence[float]
 """Bytes that a device may hold of any tensor, or of each value of a program."""
@@ -21,7 +21,7 @@ Most = float | Sequence[float]
 def largest_held(decided: Decided) -> int:
     """Bytes that a device holds of the largest tensor that an op reads or makes."""
     types, different = decided.graph.types, decided.different.values()
-    return max([_held(types[value], layout) for one in different for value, layout in _tensors(*one)], default=0)
+    return max([bytes_held(types[value], layout) for one in different for value, layout in _tensors(*one)], default=0)
 
 
 def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:
@@ -37,7 +37,7 @@ def most_to_hold(decided: Decided) -> float:
     """
     types = decided.graph.types
     given = zip(decided.graph.main.block.arguments, decided.decisions.arguments, strict=True)
-    return max(largest_held(decided), sum(_held(types[value], layout) for value, layout in given) / 4)
+    return max(largest_held(decided), sum(bytes_held(types[value], layout) for value, layout in given) / 4)
 
 
 def most_each(graph: Graph, decisions: Decisions) -> Sequence[float]:
@@ -47,7 +47,7 @@ def most_each(graph: Graph, decisions: Decisions) -> Sequence[float]:
     most: list[float] = [0.0] * len(graph.types)
     for op, decision in zip(graph.walk(), decisions.ops, strict=True):
         for value, layout in _tensors(op, decision):
-            most[value] = max(most[value], _held(graph.types[value], layout))
+            most[value] = max(most[value], bytes_held(graph.types[value], layout))
     little = max(most, default=0.0) / 4
     return [max(one, little) for one in most]
 
@@ -60,8 +60,9 @@ def most_of(most: Most, value: int) -> float:
 @memoize
 def is_held(type: TensorType, layout: TensorSharding, most: float) -> bool:
     """Whether a device may hold so many bytes of a tensor."""
-    return _held(type, layout) <= most
+    return bytes_held(type, layout) <= most
 
 
-def _held(type: TensorType, layout: Layout) -> int:
+def bytes_held(type: TensorType, layout: Layout) -> int:
+    """Bytes that a device holds of a tensor; none of what is no tensor."""
     return 0 if layout is None else local_bytes(type.dims, type.bytes // max(1, type.elements), layout)
