@@ -260,3 +260,15 @@ def sorting_and_scattering(x: Any, index: Any) -> Any:
 def sums_returned_in_another_order(shared: Any, x: Any, y: Any) -> Any:
     first = shared + x
     return y + shared, first
+
+
+@program(
+    TOKENS,
+    argument(64, 32, at=P("data")),
+    argument(32, at=P("data")),
+    argument(32, 32, at=P("data")),
+)
+def tokens_beside_weights_in_parts(tokens: Any, table: Any, scale: Any, weight: Any) -> Any:
+    """Tokens suggest to split the batch, the scale to split features: `tokens[..., None]` decides."""
+    x = table[tokens]
+    return x * lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-6) * scale @ weight

@@ -27,9 +27,9 @@ _STRATEGIES = ("user-priority", "cost")
 @pytest.mark.parametrize("strategy", _STRATEGIES)
 @settings(max_examples=_EXAMPLES, deadline=None)
 @given(_seeds, st.booleans())
-def test_propagating_again_changes_nothing(strategy: str, seed: int, in_order_of_use: bool) -> None:
-    once = propagate(read(load_module(random_program(seed))), strategy=strategy, in_order_of_use=in_order_of_use)
-    assert _described(propagate(once, strategy=strategy, in_order_of_use=in_order_of_use)) == _described(once)
+def test_propagating_again_changes_nothing(strategy: str, seed: int, as_compiled: bool) -> None:
+    once = propagate(read(load_module(random_program(seed))), strategy=strategy, as_compiled=as_compiled)
+    assert _described(propagate(once, strategy=strategy, as_compiled=as_compiled)) == _described(once)
 
 
 def _described(graph: Graph) -> list[tuple[object, ...]]:
@@ -76,7 +76,7 @@ def test_the_order_of_independent_ops_does_not_matter_to_users(seed: int) -> Non
     other.types, other.shardings = graph.types, graph.shardings
     ops = _shuffled(graph.main.block.ops, random.Random(seed))
     other.main.block = Block(graph.main.block.arguments, ops)
-    here, there = (propagate(each, in_order_of_use=True) for each in (graph, other))
+    here, there = (propagate(each, as_compiled=True) for each in (graph, other))
     assert there.shardings == here.shardings
     assert there.main.result_shardings == here.main.result_shardings
     position = {op.results: index for index, op in enumerate(ops) if op.results}

@@ -1,8 +1,9 @@
 """Programs that JAX compiles: our shardings beside those of the executable.
 
 Between a program and its shardings lies first what XLA does before Shardy sees it, then Shardy's propagation. Of the
-former two things matter. Calls are inlined; so they are here, where the C++ pipeline run by itself makes computations
-of them. And ops come in another order, without those that nothing reads, on which hangs who wins some conflicts.
+former three things matter. Calls are inlined; so they are here, where the C++ pipeline run by itself makes computations
+of them. Ops come in another order, without those that nothing reads, on which hangs who wins some conflicts. And so it
+does on broadcasts that only add dimensions of size 1, which are reshapes by then.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _named(name: str, programs: list[Compiled]) -> Compiled:
 
 
 def _propagated(text: str) -> Graph:
-    return propagate(_read(text), in_order_of_use=True)
+    return propagate(_read(text), as_compiled=True)
 
 
 def _read(text: str) -> Graph:

@@ -118,7 +118,7 @@ def _inside(
     again = annotate(
         source.graph, annotated.mesh, _said(given), call.name, _said(dict(enumerate(annotated.main.result_shardings)))
     )
-    graph = propagate(again, strategy=strategy, conservative=conservative, in_order_of_use=True)
+    graph = propagate(again, strategy=strategy, conservative=conservative, as_compiled=True)
     found = {
         number: [_made(graph, ops, equations[number], variable) for variable in equations[number].outvars]
         for number, ops in _by_scope(graph).items()

@@ -316,7 +316,7 @@ class Planned(FrozenValue):
             self.annotated,
             strategy=self.strategy,
             conservative=self.conservative,
-            in_order_of_use=True,
+            as_compiled=True,
             record=recording,
         )
         return recording

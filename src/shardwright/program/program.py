@@ -175,7 +175,7 @@ class Program(Loaded):
             if annotated.stage is Stage.EXPLICIT:
                 graph = annotated
             else:
-                graph = propagate(annotated, strategy=strategy, conservative=conservative, in_order_of_use=True)
+                graph = propagate(annotated, strategy=strategy, conservative=conservative, as_compiled=True)
         return Plan(self.source, self.call, annotated, graph, clock, strategy, conservative, fit)
 
     def per_device(self) -> PerDevice:

@@ -54,12 +54,14 @@ class Method:
         user_priority: Whether dimensions of later priorities wait for their turn.
         conservative: Whether only whole axes flow.
         by_cost: Whether shardings that compete are priced, and the cheapest wins.
+        as_compiled: Whether ops are what XLA makes of them when JAX compiles a program, in rounds of op priority.
     """
 
     phases: tuple[Phase, ...]
     user_priority: bool = True
     conservative: bool = False
     by_cost: bool = False
+    as_compiled: bool = False
 
 
 def method(strategy: str = "user-priority", factors: str = "aggressive", conservative: bool = False) -> Method:

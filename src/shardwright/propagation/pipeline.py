@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ def propagate(
     strategy: str = "user-priority",
     factors: str = "aggressive",
     conservative: bool = False,
-    in_order_of_use: bool = False,
+    as_compiled: bool = False,
     record: Recording | None = None,
     debug_sharding_origins: bool = False,
     debug_propagation_edge_sharding: bool = False,
@@ -58,8 +59,9 @@ def propagate(
             or `cost`, by the time that ops take on the hardware of the session, which settles those between ops as
             well. The strategies `basic`, `cost` and `rfc` have no choice.
         conservative: Whether only whole axes flow, and none to where data would move between neighbours.
-        in_order_of_use: Whether ops take their turns in the order in which XLA has them when JAX compiles a program
-            (see `order`); else in the order of the program, as in Shardy's passes. Nothing to `rfc`.
+        as_compiled: Whether ops take their turns in the order in which XLA has them when JAX compiles a program
+            (see `order`), and what only adds dimensions of size 1 is the reshape that it is there; else they are as
+            they stand in the program, as to Shardy's passes. Nothing to `rfc`.
         record: What to write every change into.
         debug_sharding_origins: Whether to leave `sdy.sharding_origins` on arguments, results and ops.
         debug_propagation_edge_sharding: Whether to leave `sdy.propagation_edges` on ops and results.
@@ -82,26 +84,27 @@ def propagate(
         how = method(strategy, factors, conservative)
         if record is None and debug.any:
             record = Recording()
-        made = _completed(graph, how, in_order_of_use, record, debug)
+        made = _completed(graph, how, as_compiled, record, debug)
     on_sub_meshes(made, graph)
     return made
 
 
 def prepared(
-    graph: Graph, how: Method, in_order_of_use: bool = True, record: Recording | None = None
+    graph: Graph, how: Method, as_compiled: bool = True, record: Recording | None = None
 ) -> tuple[Working, Places, Propagator]:
     """A copy of a program with all import steps done, the places that its ops had, and what propagates it."""
     working = Working.of(graph)
     places: Places = {}
-    if in_order_of_use:
+    if as_compiled:
+        how = replace(how, as_compiled=True)
         merge_scalars(working)
         places = order_by_use(working)
     results = _import(working, graph, record)
     return working, places, Propagator(working, results, how, graph.locations, record)
 
 
-def _completed(graph: Graph, how: Method, in_order_of_use: bool, record: Recording | None, debug: Debug) -> Graph:
-    working, places, propagator = prepared(graph, how, in_order_of_use, record)
+def _completed(graph: Graph, how: Method, as_compiled: bool, record: Recording | None, debug: Debug) -> Graph:
+    working, places, propagator = prepared(graph, how, as_compiled, record)
     if how.by_cost:
         propagator.rivals = _rivals(propagator, graph)
     propagator.run()
@@ -112,7 +115,7 @@ def _completed(graph: Graph, how: Method, in_order_of_use: bool, record: Recordi
     leave(working, graph.meshes.values())
     reshard_where_unfit(working)
     remove_dead(working.block, len(working.types))
-    if in_order_of_use:
+    if as_compiled:
         restore(working.block, places)
     made.main.result_shardings = _closed_results(graph, working, propagator.result_shardings, record)
     if record is not None:

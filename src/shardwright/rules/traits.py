@@ -10,7 +10,7 @@ import shardwright.rules.families  # noqa: F401 (declares the facts)
 from shardwright.ir.signature import Signature
 from shardwright.rules.facts import facts_of
 
-__all__ = ["facts_of", "is_constant_preserving", "is_elementwise", "is_scalar_expansion"]
+__all__ = ["adds_unit_dims", "facts_of", "is_constant_preserving", "is_elementwise", "is_scalar_expansion"]
 
 
 def is_elementwise(signature: Signature) -> bool:
@@ -33,3 +33,11 @@ def is_constant_preserving(signature: Signature) -> bool:
 def is_scalar_expansion(signature: Signature) -> bool:
     """Whether the op broadcasts a scalar."""
     return signature.name == "stablehlo.broadcast_in_dim" and signature.operands[0].shape == ()
+
+
+def adds_unit_dims(signature: Signature) -> bool:
+    """Whether the op broadcasts a tensor to one of as many elements, in the same order."""
+    if signature.name != "stablehlo.broadcast_in_dim":
+        return False
+    dims = list(signature.get("broadcast_dimensions", ()))
+    return signature.operands[0].elements == signature.results[0].elements and dims == sorted(dims)

@@ -58,7 +58,7 @@ class Classes:
         Raises:
             ShardingError: a rule that the program or a user gives does not fit the op.
         """
-        flow = priorities.flow_of(signature)
+        flow = priorities.flow_of(signature, self.method.as_compiled)
         rule = self._rule(signature, flow)
         if rule is None or len(rule.operands) + len(rule.results) < 2:
             return OfSignature([0, 0], False, None)

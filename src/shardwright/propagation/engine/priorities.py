@@ -19,7 +19,7 @@ from shardwright.memo import memoize
 from shardwright.propagation.engine.compatible import Direction
 from shardwright.rules.facts import Flow
 from shardwright.rules.rule import ShardingRule
-from shardwright.rules.traits import facts_of, is_elementwise
+from shardwright.rules.traits import adds_unit_dims, facts_of, is_elementwise
 from shardwright.sharding import DimSharding, TensorSharding
 
 __all__ = [
@@ -42,11 +42,17 @@ BARRIERS = frozenset({Flow.FORWARD_BARRIER, Flow.BACKWARD_BARRIER, Flow.BARRIER}
 
 
 @memoize
-def flow_of(signature: Signature) -> Flow:
-    """The flow of an op."""
+def flow_of(signature: Signature, as_compiled: bool = False) -> Flow:
+    """The flow of an op.
+
+    Arguments:
+        signature: The op.
+        as_compiled: Whether it is what XLA makes of it when JAX compiles a program: HLO has no broadcast that only adds
+            dimensions of size 1, which is a reshape there.
+    """
     if signature.name == "sdy.propagation_barrier":
         return _barrier(signature)
-    if is_elementwise(signature):
+    if is_elementwise(signature) or (as_compiled and adds_unit_dims(signature)):
         return Flow.PASS_THROUGH
     return facts_of(signature.label).flow or Flow.OTHER
 
