@@ -28,11 +28,12 @@ def _brief(spmd: Spmd) -> list[tuple[str, str, int, str]]:
     return [(note.op, note.location, note.bytes, note.measure) for note in spmd.notes]
 
 
-def _sorted(dim: int) -> str:
+def _sorted(dim: int, value: str = "%a", comes_first: str = "LT") -> str:
     order = (
-        "%c = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %c : tensor<i1>"
+        f"%c = stablehlo.compare {comes_first}, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        "stablehlo.return %c : tensor<i1>"
     )
-    return f'"stablehlo.sort"(%a) <{{dimension = {dim}}}> ({{^bb0(%p: tensor<f32>, %q: tensor<f32>): {order}}})'
+    return f'"stablehlo.sort"({value}) <{{dimension = {dim}}}> ({{^bb0(%p: tensor<f32>, %q: tensor<f32>): {order}}})'
 
 
 _TANH = "  %0 = stablehlo.tanh %a : tensor<2x8xf32>\n"
@@ -114,7 +115,8 @@ def test_an_op_whose_result_alone_was_to_be_split_is_told_of() -> None:
 
 
 def test_every_op_that_reads_what_was_gathered_is_told_of() -> None:
-    body = "".join(f"  %{n} = {_sorted(1)} : ({_EIGHT}) -> {_EIGHT}\n" for n in range(2))
+    orders = enumerate(("LT", "GT"))
+    body = "".join(f"  %{n} = {_sorted(1, '%a', first)} : ({_EIGHT}) -> {_EIGHT}\n" for n, first in orders)
     end = f"  %2 = stablehlo.add %0, %1 : {_EIGHT}\n  return %2 : {_EIGHT}"
     spmd = _spmd("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), body + end, _EIGHT)
     assert _brief(spmd) == [("stablehlo.sort", "-:3", 96, "sent"), ("stablehlo.sort", "-:4", 0, "sent")]
@@ -240,15 +242,16 @@ def test_an_op_that_is_split_along_nothing_has_a_remedy() -> None:
 # --- strictly
 
 
-def _sorts(count: int) -> tuple[str, str]:
-    """A body that sorts its argument so many times, and returns all, and the types of that."""
-    body = "".join(f"  %{n} = {_sorted(1)} : ({_EIGHT}) -> {_EIGHT}\n" for n in range(count))
-    types = ", ".join([_EIGHT] * count)
-    return f"{body}  return {', '.join(f'%{n}' for n in range(count))} : {types}", types
+def _sorts(count: int, type: str = _EIGHT, dim: int = 1, lying: str = '{"x"}, {"y"}') -> tuple[str, str, str]:
+    """So many arguments, a body that sorts each of them and returns all, and the types of that."""
+    body = "".join(f"  %{n} = {_sorted(dim, f'%a{n}')} : ({type}) -> {type}\n" for n in range(count))
+    types = ", ".join([type] * count)
+    arguments = ", ".join(f"%a{n}: {_on(type, lying)}" for n in range(count))
+    return arguments, f"{body}  return {', '.join(f'%{n}' for n in range(count))} : {types}", types
 
 
 def test_what_needs_a_fallback_is_refused_where_it_is_to_be_strict() -> None:
-    plan = _plan("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), *_sorts(2))
+    plan = _plan(*_sorts(2))
     with pytest.raises(sw.ShardingError) as raised:
         plan.partition(strict=True)
     diagnostic = raised.value.diagnostic
@@ -273,7 +276,7 @@ def test_what_is_told_and_is_no_fallback_may_be_partitioned_strictly() -> None:
 
 
 def test_many_fallbacks_are_counted_and_the_first_are_named() -> None:
-    plan = _plan("%a: " + _on(_EIGHT, '{"x"}, {"y"}'), *_sorts(25))
+    plan = _plan(*_sorts(25))
     with pytest.raises(sw.ShardingError, match="25 fallbacks") as raised:
         plan.partition(strict=True)
     lines = raised.value.diagnostic.cause.splitlines()
@@ -282,12 +285,7 @@ def test_many_fallbacks_are_counted_and_the_first_are_named() -> None:
 
 
 def test_ops_that_are_decided_alike_are_told_of_each_at_its_place() -> None:
-    eight = "tensor<8xf32>"
-    call = f"{_sorted(0)} : ({eight}) -> {eight}"
-    body = (
-        "".join(f"  %{number} = {call}\n" for number in range(3)) + f"  return %0, %1, %2 : {eight}, {eight}, {eight}"
-    )
-    spmd = _spmd("%a: " + _on(eight, '{"x"}'), body, f"{eight}, {eight}, {eight}")
+    spmd = _spmd(*_sorts(3, "tensor<8xf32>", 0, '{"x"}'))
     notes = [note for note in spmd.notes if note.op == "stablehlo.sort"]
-    assert [(note.location, note.bytes) for note in notes] == [("-:3", 16), ("-:4", 0), ("-:5", 0)]
+    assert [(note.location, note.bytes) for note in notes] == [("-:3", 16), ("-:4", 16), ("-:5", 16)]
     assert len({note.message for note in notes}) == 1
