@@ -4,7 +4,8 @@ How ops are best split is chosen by a price in which each collective is started 
 together after that, of which some choices leave more to put together than others: five gradients that are summed start
 as one, and a batch that is gathered to have no sums does not. So what each op by itself comes to is made better too,
 where the search ends elsewhere, and of both the better one is taken (`optimize.compared`): the faster, unless it holds
-much more beside its arguments.
+much more beside its arguments. Where that is not what the search came to, one in which each tensor is hardly larger on
+a device than op by op is looked at as well.
 
 Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
 each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
@@ -83,6 +84,12 @@ def made_explicit(
     demand, other = demand_of(alone.graph), demand_of(found.graph)
     if not demand.is_better(other):
         return found
+    explicit = making.explicit("lean")
+    if explicit.searched is not None and explicit.searched.otherwise:
+        lean = making.improved(explicit)
+        less = demand_of(lean.graph)
+        if less.is_better(demand):
+            return _told(lean, _LEAN, less, other, explicit.searched)
     return _told(alone, _ALONE, demand, other, _searched_in_vain(searched))
 
 
