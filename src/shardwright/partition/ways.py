@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
@@ -16,27 +16,31 @@ from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price, step_cost, work_cost
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.partition.edges import NOTHING, edge_bound, leads_to, least_of, read_costs, write_costs
 from shardwright.partition.factors import FactorAxes, can_split, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Intended, Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
-from shardwright.rules.rule import factors_in
+from shardwright.rules.rule import TensorMapping, factors_in
 from shardwright.rules.traits import facts_of
-from shardwright.sharding import Partial, TensorSharding
+from shardwright.sharding import Partial, TensorSharding, interned
 from shardwright.steps import local_bytes
 
 __all__ = [
     "ROUNDED",
     "Choice",
     "Held",
+    "PartialTogether",
     "Question",
     "Way",
     "exchange_cost",
     "held_in_one_way",
     "is_dearer",
     "least_with",
+    "partial_together",
     "passing_ways",
+    "plain_ways",
     "priced",
     "question_of",
     "ways_of",
@@ -134,31 +138,76 @@ def question_of(
 
 def ways_of(question: Question, factors: FactorAxes) -> Iterator[Way]:
     """What the axes proposed for the factors allow: no partial sum passes through, or some do."""
-    plain = _plain_way(question, factors)
+    (plain,) = plain_ways(question, (factors,))
     yield plain
     if question.passing:
-        yield from passing_ways(question, factors, plain)
+        yield from passing_ways(partial_together(question), factors, plain)
 
 
-def passing_ways(question: Question, factors: FactorAxes, plain: Way) -> Iterator[Way]:
+PartialTogether: TypeAlias = tuple[frozenset[int], tuple[Partial, ...]]
+"""Operands that are parts of sums and may stay so together through an op, and along which axes."""
+
+
+def partial_together(question: Question) -> list[PartialTogether]:
+    """Which operands of an op may stay partial through it."""
+    passing, sources, splits = question.passing, question.sources, question.splits
+    found: list[PartialTogether] = []
+    for together in splits.linear if passing and splits.kind == "sum" else ():
+        partials = {sources[i][0].partial if i in passing and sources[i] else () for i in together}
+        if len(partials) == 1:
+            (held,) = partials
+            if held and all(p.kind == "sum" for p in held):
+                found.append((frozenset(together), held))
+    return found
+
+
+def passing_ways(through: Sequence[PartialTogether], factors: FactorAxes, plain: Way) -> Iterator[Way]:
     """The ways in which partial sums pass through, by the one in which none does."""
-    for through in _passes(question, factors):
-        held = question.sources[min(through)][0].partial
-        needed = tuple([_plus(s, held) if i in through else s for i, s in enumerate(plain.operands)])
-        yield Way(needed, tuple([_plus(s, held) for s in plain.results]), plain.own, plain.exchange)
+    used = [axis for axes in factors for axis in axes] if through else []
+    for operands, held in through:
+        if all(can_split(p.axis, used) for p in held):
+            needed = tuple([_plus(s, held) if i in operands else s for i, s in enumerate(plain.operands)])
+            yield Way(needed, tuple([_plus(s, held) for s in plain.results]), plain.own, plain.exchange)
 
 
-def _plain_way(question: Question, factors: FactorAxes) -> Way:
+def plain_ways(question: Question, listed: Sequence[FactorAxes]) -> list[Way]:
+    """For each of some axes of the factors the way in which no partial sum passes through."""
     splits, mesh = question.splits, mesh_of(question.sources, question.targets)
     rule = splits.rule
-    partial = [axis for factor in sorted(splits.contributing) for axis in factors[factor]]
-    made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)]) if partial else ()
-    operands = tuple([tensor_sharding(mesh, mapping, factors) for mapping in rule.operands])
-    results = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-    working = [axes for factor, axes in enumerate(factors) if axes and factor not in splits.idle]
-    own = work_cost(splits.iterations, working)
-    exchange = exchange_cost(question.exchanging, operands) if question.exchanging else NOTHING
-    return Way(operands, results, own, exchange)
+    lying: dict[TensorMapping, list[TensorSharding]] = {}
+    for mapping in (*rule.operands, *rule.results):  # of which many are the same
+        if mapping not in lying:
+            lying[mapping] = [tensor_sharding(mesh, mapping, factors) for factors in listed]
+    operands = _of_each(list(map(lying.__getitem__, rule.operands)), listed)
+    results = _of_each(list(map(lying.__getitem__, rule.results)), listed)
+    contributing = sorted(splits.contributing)
+    for number, factors in enumerate(listed) if contributing else ():
+        partial = [axis for factor in contributing for axis in factors[factor]]
+        if partial:
+            made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
+            results[number] = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
+    work = _works(splits, listed)
+    if not question.exchanging:
+        return [Way(read, made, own, NOTHING) for read, made, own in zip(operands, results, work, strict=True)]
+    exchanges = [exchange_cost(question.exchanging, read) for read in operands]
+    return list(map(Way, operands, results, work, exchanges))
+
+
+def _of_each(tensors: Sequence[Sequence[TensorSharding]], listed: Sequence[FactorAxes]) -> list[Shardings]:
+    """How some tensors lie, by axes of factors rather than by tensor."""
+    return list(zip(*tensors, strict=True)) if tensors else [()] * len(listed)
+
+
+def _works(splits: Splits, listed: Sequence[FactorAxes]) -> list[Cost]:
+    """What is left of the work of an op on each device; few numbers of parts are different."""
+    working = [factor for factor in range(len(splits.rule.sizes)) if factor not in splits.idle]
+    parts = [math.prod([axis.size for factor in working for axis in factors[factor]]) for factors in listed]
+    different = dict(zip(parts, listed, strict=True))
+    costs = {
+        number: work_cost(splits.iterations, [factors[factor] for factor in working])
+        for number, factors in different.items()
+    }
+    return list(map(costs.__getitem__, parts))
 
 
 def priced(question: Question, way: Way) -> Choice:
@@ -243,20 +292,6 @@ def exchange_cost(signature: Signature, operands: Shardings) -> Cost:
     return total
 
 
-def _passes(question: Question, factors: FactorAxes) -> Iterator[frozenset[int]]:
-    """Sets of operands that may stay partial through this op."""
-    passing, sources, splits = question.passing, question.sources, question.splits
-    if not passing or splits.kind != "sum":
-        return
-    used = [axis for axes in factors for axis in axes]
-    for together in splits.linear:
-        partials = {sources[i][0].partial if i in passing and sources[i] else () for i in together}
-        if len(partials) != 1:
-            continue
-        held = partials.pop()
-        if held and all(p.kind == "sum" and can_split(p.axis, used) for p in held):
-            yield frozenset(together)
-
-
+@memoize
 def _plus(sharding: TensorSharding, partial: tuple[Partial, ...]) -> TensorSharding:
-    return sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed() if partial else sharding
+    return interned(sharding.with_axes(sharding.axes, (*sharding.partial, *partial)).closed())

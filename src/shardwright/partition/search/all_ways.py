@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,15 @@ from shardwright.partition.factors import FactorAxes
 from shardwright.partition.proposals import Shardings, Source, from_mesh
 from shardwright.partition.search.held import is_held
 from shardwright.partition.splits import Splits, splits_of
-from shardwright.partition.ways import Question, Way, passing_ways, question_of, ways_of
+from shardwright.partition.ways import (
+    PartialTogether,
+    Question,
+    Way,
+    partial_together,
+    passing_ways,
+    plain_ways,
+    question_of,
+)
 from shardwright.sharding import Partial, TensorSharding
 
 __all__ = ["LISTED", "AllWays", "Layouts", "Numbers", "Seconds", "Together", "all_ways", "numbered"]
@@ -88,51 +96,68 @@ def all_ways(
     splits = splits_of(signature)
     assert splits is not None
     question = question_of(signature, splits, sources, asked, frozenset(), hardware)
-    through = [_passing(question, signature, splits, one) for one in passing]
+    asked_of = [_passing(question, signature, splits, one) for one in passing]
+    through = list(itertools.chain.from_iterable(map(partial_together, asked_of)))
     types = *signature.operands, *signature.results
-    found: dict[tuple[Shardings, Shardings], Way] = {}
-    for factors in itertools.islice(from_mesh(splits, sources, asked), LISTED):
-        for way in _ways(question, through, factors):
-            found.setdefault((way.operands, way.results), way)
+    listed = list(itertools.islice(from_mesh(splits, sources, asked), LISTED))
+    plain = plain_ways(question, listed)
+    found = _each_once(_ways(through, listed, plain) if through else plain)
     ways, tensors = _held(found, types, most_held, decided)
     count = len(signature.operands)
     costs = [way.own if way.exchange is NOTHING else way.own + way.exchange for way in ways]
-    seconds = np.array([price(cost, hardware) for cost in costs])
-    return AllWays(ways, seconds, tensors[:count], tensors[count:])
+    prices = {cost: price(cost, hardware) for cost in dict.fromkeys(costs)}
+    return AllWays(ways, np.array(list(map(prices.__getitem__, costs))), tensors[:count], tensors[count:])
+
+
+def _each_once(ways: Iterable[Way]) -> list[Way]:
+    """The first of those that split all tensors alike: of equal layouts all are one object."""
+    found: dict[tuple[int, ...], Way] = {}
+    for way in ways:
+        found.setdefault((*map(id, way.operands), *map(id, way.results)), way)
+    return list(found.values())
 
 
 def _held(
-    found: Mapping[tuple[Shardings, Shardings], Way],
+    found: Sequence[Way],
     types: Sequence[TensorType],
     most_held: Sequence[float],
     decided: tuple[tuple[Layout, ...], tuple[Layout, ...]],
 ) -> tuple[tuple[Way, ...], tuple[Layouts, ...]]:
     """The ways of which a device may hold all tensors, and the one that was decided; and the layouts of each tensor."""
-    ways = tuple(found.values())
-    tensors = _tensors(ways, len(types))
-    keeps = np.ones(len(ways), dtype=bool)
-    for type, (layouts, of_way), most in zip(types, tensors, most_held, strict=True):
+    tensors = _tensors(found, len(types))
+    keeps = np.ones(len(found), dtype=bool)
+    for type, (layouts, of_way), most in _each_differently(types, tensors, most_held):
         if most != math.inf:
             keeps &= np.array([is_held(type, layout, most) for layout in layouts], dtype=bool)[of_way]
     if keeps.all():
-        return ways, tensors
-    kept = tuple([way for key, way, keep in zip(found, ways, keeps.tolist(), strict=True) if keep or key == decided])
+        return tuple(found), tensors
+    pairs = zip(found, keeps.tolist(), strict=True)
+    kept = tuple([way for way, keep in pairs if keep or (way.operands, way.results) == decided])
     return kept, _tensors(kept, len(types))
 
 
+def _each_differently(
+    types: Sequence[TensorType], tensors: Sequence[Layouts], most_held: Sequence[float]
+) -> Iterable[tuple[TensorType, Layouts, float]]:
+    """The tensors of which others are no copy: of the same type, and in the same layouts."""
+    each = list(zip(types, tensors, most_held, strict=True))
+    return {(type, id(tensor), most): one for one in each for type, tensor, most in (one,)}.values()
+
+
 def _tensors(ways: Sequence[Way], count: int) -> tuple[Layouts, ...]:
-    """The layouts of each operand, and then each result, of which there are so many."""
+    """The layouts of each operand, and then each result, of which there are so many; many lie as others do."""
     of_ways = [(*way.operands, *way.results) for way in ways]
-    return tuple([numbered([layouts[number] for layouts in of_ways]) for number in range(count)])
+    columns = list(zip(*of_ways, strict=True)) if ways else [()] * count
+    keys = [tuple(map(id, column)) for column in columns]
+    different = {key: numbered(column) for key, column in dict(zip(keys, columns, strict=True)).items()}
+    return tuple(map(different.__getitem__, keys))
 
 
-def _ways(question: Question, through: Sequence[Question], factors: FactorAxes) -> Iterator[Way]:
+def _ways(through: Sequence[PartialTogether], listed: Sequence[FactorAxes], plain: Sequence[Way]) -> Iterator[Way]:
     """What axes of factors allow, with no part of a sum passing through, and with some."""
-    plain, *passing = ways_of(question, factors)
-    yield plain
-    yield from passing
-    for other in through:
-        yield from passing_ways(other, factors, plain)
+    for factors, way in zip(listed, plain, strict=True):
+        yield way
+        yield from passing_ways(through, factors, way)
 
 
 def _passing(question: Question, signature: Signature, splits: Splits, together: Together) -> Question:
@@ -147,7 +172,10 @@ def _passing(question: Question, signature: Signature, splits: Splits, together:
 def numbered(layouts: Sequence[Layout]) -> Layouts:
     """The layouts of ways, each once."""
     numbers: dict[TensorSharding, int] = {}
-    of_way = [numbers.setdefault(layout, len(numbers)) for layout in layouts if layout is not None]
+    keys = list(map(id, layouts))
+    different = dict(zip(keys, layouts, strict=True)).items()
+    number_of = {key: numbers.setdefault(one, len(numbers)) for key, one in different if one is not None}
+    of_way = [number_of[key] for key in keys if key in number_of]
     return Layouts(_interned(tuple(numbers)), np.array(of_way, dtype=np.intp))
 
 
