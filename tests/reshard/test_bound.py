@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from shardwright.axes import axes_size
 from shardwright.cost.hardware import BYTES, TPU_V5P, Hardware
 from shardwright.mesh import Mesh
-from shardwright.reshard.bound import least_cost, least_to_complete
+from shardwright.reshard.bound import least_cost, least_of_sums
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
@@ -55,10 +56,23 @@ def test_many_targets_are_bounded_as_each_is(partial: str) -> None:
     source = TensorSharding.of(MESH, [[axis for axis in "xy" if axis not in partial], []], partial=list(partial))
     targets = [TensorSharding.of(MESH, [list(one), list(other)]) for one, other in _SPLITS]
     needed = np.array([float(local_bytes((16, 16), 4, target)) for target in targets])
-    sent, starts = least_to_complete((16, 16), 4, source, needed)
+    held, contributions = np.array([float(local_bytes((16, 16), 4, source))]), axes_size(source.partial_axes)
+    sent, starts = least_of_sums(held, needed, contributions, 4.0 * 16 * 16, MESH.size)
     costs = [least_cost((16, 16), 4, source, target) for target in targets]
     assert sent.tolist() == [cost.bytes_sent for cost in costs]
     assert starts.tolist() == [cost.starts for cost in costs]
+
+
+def test_many_targets_that_stay_partial_are_bounded_as_each_is() -> None:
+    source = TensorSharding.of(MESH, [[], []], partial=["x", "y"])
+    targets = [TensorSharding.of(MESH, [list(split), []], partial=["y"]) for split in ("", "x")]
+    held, needed = (np.array([float(local_bytes((16, 16), 4, one)) for one in some]) for some in ([source], targets))
+    contributions, staying = axes_size(source.partial_axes), axes_size(targets[0].partial_axes)
+    sums = contributions // staying, 4.0 * 16 * 16 * staying, MESH.size
+    costs = [least_cost((16, 16), 4, source, target) for target in targets]
+    assert list(zip(*least_of_sums(held, needed, *sums), strict=True)) == [
+        (cost.bytes_sent, cost.starts) for cost in costs
+    ]
 
 
 _SPLITS = [("", ""), ("x", ""), ("", "y"), ("y", "x"), ("xy", "")]

@@ -19,7 +19,7 @@ from shardwright.cost.price import Cost
 from shardwright.sharding import TensorSharding
 from shardwright.steps import local_bytes
 
-__all__ = ["least_cost", "least_to_complete"]
+__all__ = ["least_cost", "least_of_sums"]
 
 
 def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorSharding, target: TensorSharding) -> Cost:
@@ -48,21 +48,24 @@ def least_cost(shape: tuple[int, ...], element_bytes: int, source: TensorShardin
     return Cost(sent, starts)
 
 
-def least_to_complete(
-    shape: tuple[int, ...], element_bytes: int, source: TensorSharding, needed: NDArray[np.float64]
+def least_of_sums(
+    held: NDArray[np.float64],
+    needed: NDArray[np.float64],
+    contributions: int,
+    whole: float,
+    devices: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`least_cost` from parts of a sum to many targets that are complete: bytes sent to each, and starts.
+    """`least_cost` of parts of a sum in many layouts: bytes sent, and starts.
 
     Arguments:
-        shape: The whole tensor's, in elements.
-        element_bytes: Bytes of one element.
-        source: How the tensor lies.
-        needed: What a device holds of it in each target, in bytes.
+        held: What a device holds in the layouts that they are in, in bytes.
+        needed: And in those that they shall be in.
+        contributions: How many of them each element of what is made is of.
+        whole: All bytes of that: a tensor's, as often as it stays partial.
+        devices: How many there are.
     """
-    held, contributions = local_bytes(shape, element_bytes, source), axes_size(source.partial_axes)
     sent, starts = np.maximum(0.0, needed - held), np.where(needed > held, 1.0, 0.0)
     if contributions > 1:
-        total = math.prod(shape) * element_bytes
-        sent = np.maximum(sent, needed + total * (contributions - 2) / source.mesh.size)
+        sent = np.maximum(sent, needed + whole * (contributions - 2) / devices)
         starts += 1
     return sent, starts

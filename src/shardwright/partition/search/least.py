@@ -7,13 +7,13 @@ cheap has it planned, and asks again.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shardwright.axes import Axes, axes_size, common_prefix, subtract_axes
 from shardwright.cost.hardware import Hardware
@@ -22,9 +22,9 @@ from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.edges import edge_bound, edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
-from shardwright.partition.search.all_ways import Seconds
-from shardwright.reshard.bound import least_to_complete
-from shardwright.sharding import TensorSharding, same_placement
+from shardwright.partition.search.all_ways import Numbers, Seconds
+from shardwright.reshard.bound import least_of_sums
+from shardwright.sharding import Partial, TensorSharding, same_placement
 from shardwright.steps import local_bytes
 
 __all__ = ["Distances"]
@@ -112,56 +112,94 @@ class Distances:
         return seconds > known * (1 + 1e-9)
 
 
+class _Lying(NamedTuple):
+    """Some layouts as numbers.
+
+    Attributes:
+        axes: All that dimensions are split along, each once.
+        numbers: For each layout and dimension, which of them.
+        parts: And into how many parts.
+        partial: By the axes along which they are partial, which layouts: all those that are complete by none.
+        is_even: Whether all parts of a dimension are told by how many they are.
+    """
+
+    axes: tuple[Axes, ...]
+    numbers: Numbers
+    parts: Numbers
+    partial: dict[tuple[Partial, ...], Numbers]
+    is_even: bool
+
+
+@memoize
+def _lying(layouts: Shardings) -> _Lying:
+    """Layouts as numbers: those of few lists are between all tables."""
+    known: dict[Axes, int] = {}
+    numbers = np.array([[known.setdefault(axes, len(known)) for axes in one.axes] for one in layouts], dtype=np.intp)
+    sizes = np.array(list(map(axes_size, known)), dtype=np.intp)
+    partial: dict[tuple[Partial, ...], list[int]] = {}
+    for number, layout in enumerate(layouts):
+        partial.setdefault(layout.partial, []).append(number)
+    groups = {along: np.array(some, dtype=np.intp) for along, some in partial.items()}
+    is_even = all(layout.offsets is None and layout.halos is None for layout in layouts)
+    return _Lying(tuple(known), numbers, sizes[numbers], groups, is_even)
+
+
+def _held(type: TensorType, layouts: Shardings) -> Seconds:
+    """Bytes that a device holds in each layout."""
+    lying, element_bytes = _lying(layouts), type.bytes // type.elements
+    if not lying.is_even:
+        return np.array([float(local_bytes(type.dims, element_bytes, layout)) for layout in layouts])
+    sizes = -(-np.array(type.dims, dtype=np.intp) // lying.parts)
+    held: Seconds = element_bytes * sizes.prod(axis=1, dtype=float)
+    return held
+
+
 def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: Hardware) -> Seconds:
     """`least_seconds` for each of some layouts and each of others."""
     if not (type.elements and sources and targets):
         return np.zeros((len(sources), len(targets)))
-    element_bytes = type.bytes // type.elements
-    needed = np.array([float(local_bytes(type.dims, element_bytes, target)) for target in targets])
-    table = _of_complete(type, sources, targets, needed, hardware)
-    several = [number for number, target in enumerate(targets) if target.partial]
-    for row, source in enumerate(sources):
-        if source.partial:
-            sent, starts = least_to_complete(type.dims, element_bytes, source, needed)
-            table[row] = sent * price(Cost(1.0), hardware) + starts * price(Cost(0.0, 1), hardware)
-        for column in several:
-            reaches = leads_to(source, targets[column])
-            table[row, column] = least_seconds(type, source, targets[column], hardware) if reaches else math.inf
+    needed, byte, start = _held(type, targets), price(Cost(1.0), hardware), price(Cost(0.0, 1), hardware)
+    before, after = _lying(sources).partial, _lying(targets).partial
+    if () in before and len(before) == len(after) == 1:
+        return _priced(_of_complete(sources, targets) * needed, byte, start)
+    table = np.full((len(sources), len(targets)), math.inf)
+    if () in before and () in after:
+        complete = _priced(_of_complete(sources, targets) * needed, byte, start)
+        places = np.ix_(before[()], after[()])
+        table[places] = complete[places]
+    held, whole, devices = _held(type, sources), float(type.bytes), sources[0].mesh.size
+    for (made, rows), (along, columns) in itertools.product(before.items(), after.items()):
+        if made and set(along) <= set(made):
+            contributions, staying = (axes_size([p.axis for p in partial]) for partial in (made, along))
+            sums = (contributions // staying, whole * staying, devices)
+            sent, starts = least_of_sums(held[rows, None], needed[columns], *sums)
+            table[np.ix_(rows, columns)] = sent * byte + starts * start
     return table
 
 
-def _of_complete(
-    type: TensorType, sources: Shardings, targets: Shardings, needed: Seconds, hardware: Hardware
-) -> Seconds:
-    """The same of layouts that are complete; of others anything. `needed` is what a device holds in each target."""
-    shared, is_alike = np.ones((len(sources), len(targets))), np.ones((len(sources), len(targets)), dtype=bool)
-    for dim in range(len(type.dims)):
-        before, rows = _each_once([one.axes[dim] for one in sources])
-        after, columns = _each_once([one.axes[dim] for one in targets])
-        places = np.ix_(rows, columns)
-        of_pairs, alike_pairs = _of_pairs(before, after)
-        shared *= of_pairs[places]
-        is_alike &= alike_pairs[places]
-    lacking = needed * (1 - shared)
-    for row, column in np.argwhere(is_alike & (lacking > 0)):  # few: mostly the same axes elsewhere
-        if same_placement(sources[row], targets[column]):
-            lacking[row, column] = 0.0
-    return lacking * price(Cost(1.0), hardware) + (lacking > 0) * price(Cost(0.0, 1), hardware)
+def _priced(sent: Seconds, byte: float, start: float) -> Seconds:
+    """Seconds for what is sent, where there is any all in one collective."""
+    return sent * byte + (sent > 0) * start
 
 
 @memoize
-def _of_pairs(before: tuple[Axes, ...], after: tuple[Axes, ...]) -> tuple[Seconds, NDArray[np.bool_]]:
-    """For each axes of a dimension before and after, `_least_shared`, and whether they split it into as many parts."""
-    sizes = np.array(list(map(axes_size, before))), np.array(list(map(axes_size, after)))
-    shared = np.array([[_least_shared(one, other) for other in after] for one in before])
-    return shared, sizes[0][:, None] == sizes[1]
+def _of_complete(sources: Shardings, targets: Shardings) -> Seconds:
+    """Which part of what it needs of a tensor in a target a device lacks at least that has it complete in a source."""
+    before, after = _lying(sources), _lying(targets)
+    pairs = before.numbers[:, None], after.numbers[None]
+    shared = _of_pairs(before.axes, after.axes)[pairs].prod(axis=2)
+    is_alike = (before.parts[:, None] == after.parts[None]).all(axis=2)
+    lacking: Seconds = 1 - shared
+    for row, column in np.argwhere(is_alike & (lacking > 0)):  # few: mostly the same axes elsewhere
+        if same_placement(sources[row], targets[column]):
+            lacking[row, column] = 0.0
+    return lacking
 
 
-def _each_once(axes: Sequence[Axes]) -> tuple[tuple[Axes, ...], list[int]]:
-    """Lists of axes each once, and the number of each that was given."""
-    numbers: dict[Axes, int] = {}
-    places = [numbers.setdefault(one, len(numbers)) for one in axes]
-    return tuple(numbers), places
+@memoize
+def _of_pairs(before: tuple[Axes, ...], after: tuple[Axes, ...]) -> Seconds:
+    """For each axes of a dimension before and after, `_least_shared`."""
+    return np.array([[_least_shared(one, other) for other in after] for one in before]).reshape(len(before), len(after))
 
 
 @memoize
