@@ -36,6 +36,7 @@ from shardwright.partition.op_split import (
     Situation,
     Split,
     filled,
+    for_program,
     is_reduced_behind,
     of_tensors,
     split_alike,
@@ -220,6 +221,8 @@ class Decider:
         if split.is_all and not any(map(gathers, computed.before)):
             self.define(op.results, computed.results)
             return computed
+        if way is not None and self.given.is_told:
+            split = for_program(split, situation)
         return self._told_and_reduced(op, split, computed, operands, filled(layouts, self.mesh))
 
     def in_place(self, op: Op) -> Computed | None:

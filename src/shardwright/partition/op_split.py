@@ -25,6 +25,7 @@ __all__ = [
     "Situation",
     "Split",
     "filled",
+    "for_program",
     "is_reduced_behind",
     "of_tensors",
     "split_alike",
@@ -102,12 +103,16 @@ def split_alike(situation: Situation) -> Split:
 @memoize
 def split_by(way: Way, situation: Situation) -> Split:
     """How an op in a situation is split in a way that is given."""
-    by_itself = split_alike(situation)
-    if (way.operands, way.results) == (by_itself.choice.operands, by_itself.choice.results):
-        return by_itself
     signature, sources, _, passing, _, hardware, unread, _ = situation
-    choice = choice_of(way, signature, sources, situation.targets, passing, hardware, unread)
-    return split_as(choice._replace(for_program=True), situation)
+    return split_as(choice_of(way, signature, sources, situation.targets, passing, hardware, unread), situation)
+
+
+def for_program(split: Split, situation: Situation) -> Split:
+    """A split that was given, with whether the op would be split so by itself: what is told of it asks for that."""
+    by_itself, choice = split_alike(situation), split.choice
+    if (choice.operands, choice.results) == (by_itself.choice.operands, by_itself.choice.results):
+        return by_itself
+    return split._replace(choice=choice._replace(for_program=True))
 
 
 def split_as(choice: Choice, situation: Situation) -> Split:
