@@ -24,6 +24,34 @@ def test_the_least_is_found_and_proven() -> None:
     assert found.costs == found.bound == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_whole_without_being_asked_to_is_the_least(seed: int) -> None:
+    """Of assignments, and of those with one more row, most of whose relaxations are not whole."""
+    random = np.random.RandomState(seed)
+    places = np.arange(16).reshape(4, 4)
+    numbers, variables = (
+        np.concatenate([np.repeat(np.arange(8), 4)]),
+        np.concatenate([places.ravel(), places.T.ravel()]),
+    )
+    costs, weights = random.rand(16), random.rand(16)
+    ones = np.ones(8)
+    plain = Rows(numbers, variables, np.ones(32), ones, ones)
+    most = 1.01 * weights[[0, 5, 10, 15]].sum()
+    more = Rows(
+        np.append(numbers, np.full(16, 8)),
+        np.append(variables, np.arange(16)),
+        np.append(np.ones(32), weights),
+        np.append(ones, -np.inf),
+        np.append(ones, most),
+    )
+    for rows in (plain, more):
+        one, other = (minimum(costs, 16, rows, 1e-9, 1_000, relaxes) for relaxes in (True, False))
+        assert one is not None
+        assert other is not None
+        assert one.costs == pytest.approx(other.costs, rel=1e-9)
+        assert set(one.values.round(6).tolist()) <= {0.0, 1.0}
+
+
 def test_where_nothing_fulfils_the_rows_there_is_none() -> None:
     rows = Rows(np.array([0]), np.array([0]), np.array([1.0]), np.array([-2.0]), np.array([-1.0]))
     assert minimum(np.array([1.0]), 1, rows, 1e-6, 1_000) is None

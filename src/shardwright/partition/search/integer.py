@@ -38,11 +38,14 @@ class Limits(NamedTuple):
         entries: How many numbers its rows may have; with more it is not solved.
         gap: How far what is chosen may be from what is proven, relatively.
         work: Entries that it may have in all parts into which it is divided to prove what is best; most need not be.
+        relaxes: Whether its linear relaxation is solved first: mostly that is whole where a choice is known that is
+            nearly the best. Where there is nothing to choose but versions of values it is all there is.
     """
 
     entries: int
     gap: float
     work: int
+    relaxes: bool = False
 
 
 def solve(
@@ -114,7 +117,8 @@ class _Program:
                 np.add.at(costs, variables, link.times * factors)
         entries = (np.concatenate(parts) for parts in zip(*self.entries, strict=True))
         rows = Rows(*entries, *(np.concatenate(parts) for parts in zip(*self.limits, strict=True)))
-        found = minimum(costs, self.whole, rows, limits.gap, max(1, limits.work // self.filled))
+        relaxes = limits.relaxes or self.whole == len(self.ways)
+        found = minimum(costs, self.whole, rows, limits.gap, max(1, limits.work // self.filled), relaxes)
         if found is None:
             return None
         chosen = tuple([int(np.argmax(found.values[ways])) for ways in self.ways])

@@ -38,6 +38,9 @@ _PROVEN = 1e-8
 _FEW = 8, 4, 2
 """How many ways of a node are looked at where all that may be the best are too many."""
 
+_NEAR = 0.05
+"""How near the bound is what is known, where integer programs are mostly what their linear relaxations are."""
+
 _CLOSE = 1e-9
 """A part of what all takes that is rounding."""
 
@@ -98,6 +101,7 @@ class Reduced:
         bound = max(self.messages.bound, found.bound)
         if not proves or (not in_full and found.seconds <= bound * (1 + self.each.gap)):
             return found
+        self.each = self.each._replace(relaxes=found.seconds <= bound * (1 + _NEAR))
         if in_full:
             told = self.among([np.array([way]) for way in found.ways], distances, in_full)
             found = told or replace(found, seconds=math.inf)
