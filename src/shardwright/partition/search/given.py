@@ -67,6 +67,12 @@ class AtLink:
         self.star.least(self.given, self.parts, place, self.given[place])
         self.parts[place] = None
 
+    @property
+    def is_taken_last(self) -> bool:
+        """Whether a node takes all that it can give when messages have gone back, whatever was given before."""
+        nodes = [node for (node, _), given in zip(self.ends, self.given, strict=True) if given.size > 1]
+        return len(nodes) == 1 or len(set(nodes)) > 1
+
     def with_chosen(self, place: int) -> Seconds:
         """What it takes at least for each layout at one of its ends, or of two ends more than that by what is the same
         for each; with those chosen at ends of nodes before.
@@ -255,7 +261,7 @@ class AtNode:
         for slot in self.before:
             link, place = self.links[slot]
             energy += self.groups[slot].spread(link.with_chosen(place) - self.given[slot])
-        way = int(np.argmin(energy))
+        way = int(energy.argmin())
         for slot in self.behind:
             link, place = self.links[slot]
             layout, given = int(self.node.slots[slot].of_way[way]), self.given[slot]

@@ -187,6 +187,8 @@ class _Rounds:
                     del near[link]
                 near[through] = None
         self.links = tuple(near)
+        # all others are taken from last: they take nothing by themselves then
+        self.left = [link for link in near if not link.is_taken_last]
         inside = set(self.between)
         self.nodes = [node for node in nodes if node not in inside]
         self.first = [node for node in self.nodes if not node.before and gives_all(node.gives_behind)]
@@ -228,7 +230,7 @@ class _Rounds:
             node.move([node.links[slot] for slot in node.behind], node.gives_before)
         for node in self.first:
             node.move([node.links[slot] for slot in node.behind], ())
-        return sum(map(_least, self.links)) + sum(float(node.energy().min()) for node in self.nodes)
+        return sum(map(_least, self.left)) + sum([float(node.energy().min()) for node in self.nodes])
 
     def step(self) -> None:
         """Move a part of what the last pass moved once more."""
