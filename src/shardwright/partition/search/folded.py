@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shardwright.ir.types import TensorType
-from shardwright.partition.search.all_ways import Numbers
+from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.partition.search.chosen import Solution
 from shardwright.partition.search.graph import ChoiceGraph, End, Link, Node, Slot
 from shardwright.partition.search.messages import Messages
@@ -24,7 +24,7 @@ from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.rows import Flags, Rows, in_order
 from shardwright.sharding import TensorSharding
 
-__all__ = ["Folded", "folded"]
+__all__ = ["Bounds", "Folded", "folded"]
 
 _FIXED = 0
 """The number of the node that stands for all that have one way."""
@@ -68,21 +68,46 @@ class Folded:
         return 0, *ways
 
     def bound(self, messages: Messages) -> float:
-        """What every choice of the other graph takes at least, where nodes need not be chosen alike.
+        """What every choice of the other graph takes at least, where nodes need not be chosen alike: see `Bounds`."""
+        return Bounds(self, messages).least()
 
-        What was moved from a node here is moved in equal parts from all that it stands for. Links are bound to take
-        together what they are here; each node, seeing links of its own only, takes the least for itself.
-        """
-        alike = Counter(self.node_of)
-        of_nodes = 0.0
-        for number, slots, count in self.seen:
-            energy = self.graph.nodes[number].seconds / alike[number]
-            for place in slots:
-                slot = self.graph.nodes[number].slots[place]
-                given = messages.given[number][place] / (slot.share * alike[number])
-                energy = energy + given[slot.of_way]
-            of_nodes += count * float(energy.min())
-        return messages.bound - sum(messages.of_nodes[1:]) + of_nodes
+
+class Bounds:
+    """What every choice of a graph takes at least, by messages of what it was folded to.
+
+    What was moved from a node there is moved in equal parts from all that it stands for. Links are bound to take
+    together what they are there; each node, seeing links of its own only, takes the least for itself.
+    """
+
+    def __init__(self, folded: Folded, messages: Messages) -> None:
+        """Of these messages, as they are whenever that is asked: where in them stands what each way of a node takes."""
+        self.messages = messages
+        alike, seconds, begin = Counter(folded.node_of), list[Seconds](), 0
+        starts, places, ways, parts = list[int](), list[Numbers](), list[Numbers](), list[Seconds]()
+        for number, slots, _ in folded.seen:
+            node, at = folded.graph.nodes[number], messages.at[number]
+            count = len(node.seconds)
+            starts.append(begin)
+            seconds.append(node.seconds / alike[number])
+            places.append(messages.starts[number] + at.gather[slots].ravel())
+            ways.append(np.tile(np.arange(begin, begin + count), len(slots)))
+            parts.append(np.repeat([node.slots[slot].share * alike[number] for slot in slots], count))
+            begin += count
+        self.count = begin
+        self.starts = np.array(starts, dtype=np.intp)
+        self.alike = np.array([count for _, _, count in folded.seen], dtype=float)
+        self.seconds = np.concatenate([np.zeros(0), *seconds])
+        self.places, self.ways = (np.concatenate([np.zeros(0, np.intp), *one]) for one in (places, ways))
+        self.parts = np.concatenate([np.zeros(0), *parts])
+
+    def least(self) -> float:
+        """The bound by what the messages are now."""
+        messages = self.messages
+        if not self.count:
+            return messages.bound - sum(messages.of_nodes[1:])
+        given = np.bincount(self.ways, messages.block[self.places] / self.parts, self.count)
+        of_nodes = np.minimum.reduceat(self.seconds + given, self.starts)
+        return messages.bound - sum(messages.of_nodes[1:]) + float(self.alike @ of_nodes)
 
 
 def folded(outline: Outline, whole: int, most: int) -> Folded:

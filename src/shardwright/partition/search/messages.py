@@ -44,6 +44,8 @@ class Messages:
 
     Attributes:
         given: For each end of a node, what was moved to the node from the link, for each layout.
+        block: The same in one array, node by node and end by end.
+        starts: And where in it that of each node begins.
         bound: What every choice takes at least.
     """
 
@@ -55,7 +57,8 @@ class Messages:
         several = [[node for node, slot in of_link if len(graph.slot((node, slot)).layouts) > 1] for of_link in ends]
         sizes = [sum(len(slot.layouts) for slot in node.slots) for node in graph.nodes]
         self.block = np.zeros(sum(sizes))
-        blocks = np.split(self.block, np.cumsum(sizes)[:-1])
+        self.starts = np.cumsum([0, *sizes[:-1]])
+        blocks = np.split(self.block, self.starts[1:])
         of_ways = {id(slot.of_way): slot.of_way for node in graph.nodes for slot in node.slots}  # many nodes are alike
         groups = {number: Groups(of_way) for number, of_way in of_ways.items()}
         self.at = [

@@ -24,7 +24,7 @@ from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.search.build import outline
 from shardwright.partition.search.chosen import Solution, solution_of
 from shardwright.partition.search.decided import decided_ways
-from shardwright.partition.search.folded import folded
+from shardwright.partition.search.folded import Bounds, folded
 from shardwright.partition.search.graph import End
 from shardwright.partition.search.held import Most
 from shardwright.partition.search.least import Distances
@@ -120,6 +120,7 @@ class _Choosing:
         first_nodes = map(self.choices.node, self.folded.first)
         ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
+        self.bounds = None if self.folded.is_whole else Bounds(self.folded, self.reduced.messages)
         self.best = first
         self.ways: tuple[int, ...] = ()  # of the best, folded
         self.passed: list[Solution] = []  # what was chosen and not decided, since more became known of it
@@ -197,7 +198,7 @@ class _Choosing:
     def bounded(self, folded: Solution) -> Solution:
         """What was chosen of the folded graph, with the bound of all choices, alike or not."""
         self.alike = max(self.alike, folded.bound)
-        bound = folded.bound if self.folded.is_whole else self.folded.bound(self.reduced.messages)
+        bound = folded.bound if self.bounds is None else self.bounds.least()
         self.best = replace(self.best, bound=max(self.best.bound, bound))
         return replace(folded, bound=bound)
 
