@@ -16,15 +16,7 @@ from shardwright.ir.ops import LAYOUTS
 from shardwright.partition.alike import Alike, alike, is_of_any, needs_more
 from shardwright.partition.bodies import body_layouts, even_boundary, unknown_regions
 from shardwright.partition.carried_sums import carried_layouts
-from shardwright.partition.decisions import (
-    AtUses,
-    Computed,
-    Decision,
-    Decisions,
-    Layout,
-    PassedOn,
-    Reshard,
-)
+from shardwright.partition.decisions import AtUses, Computed, Decision, Decisions, Layout, PassedOn, Reshard
 from shardwright.partition.free_axes import is_split_inside, stays_within
 from shardwright.partition.in_place import pointwise_in_place
 from shardwright.partition.last_reductions import layout_after, to_last_reduction
@@ -142,21 +134,23 @@ class Decider:
         states, number_of = values.states, self.targets.alike.__getitem__
         state_of = states.__getitem__
         for op in ops:
-            way, read = ways.get(op), op.operands
-            form = id(op.signature), id(way)
+            way, read, results = ways.get(op), op.operands, op.results
             try:
-                key = *form, *map(state_of, read), *map(number_of, op.results)
+                key = id(op.signature), id(way), *map(state_of, read), *map(number_of, results)
                 one = known.get(key)
                 more = (key, *map(number_of, read)) if one is None else None
             except KeyError:  # values that are other ones
                 read, asked = self._others(op)
                 key, one = (), None
-                more = *form, *map(state_of, read), asked, *map(number_of, op.results)
+                more = id(op.signature), id(way), *map(state_of, read), asked, *map(number_of, results)
             if one is None:
                 one = known.get(more)
             if one is not None:
-                decisions[op] = one.on((*read, *op.results), values) if one.values else one.decision
-                states.update(zip(op.results, one.states, strict=True))
+                decisions[op] = one.on((*read, *results), values) if one.values else one.decision
+                if len(results) == 1:  # nearly always
+                    states[results[0]] = one.states[0]
+                else:
+                    states.update(zip(results, one.states, strict=True))
                 continue
             before = list(map(state_of, read))
             decision = (self.in_place(op) if key and way is None else None) or self.decided(op)
