@@ -107,6 +107,7 @@ class _Builder:
         self.kinds: dict[Hashable, int] = {}
         self.seconds: dict[Hashable, Seconds] = {}
         self.made_in: dict[tuple[int, bool], int] = {}  # of values, by the object that lists layouts, and if read once
+        self.by_itself: dict[int, tuple[Layout, Layouts]] = {}  # by object, which is kept: what has no other layout
         self.alike: dict[Hashable, _Alike] = {}  # of ops in one scope
 
     def run(self) -> Outline:
@@ -238,9 +239,16 @@ class _Builder:
             seconds = self.times[op] * price(cost, self.hardware)
         node = self.node(op, np.array([seconds]))
         for value, layout in zip(*read, strict=True):
-            self.reads(node, value, numbered([self.reached(value, layout)]))
+            self.reads(node, value, self.alone(self.reached(value, layout)))
         for value, layout in zip(*made, strict=True):
-            self.makes(node, value, numbered([layout]))
+            self.makes(node, value, self.alone(layout))
+
+    def alone(self, layout: Layout) -> Layouts:
+        """The layouts of what lies in one only."""
+        key = id(layout)
+        if key not in self.by_itself:
+            self.by_itself[key] = layout, numbered([layout])
+        return self.by_itself[key][1]
 
     def reached(self, value: int, layout: Layout) -> Layout:
         """From where contributions are made of what is complete, which sends nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from shardwright.ir.graph import Graph, Op
@@ -20,8 +21,10 @@ Most = float | Sequence[float]
 
 def largest_held(decided: Decided) -> int:
     """Bytes that a device holds of the largest tensor that an op reads or makes."""
-    types, different = decided.graph.types, decided.different.values()
-    return max([bytes_held(types[value], layout) for one in different for value, layout in _tensors(*one)], default=0)
+    types, tensors = decided.graph.types, itertools.starmap(_tensors, decided.different.values())
+    each = [(types[value], layout) for value, layout in itertools.chain.from_iterable(tensors)]
+    different = {(id(type), id(layout)): (type, layout) for type, layout in each}
+    return max(itertools.starmap(bytes_held, different.values()), default=0)
 
 
 def _tensors(op: Op, decision: Decision | None) -> Iterator[tuple[int, Layout]]:
