@@ -34,6 +34,9 @@ def _decided_way(node: Node, decided: Mapping[Op, Decision | None]) -> int:
     decision = decided[node.op]
     assert isinstance(decision, Computed), "what has several ways is computed"
     if node.carried is None:
+        for number, way in enumerate(node.ways):  # mostly it is one of the first
+            if way.operands == decision.operands and way.results == decision.results:
+                return number
         return _number((*decision.operands, *decision.results), [(*way.operands, *way.results) for way in node.ways])
     slot, layout = node.slots[-1], decision.results[node.carried]
     assert layout is not None, "tokens have one layout"
