@@ -60,17 +60,13 @@ class _Few:
 class Pair(_Few):
     """A value that has several layouts at two ends."""
 
-    def __init__(self, seconds: Seconds) -> None:
-        super().__init__(seconds)
-        self.back = [np.ascontiguousarray(side.T) for side in self.sides]
-
     def least(self, given: Sequence[Seconds], parts: list[Seconds | None], place: int, least: Seconds) -> None:
         """As `Star` has it."""
         if len(self.others[place]) > 1:
             super().least(given, parts, place, least)
             return
         (other,) = self.others[place]
-        np.minimum.reduce(self.back[place] - given[other][:, None], axis=0, out=least)
+        np.minimum.reduce(self.sides[other] - given[other][:, None], axis=0, out=least)
 
 
 class Shared:
