@@ -142,6 +142,14 @@ def test_bounds_are_no_more_than_plans() -> None:
             assert least <= price(edge_cost(type, source, target, TPU_V5P), TPU_V5P) * (1 + 1e-9)
 
 
+def test_axes_of_size_1_are_nothing_to_a_bound() -> None:
+    mesh = sw.Mesh(a=2, b=2, c=1)
+    source, target = TensorSharding.of(mesh, [["b", "a"]]), TensorSharding.of(mesh, [["c", "b"]])
+    type = TensorType((1 << 20,), "f32")
+    least = least_seconds(type, source, target, TPU_V5P)
+    assert least == price(edge_cost(type, source, target, TPU_V5P), TPU_V5P)
+
+
 def test_bounds_of_many_at_once_are_those_of_each() -> None:
     rng = random.Random(3)
     pairs = [pair(rng) for _ in range(300)]
