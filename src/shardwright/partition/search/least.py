@@ -222,7 +222,7 @@ def least_seconds(type: TensorType, source: TensorSharding, target: TensorShardi
 
 
 def _least_shared(before: Axes, after: Axes) -> float:
-    """Which part of what it needs of a dimension the device has already that has least; axes of size 1 split nothing."""
+    """Which part of what it needs of a dimension the device with least has already; axes of size 1 split nothing."""
     before, after = (tuple([axis for axis in axes if axis.size > 1]) for axes in (before, after))
     same = common_prefix(before, after)
     given, taken = (axes_size(subtract_axes(axes, same)) for axes in (before, after))
