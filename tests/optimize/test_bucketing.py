@@ -13,6 +13,7 @@ from shardwright.memo import Session
 from shardwright.optimize import optimize
 from shardwright.optimize.bucketing import _buckets, _order
 from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.tasks import Tasks
 from shardwright.optimize.works import block_seconds, works_of
 from shardwright.program import load
 from tests.optimize.cases import BUCKETED
@@ -27,8 +28,11 @@ def test_everything_stands_behind_what_it_needs(seed: int) -> None:
     tasks, _, _ = random_tasks(seed)
     rng = random.Random(seed)
     sent = {number: 1.0 for number, task in enumerate(tasks) if not task.is_lazy and rng.random() < 0.4}
-    buckets = [bucket for bucket in _buckets(tasks, sent, rng.choice([2.0, 3.0, 9.0])) if len(bucket) > 1]
-    order = _order(tasks, buckets)
+    now = Tasks(tasks, dict.fromkeys(range(len(tasks)), 1), ())
+    leading = now.leading(sent)
+    buckets = [bucket for bucket in _buckets(leading, sent, rng.choice([2.0, 3.0, 9.0])) if len(bucket) > 1]
+    order = _order(now, leading, buckets)
+    assert [place for place in order if place >= 0] == _order(now, leading, buckets, cuts=False)
     end_of = {number: bucket[-1] for bucket in buckets for number in bucket}
     made = [place for place in order if place < 0]
     assert sorted(~place for place in made) == sorted({*end_of.values()})

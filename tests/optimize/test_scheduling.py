@@ -15,7 +15,8 @@ from shardwright.memo import Session
 from shardwright.notation.modules import read
 from shardwright.optimize import optimize
 from shardwright.optimize.explicit import ExplicitProgram
-from shardwright.optimize.schedules import Orders, Task, by_critical_path, by_text, peak_bytes, seconds_of
+from shardwright.optimize.schedules import by_critical_path, by_text, listed
+from shardwright.optimize.tasks import Task, Tasks
 from shardwright.optimize.works import block_seconds
 from shardwright.partition import localize, materialize
 from tests.optimize.explicit import better, function, names, run_all
@@ -51,26 +52,46 @@ def random_tasks(seed: int) -> tuple[list[Task], dict[int, int], tuple[int, ...]
 @pytest.mark.parametrize("seed", range(60))
 def test_every_order_has_each_task_once_behind_what_it_needs(seed: int) -> None:
     tasks, sizes, returned = random_tasks(seed)
-    orders = Orders(tasks, sizes, returned)
+    now = Tasks(tasks, sizes, returned)
     for priorities in (by_text, by_critical_path):
-        for most in (0.0, peak_bytes(tasks, sizes, returned), 1e9):
-            order, seconds, held = orders.listed(priorities(tasks), most)
-            ordered = [tasks[number] for number in order]
-            assert (seconds, held) == (seconds_of(ordered), peak_bytes(ordered, sizes, returned))
+        for most in (0.0, now.held, 1e9):
+            order, seconds, held = listed(now, priorities(tasks), most)
+            ordered = Tasks([tasks[number] for number in order], sizes, returned)
+            assert (seconds, held) == (_seconds(ordered), ordered.held) == (ordered.seconds, _held(ordered))
             assert sorted(order) == list(range(len(tasks)))
             places = {number: place for place, number in enumerate(order)}
             assert all(places[need] < places[number] for number, task in enumerate(tasks) for need in task.needs)
-            assert orders.listed(priorities(tasks), most).order == order
+            assert listed(now, priorities(tasks), most).order == order
+
+
+def _seconds(tasks: Tasks) -> float:
+    return overlapped_seconds(work for task in tasks.tasks for work in task.works)
+
+
+def _held(tasks: Tasks) -> int:
+    """The most bytes alive at once: of each value from where it is made to where it is read last."""
+    ends = {value: place for place, task in enumerate(tasks.tasks) for value in task.reads}
+    ends |= dict.fromkeys(tasks.returned, len(tasks.tasks))
+    made = {value: place for place, task in enumerate(tasks.tasks) for value in task.makes}
+    alive = [
+        sum(
+            tasks.sizes[value]
+            for value, start in made.items()
+            if start == place or start < place <= ends.get(value, -1)
+        )
+        for place in range(len(tasks.tasks))
+    ]
+    return max(alive)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_less_memory_than_is_held_anyway_makes_no_other_order(seed: int) -> None:
     tasks, sizes, returned = random_tasks(seed)
-    orders = Orders(tasks, sizes, returned)
+    now = Tasks(tasks, sizes, returned)
     for priorities in (by_text, by_critical_path):
         for most in (1e9, *range(40, 0, -3)):
-            known = orders.listed(priorities(tasks), most)
-            assert known.held > most or orders.listed(priorities(tasks), known.held) == known
+            known = listed(now, priorities(tasks), most)
+            assert known.held > most or listed(now, priorities(tasks), known.held) == known
 
 
 def test_the_critical_path_finds_what_the_text_does_not() -> None:
@@ -85,9 +106,9 @@ def test_the_critical_path_finds_what_the_text_does_not() -> None:
     ]
     made = {value: number for number, work in enumerate(works) for value in work.makes}
     tasks = [Task((work,), tuple([made[value] for value in work.reads]), work.reads, work.makes) for work in works]
-    orders = Orders(tasks, dict.fromkeys(range(6), 1), (4, 5))
+    now = Tasks(tasks, dict.fromkeys(range(6), 1), (4, 5))
     seconds = [
-        overlapped_seconds(works[number] for number in orders.listed(priorities(tasks), 100).order)
+        overlapped_seconds(works[number] for number in listed(now, priorities(tasks), 100).order)
         for priorities in (by_text, by_critical_path)
     ]
     assert seconds[1] < seconds[0]

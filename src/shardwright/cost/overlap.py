@@ -20,7 +20,7 @@ Source: XLA's pairs of `all-gather-start` and `all-gather-done`, and so on; a st
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from shardwright.axes import Axes
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 
-__all__ = ["Queue", "Timeline", "Work", "is_within_nodes", "overlapped_seconds", "queue_of"]
+__all__ = ["Queue", "Timeline", "Work", "is_collective", "is_within_nodes", "overlapped_seconds", "queue_of"]
 
 
 class Queue(enum.Enum):
@@ -120,6 +120,11 @@ def overlapped_seconds(works: Iterable[Work]) -> float:
         for value in makes:
             ready[value] = end
     return max([now, *free.values()])
+
+
+def is_collective(works: Sequence[Work]) -> bool:
+    """Whether the end of works goes on by itself: something may be computed between it and who reads what it makes."""
+    return bool(works) and works[-1].queue is not _COMPUTE
 
 
 def queue_of(axes: Axes, mesh: Mesh, node_devices: int | None) -> Queue:

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -55,8 +55,8 @@ from shardwright.optimize.joining import (
 )
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
-from shardwright.optimize.schedules import Task, peak_bytes, seconds_of
-from shardwright.optimize.scheduling import sizes_of, tasks_of
+from shardwright.optimize.scheduling import tasks_of
+from shardwright.optimize.tasks import Task, Tasks, beats_seconds, hold_of, most_bytes
 from shardwright.optimize.works import is_less
 from shardwright.steps import AllReduce, ReduceScatter
 from shardwright.words import bytes_text, counted
@@ -78,12 +78,13 @@ def bucketed(op: Op, program: ExplicitProgram) -> bool:
     """Put together collectives of one kind of the block that an op ends."""
     block = program.block_of(op)
     assert block is not None, "passes are given what may be changed"
-    program.rewriter.write()
+    tasks = tasks_of(program, block)
     ops = block.ops[:-1]
     alike = _alike(program, ops)
     if not alike:
         return False
-    now = _now(program, ops, op.operands)
+    leading = tasks.leading({number for members in alike.values() for number in members})
+    now = _Now(ops, tasks, leading)
     found = [best for kind, members in alike.items() if (best := _best(program, now, kind, members)) is not None]
     if not found:
         return False
@@ -97,24 +98,12 @@ class _Now(NamedTuple):
     Attributes:
         ops: Its ops, but for the last.
         tasks: The same as tasks.
-        sizes: The bytes of the values that they make.
-        returned: The values that the last op reads.
-        held: The most bytes of values that are alive at once.
-        seconds: What it takes.
+        leading: Which collectives lead to each (`Tasks.leading`).
     """
 
     ops: Sequence[Op]
-    tasks: Sequence[Task]
-    sizes: dict[int, int]
-    returned: Sequence[int]
-    held: int
-    seconds: float
-
-
-def _now(program: ExplicitProgram, ops: Sequence[Op], returned: Sequence[int]) -> _Now:
-    tasks = tasks_of(program, ops)
-    sizes = sizes_of(program, tasks)
-    return _Now(ops, tasks, sizes, returned, peak_bytes(tasks, sizes, returned), seconds_of(tasks))
+    tasks: Tasks
+    leading: Sequence[int]
 
 
 class _Bucketed(NamedTuple):
@@ -137,95 +126,120 @@ class _Bucketed(NamedTuple):
 
 def _best(program: ExplicitProgram, now: _Now, kind: Kind, members: Sequence[int]) -> _Bucketed | None:
     """The buckets of collectives of a kind with which the block takes least time; `None` where not less than now."""
-    ops, tasks, sizes = now.ops, now.tasks, now.sizes
-    sent = {number: cost_beside(program, ops[number], kind).bytes_sent for number in members}
-    most = now.held + max(0.0, program.spare_bytes)
+    tasks, seconds_now = now.tasks, now.tasks.seconds
+    sent = {number: cost_beside(program, now.ops[number], kind).bytes_sent for number in members}
+    most = tasks.held + max(0.0, program.spare_bytes)
     best: _Bucketed | None = None
     tried: list[Buckets] = []
     size = 2.0 * min(filter(None, sent.values()), default=math.inf)  # of tensors without elements nothing is sent
     while size < _GROWTH * sum(sent.values()):
-        buckets = [bucket for bucket in _buckets(tasks, sent, size) if len(bucket) > 1]
+        buckets = [bucket for bucket in _buckets(now.leading, sent, size) if len(bucket) > 1]
         size *= _GROWTH
         if not buckets or buckets in tried:
             continue
         tried.append(buckets)
         parts = {place: task for bucket in buckets for place, task in _parts(program, now, kind, bucket).items()}
-        held = {place: sum(sizes[made] for made in task.makes) for place, task in parts.items() if place < 0}
-        order = [place for place in _order(tasks, buckets) if place >= 0 or place in parts]
-        then = [parts[place] if place in parts else tasks[place] for place in order]
-        seconds = seconds_of(then)
-        if not is_less(seconds, now.seconds) or peak_bytes(then, sizes | held, now.returned) > most:
+        order = _order(tasks, now.leading, buckets, cuts=any(place < 0 for place in parts))
+        seconds = _seconds(tasks, order, parts)
+        if not is_less(seconds, seconds_now) or _held(tasks, order, parts, buckets) > most:
             continue
-        if best is None or is_less(seconds, now.seconds - best.seconds_saved):
+        if best is None or is_less(seconds, seconds_now - best.seconds_saved):
             largest = max(sum(sent[number] for number in bucket) for bucket in buckets)
-            best = _Bucketed(kind, now.seconds - seconds, buckets, order, largest)
+            best = _Bucketed(kind, seconds_now - seconds, buckets, order, largest)
     return best
 
 
-def _buckets(tasks: Sequence[Task], sent: dict[int, float], most: float) -> Buckets:
-    """Buckets of so many bytes sent at most, of collectives of which none needs another of its bucket."""
+def _seconds(tasks: Tasks, order: Sequence[int], parts: Mapping[int, Task]) -> float:
+    """The seconds that tasks take in an order, some others in place of them."""
+    beats = tasks.beats
+    return beats_seconds([parts[place].works if place in parts else beats[place] for place in order])
+
+
+def _held(tasks: Tasks, order: Sequence[int], parts: Mapping[int, Task], buckets: Buckets) -> int:
+    """The most bytes that are alive at once then."""
+    between = {place: sum([tasks.sizes[value] for value in part.makes]) for place, part in parts.items() if place < 0}
+    sizes = {**tasks.sizes, **between}
+    readers = tasks.readers | {place: 0 for place, size in between.items() if size}
+    replaced = [(tasks.tasks[number], -1) for bucket in buckets for number in bucket]
+    for task, count in (*replaced, *[(part, 1) for part in parts.values()]):
+        for value in task.reads:
+            if value in readers:
+                readers[value] += count
+    others = {place: hold_of(part, sizes, readers) for place, part in parts.items()}
+    holds = tasks.holds
+    return most_bytes([others[place] if place in others else holds[place] for place in order], readers, sizes)
+
+
+def _buckets(leading: Sequence[int], sent: Mapping[int, float], most: float) -> Buckets:
+    """Buckets of so many bytes sent at most, of collectives of which none needs another of its bucket.
+
+    Arguments:
+        leading: Which collectives lead to each task, itself included (`Tasks.leading`); of each another bit is set.
+        sent: What each collective sends, those that stand first first.
+        most: The bytes.
+    """
     buckets: Buckets = [[]]
-    behind: set[int] = set()
-    total = 0.0
-    for number, task in enumerate(tasks):
-        needs_it = not behind.isdisjoint(task.needs)
-        if number in sent:
-            if needs_it or total + sent[number] > most:
-                buckets.append([])
-                behind.clear()
-                total = 0.0
-            buckets[-1].append(number)
-            total += sent[number]
-            needs_it = True
-        if needs_it:
-            behind.add(number)
+    inside, total = 0, 0.0
+    for number, bytes in sent.items():
+        if inside & leading[number] or total + bytes > most:
+            buckets.append([])
+            inside, total = 0, 0.0
+        buckets[-1].append(number)
+        inside |= _own(leading, number)
+        total += bytes
     return buckets
 
 
-def _order(tasks: Sequence[Task], buckets: Buckets) -> list[int]:
+def _order(tasks: Tasks, leading: Sequence[int], buckets: Buckets, *, cuts: bool = True) -> list[int]:
     """The places of tasks: each bucket is sent where its last one stood, and cut apart before what needs it first.
 
-    Ops that need one of a bucket come behind that. `~number` is where the bucket is cut apart that `number` ends.
+    Ops that need one of a bucket come behind that. `~number` is where the bucket is cut apart that `number` ends, if
+    that is asked for. Buckets stand one behind the other.
     """
-    bucket_of = {number: bucket for bucket in buckets for number in bucket}
     order: list[int] = []
-    missing: set[int] = set()
-    uncut: dict[int, int] = {}
-    late: list[int] = []
+    begun = 0
+    for bucket in buckets:
+        first, last = bucket[0], bucket[-1]
+        inside, members = sum([_own(leading, number) for number in bucket]), set(bucket)
+        between = [number for number in range(first, last) if number not in members]
+        order += range(begun, first)
+        order += [number for number in between if not leading[number] & inside]
+        order.append(last)
+        order += [number for number in between if leading[number] & inside]
+        begun = last + 1
+    order += range(begun, len(leading))
+    return _with_cuts(tasks, order, buckets) if cuts else order
 
-    def put(number: int) -> None:
-        needs = [need for one in bucket_of.get(number, [number]) for need in tasks[one].needs]
-        for end in dict.fromkeys(uncut[need] for need in needs if need in uncut):
-            order.append(~end)
-            for member in bucket_of[end]:
-                uncut.pop(member)
-        order.append(number)
-        missing.discard(number)
 
-    for number, task in enumerate(tasks):
-        bucket = bucket_of.get(number)
-        if bucket is None and missing.isdisjoint(task.needs):
-            put(number)
-            continue
-        missing.add(number)
-        if bucket is None:
-            late.append(number)
-        elif number == bucket[-1]:
-            put(number)
-            missing.difference_update(bucket)
-            uncut.update(dict.fromkeys(bucket, number))
-            waiting, late = late, []
-            for one in waiting:
-                if missing.isdisjoint(tasks[one].needs):
-                    put(one)
-                else:
-                    late.append(one)
-    return [*order, *[~end for end in dict.fromkeys(uncut.values())]]
+def _with_cuts(tasks: Tasks, order: Sequence[int], buckets: Buckets) -> list[int]:
+    """The places of tasks in an order, with those where buckets are cut apart."""
+    bucket_of = {number: bucket for bucket in buckets for number in bucket}
+    places = {number: place for place, number in enumerate(order)}
+    cuts: dict[int, list[int]] = defaultdict(list)
+    for bucket in buckets:
+        readers = {bucket_of.get(other, (other,))[-1] for number in bucket for other in tasks.behind[number]}
+        cuts[min([places[number] for number in readers], default=len(order))].append(bucket[-1])
+    cut: list[int] = []
+    begun = 0
+    for place, ends in sorted(cuts.items()):
+        cut += order[begun:place]
+        if len(ends) > 1 and place < len(order):  # as what reads them names them
+            members = bucket_of.get(order[place], (order[place],))
+            needs = [need for number in members for need in tasks.tasks[number].needs if need in bucket_of]
+            ends.sort(key=[bucket_of[need][-1] for need in needs].index)
+        cut += [~end for end in ends]
+        begun = place
+    return [*cut, *order[begun:]]
+
+
+def _own(leading: Sequence[int], number: int) -> int:
+    """The bit of a collective: of those that lead to it, itself included, it stands last."""
+    return 1 << leading[number].bit_length() - 1
 
 
 def _parts(program: ExplicitProgram, now: _Now, kind: Kind, bucket: Sequence[int]) -> dict[int, Task]:
     """By their places, the tasks that do what those of a bucket do; `~number` is what lies between, where it does."""
-    tasks, end, some = now.tasks, bucket[-1], [now.ops[number] for number in bucket]
+    tasks, end, some = now.tasks.tasks, bucket[-1], [now.ops[number] for number in bucket]
     cost = sum([cost_beside(program, op, kind) for op in some], Cost())._replace(starts=1)
     reads = tuple(dict.fromkeys(value for number in bucket for value in tasks[number].reads))
     makes = tuple(value for number in bucket for value in tasks[number].makes)

@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from shardwright.axes import AxisRef, axes_size
+from shardwright.cost.overlap import Work
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.exactness import keeps_order
@@ -36,8 +37,8 @@ from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
 from shardwright.optimize.rings import Ring, gathered_product, scattered_product
-from shardwright.optimize.schedules import Task, seconds_of
 from shardwright.optimize.scheduling import tasks_of
+from shardwright.optimize.tasks import beats_seconds
 from shardwright.optimize.works import is_less, works_of
 from shardwright.partition.enclose import is_lacking, manual_body
 from shardwright.partition.localize.local import Local
@@ -88,22 +89,22 @@ def around_rings(op: Op, program: ExplicitProgram) -> bool:
     ops = block.ops[:-1]
     if not any(_candidate(program, one) for one in ops):
         return False
-    tasks = dict(zip(ops, tasks_of(program, ops), strict=True))
-    now, done = seconds_of(tasks.values()), False
+    tasks = tasks_of(program, block)
+    places = {one: place for place, one in enumerate(ops)}
+    beats, now, done = list(tasks.beats), tasks.seconds, False
     for one in ops:
         found = _candidate(program, one) if one in program.rewriter else None
         if found is None:
             continue
-        then = tasks | {found.first: _NOTHING, found.last: _task(program, found)}
-        seconds = seconds_of(then.values())
+        works = _works(program, found)
+        first, last = places[found.first], places[found.last]
+        then = [*beats[:first], (), *beats[first + 1 : last], works, *beats[last + 1 :]]
+        seconds = beats_seconds(then)
         if is_less(seconds, now) and _fits(program, found):
             made = _put_in(program, found, (now - seconds) * program.times(op))
-            then[found.last] = _known_as(then[found.last], found.last.results[0], made)
-            tasks, now, done = then, seconds, True
+            then[last] = _known_as(works, found.last.results[0], made)
+            beats, now, done = then, seconds, True
     return done
-
-
-_NOTHING = Task((), (), (), ())
 
 
 def _candidate(program: ExplicitProgram, op: Op) -> _Candidate | None:
@@ -167,19 +168,18 @@ def _covers(layout: TensorSharding | None, axes: tuple[AxisRef, ...]) -> bool:
     return layout is not None and all(any(used.contains(axis) for used in layout.used_axes) for axis in axes)
 
 
-def _task(program: ExplicitProgram, one: _Candidate) -> Task:
+def _works(program: ExplicitProgram, one: _Candidate) -> tuple[Work, ...]:
     """What a device would do."""
     graph, before = program.graph, len(program.graph.types)
     computation = manual_body(graph, one.taken, one.last.results, lambda ctx, values: one.write(ctx, one.ring, values))
     works = works_of(program, computation)
     program.forget_values(before)
-    return Task(works, (), one.taken, one.last.results)
+    return works
 
 
-def _known_as(task: Task, value: int, other: int) -> Task:
-    """A task that makes a value by two names."""
-    works = [work._replace(makes=(*work.makes, other)) if value in work.makes else work for work in task.works]
-    return task._replace(works=tuple(works), makes=(*task.makes, other))
+def _known_as(works: Sequence[Work], value: int, other: int) -> tuple[Work, ...]:
+    """Works that make a value by two names."""
+    return tuple([work._replace(makes=(*work.makes, other)) if value in work.makes else work for work in works])
 
 
 def _fits(program: ExplicitProgram, one: _Candidate) -> bool:

@@ -20,6 +20,7 @@ from shardwright.ir.ops import COLLECTIVES, MANUAL
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.ir.types import TensorType
 from shardwright.optimize.improvement import Improvement
+from shardwright.optimize.tasks import Task, Tasks
 from shardwright.partition.emit import step_of
 from shardwright.partition.localize import localize
 from shardwright.partition.search.total import computed_cost, steps_cost
@@ -45,6 +46,8 @@ class ExplicitProgram:
         hardware: What time is saved on.
         improvements: What has been made better, in order.
         works: For each op of which that was asked, what it read then, and what a device does for it (`works_of`).
+        alone: For each such op, what it read then, it as a task that needs nothing, and whether it keeps its order.
+        tasks: For each block of which that was asked, after how many changes, and its ops as tasks (`tasks_of`).
     """
 
     def __init__(self, graph: Graph, exact: bool = False, memory: int | None = None) -> None:
@@ -56,12 +59,15 @@ class ExplicitProgram:
         self.rewriter = Rewriter(graph, graph.main.block)
         self.improvements: list[Improvement] = []
         self.works: dict[Op, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
+        self.alone: dict[Op, tuple[tuple[int, ...], Task, bool]] = {}
+        self.tasks: dict[Block, tuple[int, Tasks]] = {}
         self._times = block_times(graph)
         open_blocks = _open(graph)
         self._blocks = {op: block for block in self._times if block in open_blocks for op in block.ops}
         self._holders = {region: op for op in self._blocks for region in op.regions}
         self._places: dict[Block, dict[Op, int]] = {}
         self._layouts: dict[int, TensorSharding | None] = {}
+        self._bytes: dict[int, int] = {}
         self._costs: dict[Op, Cost] = {}
         self._use: tuple[int, MemoryUse] | None = None  # and after how many changes that was
 
@@ -79,8 +85,9 @@ class ExplicitProgram:
     def forget_values(self, first: int) -> None:
         """Take away the values from a number on, which nothing reads."""
         del self.graph.types[first:], self.graph.shardings[first:]
-        for value in [value for value in self._layouts if value >= first]:
-            del self._layouts[value]
+        for known in (self._layouts, self._bytes):
+            for value in [value for value in known if value >= first]:
+                del known[value]
 
     def layouts(self, values: Sequence[int]) -> tuple[TensorSharding, ...] | None:
         """How values lie, where all of them are tensors."""
@@ -186,8 +193,12 @@ class ExplicitProgram:
 
     def local_bytes(self, value: int) -> int:
         """The bytes of a value on each device; of what is no tensor none."""
-        type, layout = self.type(value), self.layout(value)
-        return 0 if layout is None else local_bytes(type.dims, type.bytes // max(1, type.elements), layout)
+        bytes = self._bytes.get(value)
+        if bytes is None:
+            type, layout = self.type(value), self.layout(value)
+            bytes = 0 if layout is None else local_bytes(type.dims, type.bytes // max(1, type.elements), layout)
+            self._bytes[value] = bytes
+        return bytes
 
     def cost(self, op: Op) -> Cost:
         """What an op costs each device each time it runs; nothing where that is not known.

@@ -28,25 +28,17 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from shardwright.analysis.traffic import KINDS
-from shardwright.ir.graph import Op
+from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.explicit import ExplicitProgram, is_pure
 from shardwright.optimize.registry import optimization
-from shardwright.optimize.schedules import (
-    Listed,
-    Orders,
-    Priorities,
-    Task,
-    by_critical_path,
-    by_text,
-    peak_bytes,
-    seconds_of,
-)
+from shardwright.optimize.schedules import Listed, Priorities, by_critical_path, by_text, listed
+from shardwright.optimize.tasks import Task, Tasks
 from shardwright.optimize.works import is_collective, is_less, works_of
 from shardwright.rules.traits import facts_of, is_scalar_expansion
 from shardwright.words import counted
 
-__all__ = ["scheduled", "sizes_of", "tasks_of"]
+__all__ = ["scheduled", "tasks_of"]
 
 _NAME = "schedule-collectives"
 _SHARES = (1 / 2, 1 / 4, 1 / 8, 0.0)
@@ -62,76 +54,89 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
     """Put the ops of the block that an op ends in an order that takes less time."""
     block = program.block_of(op)
     assert block is not None, "passes are given what may be changed"
-    program.rewriter.write()
-    before = block.ops[:-1]
-    tasks = tasks_of(program, before)
-    if not any(is_collective(task.works) for task in tasks):
+    tasks = tasks_of(program, block)
+    if not any(tasks.is_collective):
         return False
-    now, held = seconds_of(tasks), None
-    for order, seconds, _ in _better_orders(program, tasks, op.operands, now):
+    before, held = block.ops[:-1], None
+    for order, seconds, _ in _better_orders(tasks, max(0.0, program.spare_bytes)):
         held = program.memory_use().peak if held is None else held
         program.reorder(block, [before[number] for number in order], "it hides communication")
         grown = max(0, program.memory_use().peak - held)
         if grown <= max(0.0, program.spare_bytes):
             program.spare_bytes -= grown
-            reason = f"more runs beside {counted(_apart(tasks, order), 'collective')}"
-            program.note(_NAME, op, reason, 0.0, (now - seconds) * program.times(op))
+            reason = f"more runs beside {counted(_apart(tasks.tasks, order), 'collective')}"
+            program.note(_NAME, op, reason, 0.0, (tasks.seconds - seconds) * program.times(op))
             return True
         program.reorder(block, before, "it would hold too much")
     return False
 
 
-def _better_orders(
-    program: ExplicitProgram, tasks: Sequence[Task], returned: Sequence[int], now: float
-) -> list[Listed]:
-    """Orders that take less than `now`: the best first, of those as good what holds least."""
-    sizes = sizes_of(program, tasks)
-    held = peak_bytes(tasks, sizes, returned)
-    orders = Orders(tasks, sizes, returned)
-    ways = by_text(tasks), by_critical_path(tasks)
-    more = max(0.0, program.spare_bytes)
+def _better_orders(tasks: Tasks, more: float) -> list[Listed]:
+    """Orders that take less time than now: the best first, of those as good what holds least; none holds more bytes
+    beyond what is held now than there may be.
+    """
+    ways = by_text(tasks.tasks), by_critical_path(tasks.tasks)
     found: list[Listed] = []
     known: Sequence[Listed | None] = [None] * len(ways)
     for share in (1.0, *_SHARES):
-        most = held + share * more
-        known = listed = [_within(orders, way, most, before) for way, before in zip(ways, known, strict=True)]
-        best = min(listed, key=attrgetter("seconds"))
-        if not is_less(best.seconds, now):
+        most = tasks.held + share * more
+        known = every = [_within(tasks, way, most, before) for way, before in zip(ways, known, strict=True)]
+        best = min(every, key=attrgetter("seconds"))
+        if not is_less(best.seconds, tasks.seconds):
             break  # nor is any that holds less
         if share == 1.0:
-            more = max(0.0, best.held - held)
+            more = max(0.0, best.held - tasks.held)
         if found and not is_less(found[-1].seconds, best.seconds):
             found.pop()
         found.append(best)
     return found
 
 
-def _within(orders: Orders, priorities: Priorities, most: float, known: Listed | None) -> Listed:
+def _within(tasks: Tasks, priorities: Priorities, most: float, known: Listed | None) -> Listed:
     """The order that holds so much at most; the one that is known, for more, where that does not hold more anyway."""
-    return known if known is not None and known.held <= most else orders.listed(priorities, most)
+    return known if known is not None and known.held <= most else listed(tasks, priorities, most)
 
 
-def sizes_of(program: ExplicitProgram, tasks: Sequence[Task]) -> dict[int, int]:
-    """The bytes of what tasks make, on each device; of what is computed where it is read none."""
-    return {value: 0 if task.is_lazy else program.local_bytes(value) for task in tasks for value in task.makes}
+def tasks_of(program: ExplicitProgram, block: Block) -> Tasks:
+    """The ops of a block, but for the last, as what is to be put in an order: made anew once anything has changed."""
+    changes = len(program.rewriter.changes)
+    known = program.tasks.get(block)
+    if known is None or known[0] != changes:
+        program.rewriter.write()
+        *ops, end = block.ops
+        tasks = _tasks_of(program, ops)
+        sizes = {value: 0 if task.is_lazy else program.local_bytes(value) for task in tasks for value in task.makes}
+        known = program.tasks[block] = changes, Tasks(tasks, sizes, end.operands)
+    return known[1]
 
 
-def tasks_of(program: ExplicitProgram, ops: Sequence[Op]) -> list[Task]:
-    """Ops of a block as what is to be put in an order."""
+def _tasks_of(program: ExplicitProgram, ops: Sequence[Op]) -> list[Task]:
     tasks: list[Task] = []
     makers: dict[int, int] = {}
     last_in_order: int | None = None
     for number, op in enumerate(ops):
-        reads = tuple(dict.fromkeys(op.reads()))
-        needs = dict.fromkeys(makers[value] for value in reads if value in makers)
-        if _keeps_its_order(op):
+        (works, _, reads, makes, is_lazy), keeps_order = _alone(program, op)
+        needs = dict.fromkeys([makers[value] for value in reads if value in makers])
+        if keeps_order:
             if last_in_order is not None:
                 needs[last_in_order] = None
             last_in_order = number
-        is_lazy = _is_lazy(op) and all(tasks[need].is_lazy for need in needs)
-        tasks.append(Task(works_of(program, op), tuple(needs), reads, op.results, is_lazy))
-        makers.update(dict.fromkeys(op.results, number))
+        is_lazy = is_lazy and all(tasks[need].is_lazy for need in needs)
+        tasks.append(Task(works, tuple(needs), reads, makes, is_lazy))
+        for value in makes:
+            makers[value] = number
     return tasks
+
+
+def _alone(program: ExplicitProgram, op: Op) -> tuple[Task, bool]:
+    """An op as a task that needs nothing, and whether it keeps its order; known as long as `works_of` it are."""
+    known = program.alone.get(op)
+    if known is None or known[0] is not op.operands:
+        task = Task(works_of(program, op), (), tuple(dict.fromkeys(op.reads())), op.results, _is_lazy(op))
+        known = op.operands, task, _keeps_its_order(op)
+        if op in program.works:
+            program.alone[op] = known
+    return known[1:]
 
 
 def _keeps_its_order(op: Op) -> bool:

@@ -16,7 +16,7 @@ from shardwright.analysis.groups import replica_groups, source_target_pairs
 from shardwright.analysis.traffic import KINDS
 from shardwright.axes import Axes
 from shardwright.cost.collectives import sent_bytes
-from shardwright.cost.overlap import Queue, Work, overlapped_seconds, queue_of
+from shardwright.cost.overlap import Queue, Work, is_collective, overlapped_seconds, queue_of
 from shardwright.cost.price import Cost
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import MANUAL
@@ -49,13 +49,13 @@ def block_seconds(program: ExplicitProgram, ops: Iterable[Op]) -> float:
 def works_of(program: ExplicitProgram, op: Op) -> tuple[Work, ...]:
     """What a device does for an op, in order; values are those of the program.
 
-    Of an op without regions that is known until it reads other values.
+    Of an op without regions that is known until it reads other values; bodies of manual computations stay as they are.
     """
     known = program.works.get(op)
     if known is not None and known[0] is op.operands:
         return known[1]
     works = tuple(_works(program, op, _AS_THEY_ARE))
-    if not op.regions:
+    if not op.regions or op.name == MANUAL:
         program.works[op] = op.operands, works
     return works
 
@@ -63,11 +63,6 @@ def works_of(program: ExplicitProgram, op: Op) -> tuple[Work, ...]:
 def is_less(seconds: float, before: float) -> bool:
     """Whether a time is less than another by more than rounding."""
     return before - seconds > _LEAST * before
-
-
-def is_collective(works: Sequence[Work]) -> bool:
-    """Whether its end goes on by itself: something may be computed between it and who reads what it makes."""
-    return bool(works) and works[-1].queue is not Queue.COMPUTE
 
 
 def _works(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterator[Work]:
