@@ -110,6 +110,21 @@ def test_a_pattern_looks_at_ops_of_its_names_only_the_last_first() -> None:
     assert not rewriter.changes
 
 
+def test_of_the_ops_that_wait_a_pattern_looks_at_the_last_and_sees_the_others() -> None:
+    graph = random_graph(Random(7))
+    adds = [op for op in graph.walk() if op.name == "stablehlo.add"]
+    waiting = dict.fromkeys(adds[1:])
+    seen: list[list[Op]] = []
+
+    def look(op: Op, rewriter: Rewriter) -> bool:
+        seen.append([*waiting, op])
+        return False
+
+    with Rewriter(graph, graph.main.block) as rewriter:
+        apply_patterns(rewriter, [Pattern(("stablehlo.add",), look)], waiting=waiting)
+    assert seen == [adds[1 : len(adds) - number] for number in range(len(adds) - 1)]
+
+
 def test_the_example_of_the_readme_runs() -> None:
     readme = Path(shardwright.ir.__file__).with_name("README.md")
     assert doctest.testfile(str(readme), module_relative=False) == (0, 9)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Graph, Op
@@ -57,34 +58,96 @@ def optimize(
     named = optimizations() if names is None else tuple(map(optimization_named, names))
     passes = [one for one in named if manual or not one.is_manual]
     check(graph)
-    found, seconds = _optimized(graph, passes, exact, memory)
+    found = _optimized(_Begun(graph), passes, exact, memory)
     for one in [one for one in passes if one.is_weighed]:
         others = [other for other in passes if other is not one]
         if any(other.is_late for other in others) and any(change.by == one.name for change in found.improvements):
-            other, less = _optimized(graph, others, exact, memory)
-            if is_less(less, seconds):
-                found, seconds, passes = other, less, others
-    return found
+            other = _optimized(found.begun.get(one.name, _Begun(graph)), others, exact, memory)
+            if is_less(other.seconds, found.seconds):
+                found, passes = other, others
+    check(found.graph)
+    return Optimized(found.graph, found.improvements)
 
 
-def _optimized(
-    graph: Graph, passes: Sequence[Optimization], exact: bool, memory: int | None
-) -> tuple[Optimized, float]:
-    """What passes make of a program, and the seconds that it takes then."""
-    made = Copier(graph).run()
-    program = ExplicitProgram(made, exact, memory)
+class _Begun(NamedTuple):
+    """A program that passes go on with.
+
+    Attributes:
+        graph: The program, which is left as it is.
+        improvements: What has been made better already.
+        waiting: The ops that late passes are to look at, by their place in the program, the last first; `None` where
+            other passes come before them.
+        spare_bytes: What may still be held (`ExplicitProgram.spare_bytes`), where that has been asked.
+    """
+
+    graph: Graph
+    improvements: tuple[Improvement, ...] = ()
+    waiting: tuple[int, ...] | None = None
+    spare_bytes: float | None = None
+
+
+class _Made(NamedTuple):
+    """What passes make of a program.
+
+    Attributes:
+        graph: The program.
+        improvements: How.
+        seconds: What it takes then.
+        begun: For late passes that are weighed, by name, the program before they were first tried.
+    """
+
+    graph: Graph
+    improvements: tuple[Improvement, ...]
+    seconds: float
+    begun: dict[str, _Begun]
+
+
+def _optimized(begun: _Begun, passes: Sequence[Optimization], exact: bool, memory: int | None) -> _Made:
+    """What passes make of a program."""
+    made = Copier(begun.graph).run()
+    program, before = ExplicitProgram(made, exact, memory), dict[str, _Begun]()
+    program.improvements += begun.improvements
+    if begun.spare_bytes is not None:
+        program.spare_bytes = begun.spare_bytes
     with program.rewriter as rewriter:
-        for late in (False, True):
-            chosen = [one for one in passes if one.is_late == late]
-            apply_patterns(rewriter, [Pattern(one.on, _rewriting(one, program)) for one in chosen])
-    check(made)
-    return Optimized(made, tuple(program.improvements)), block_seconds(program, made.main.block.ops)
+        if begun.waiting is None:
+            apply_patterns(rewriter, [Pattern(one.on, _rewriting(one, program)) for one in passes if not one.is_late])
+        rewriter.write()
+        ops = made.main.block.walk()
+        late = [one for one in passes if one.is_late]
+        names = {name for one in late for name in one.on}
+        numbers = [n for n, op in enumerate(ops) if op.name in names] if begun.waiting is None else begun.waiting
+        waiting = dict.fromkeys([ops[number] for number in numbers])
+        patterns = [Pattern(one.on, _rewriting(one, program, waiting, before)) for one in late]
+        apply_patterns(rewriter, patterns, waiting=waiting)
+    return _Made(made, tuple(program.improvements), block_seconds(program, made.main.block.ops), before)
 
 
-def _rewriting(one: Optimization, program: ExplicitProgram) -> Callable[[Op, Rewriter], bool]:
-    """A pass as a pattern, which leaves alone what stands in bodies of manual computations."""
+def _rewriting(
+    one: Optimization,
+    program: ExplicitProgram,
+    waiting: dict[Op, None] | None = None,
+    before: dict[str, _Begun] | None = None,
+) -> Callable[[Op, Rewriter], bool]:
+    """A pass as a pattern, which leaves alone what stands in bodies of manual computations.
+
+    Where `before` is given, and the pass is weighed, the program is put there before it is first tried.
+    """
 
     def rewrite(op: Op, rewriter: Rewriter) -> bool:
-        return program.block_of(op) is not None and one.improve(op, program)
+        if program.block_of(op) is None:
+            return False
+        if one.is_weighed and waiting is not None and before is not None and one.name not in before:
+            before[one.name] = _begun(program, [*waiting, op])
+        return one.improve(op, program)
 
     return rewrite
+
+
+def _begun(program: ExplicitProgram, waiting: Sequence[Op]) -> _Begun:
+    """A program as it is."""
+    program.rewriter.write()
+    places = {op: place for place, op in enumerate(program.graph.main.block.walk())}
+    spare = vars(program).get("spare_bytes")
+    graph = Copier(program.graph).run()
+    return _Begun(graph, tuple(program.improvements), tuple([places[op] for op in waiting]), spare)

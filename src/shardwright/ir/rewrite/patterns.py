@@ -32,13 +32,17 @@ class Pattern:
     rewrite: Callable[[Op, Rewriter], bool]
 
 
-def apply_patterns(rewriter: Rewriter, patterns: Sequence[Pattern], *, most: int | None = None) -> int:
+def apply_patterns(
+    rewriter: Rewriter, patterns: Sequence[Pattern], *, most: int | None = None, waiting: dict[Op, None] | None = None
+) -> int:
     """Apply patterns, of those for one op the first that changes something, until no op has one that does.
 
     Arguments:
         rewriter: Changes the program. What it was told to tell of ops, it is not told meanwhile.
         patterns: The patterns, those preferred first.
         most: After how many changes to give up.
+        waiting: The ops to look at, the last of them first; all where that is not said. It is kept up to date: while a
+            pattern looks at an op, the others are in it.
 
     Returns:
         How often a pattern changed something.
@@ -52,10 +56,11 @@ def apply_patterns(rewriter: Rewriter, patterns: Sequence[Pattern], *, most: int
             by_name.setdefault(name, []).append(pattern)
     rewriter.write()
     ops = rewriter.block.walk()
-    waiting = dict.fromkeys(op for op in ops if op.name in by_name)
+    if waiting is None:
+        waiting = dict.fromkeys(op for op in ops if op.name in by_name)
     most = _MOST_CHANGES * len(ops) if most is None else most
 
-    def tell(op: Op) -> None:
+    def tell(op: Op, waiting: dict[Op, None] = waiting) -> None:
         if op.name in by_name:
             waiting[op] = None
 
