@@ -202,6 +202,22 @@ def test_ops_put_in_at_one_point_stand_one_behind_the_other() -> None:
     assert names == [*two, "negate", *two, *two, *two, "return"]
 
 
+@settings(max_examples=20, deadline=None)
+@given(RANDOMS)
+def test_ops_are_arranged_in_another_order(random: Random) -> None:
+    graph = random_graph(random)
+    block = graph.main.block
+    *ops, last = block.ops
+    with Rewriter(graph, block) as rewriter:
+        rewriter.arrange(block, ops[::-1], "test")
+        assert block.ops == [*ops[::-1], last]
+        rewriter.arrange(block, ops, "test")
+        assert block.ops == [*ops, last]
+        with pytest.raises(ValueError, match="are not its ops"):
+            rewriter.arrange(block, [*ops, last], "test")
+    assert all(change.what == "moved" for change in rewriter.changes)
+
+
 def test_a_change_tells_where_and_why() -> None:
     graph, (negate, *_) = _chain()
     with Rewriter(graph, graph.main.block) as rewriter:

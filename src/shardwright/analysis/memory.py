@@ -19,7 +19,7 @@ Fusion makes real peaks smaller, scratch space of kernels makes them bigger.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import Location
@@ -154,16 +154,16 @@ class _Walk:
     def block(self, block: Block, freed: Collection[int]) -> _Peak:
         """The peak of a block that begins with its arguments alive and may free those in `freed`."""
         alive = _Alive(block, freed, self.types)
-        peak = _Peak(alive.bytes, None, alive.bytes)
+        most, at, at_end = alive.bytes, None, alive.bytes
         alive.release(-1)
         for number, op in enumerate(block.ops):
             taken = alive.take(op, number)
             inner = self.regions(op, taken)
-            if alive.bytes + inner.bytes > peak.bytes:
-                peak = _Peak(alive.bytes + inner.bytes, inner.op or op, 0)
-            peak = replace(peak, at_end=alive.bytes)
+            at_end = alive.bytes
+            if at_end + inner.bytes > most:
+                most, at = at_end + inner.bytes, inner.op or op
             alive.release(number)
-        return peak
+        return _Peak(most, at, at_end)
 
     def over(self, block: Block, freed: Collection[int]) -> list[int]:
         """The bytes held while each op of a block runs."""

@@ -25,7 +25,7 @@ was gathered, as `ExplicitProgram.spare_bytes` allows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from shardwright.axes import AxisRef, axes_size
@@ -86,13 +86,13 @@ def around_rings(op: Op, program: ExplicitProgram) -> bool:
     block = program.block_of(op)
     assert block is not None, "passes are given what may be changed"
     program.rewriter.write()
-    ops = block.ops[:-1]
-    if not any(_candidate(program, one) for one in ops):
+    some = [one for one in block.ops if isinstance(program.step(one), AllGather | ReduceScatter)]
+    if not any(_candidate(program, one) for one in some):
         return False
     tasks = tasks_of(program, block)
-    places = {one: place for place, one in enumerate(ops)}
-    beats, now, done = list(tasks.beats), tasks.seconds, False
-    for one in ops:
+    places = {one: place for place, one in enumerate(block.ops)}
+    beats, now, done = tasks.beats, tasks.seconds, False
+    for one in some:
         found = _candidate(program, one) if one in program.rewriter else None
         if found is None:
             continue
@@ -169,12 +169,35 @@ def _covers(layout: TensorSharding | None, axes: tuple[AxisRef, ...]) -> bool:
 
 
 def _works(program: ExplicitProgram, one: _Candidate) -> tuple[Work, ...]:
-    """What a device would do."""
-    graph, before = program.graph, len(program.graph.types)
-    computation = manual_body(graph, one.taken, one.last.results, lambda ctx, values: one.write(ctx, one.ring, values))
-    works = works_of(program, computation)
-    program.forget_values(before)
-    return works
+    """What a device would do: known of one that is like another, as layers are, but for the values outside."""
+    graph, values = program.graph, (*one.taken, *one.last.results)
+    tensors = [(graph.types[value], graph.shardings[value]) for value in values]
+    key = one.write, one.ring, *tensors, *map(values.index, values)
+    known = program.rings.get(key)
+    if known is None:
+        before = len(graph.types)
+        body = manual_body(graph, one.taken, one.last.results, lambda ctx, values: one.write(ctx, one.ring, values))
+        works = works_of(program, body)
+        program.forget_values(before)
+        inside = {value: ~value for work in works for value in (*work.reads, *work.makes) if value not in values}
+        known = program.rings[key] = values, _renamed(works, inside)
+    return _renamed(known[1], dict(zip(known[0], values, strict=True)))
+
+
+def _renamed(works: Sequence[Work], names: Mapping[int, int]) -> tuple[Work, ...]:
+    """Works of other values."""
+    of = names.get
+    return tuple(
+        [
+            Work(
+                seconds,
+                queue,
+                tuple([of(value, value) for value in reads]),
+                tuple([of(value, value) for value in makes]),
+            )
+            for seconds, queue, reads, makes in works
+        ]
+    )
 
 
 def _known_as(works: Sequence[Work], value: int, other: int) -> tuple[Work, ...]:

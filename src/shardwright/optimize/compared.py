@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from shardwright.analysis.memory import memory
 from shardwright.analysis.traffic import collectives, summarize
-from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Graph
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.works import block_seconds, is_less
@@ -93,7 +92,7 @@ class Demand(NamedTuple):
 def demand_of(explicit: Graph) -> Demand:
     """What an explicit program asks of each device of the hardware of the session."""
     program = ExplicitProgram(explicit)
-    local = localize(Copier(explicit).run())
+    local = localize(explicit)
     use, most = memory(local), program.hardware.memory_bytes
     excess = 0.0 if most is None else max(0.0, use.peak - most)
     seconds = block_seconds(program, explicit.main.block.ops)

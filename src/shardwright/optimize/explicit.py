@@ -14,7 +14,6 @@ from shardwright.cost.hardware import current_hardware
 from shardwright.cost.overlap import Work
 from shardwright.cost.price import Cost, price
 from shardwright.errors import ShardingError
-from shardwright.ir.copying import Copier
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import COLLECTIVES, MANUAL
 from shardwright.ir.rewrite.rewriter import Rewriter
@@ -47,6 +46,7 @@ class ExplicitProgram:
         improvements: What has been made better, in order.
         works: For each op of which that was asked, what it read then, and what a device does for it (`works_of`).
         alone: For each such op, what it read then, it as a task that needs nothing, and whether it keeps its order.
+        rings: For each kind of product around a ring of which that was asked, the values outside, and what devices do.
         tasks: For each block of which that was asked, after how many changes, and its ops as tasks (`tasks_of`).
     """
 
@@ -60,6 +60,7 @@ class ExplicitProgram:
         self.improvements: list[Improvement] = []
         self.works: dict[Op, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
         self.alone: dict[Op, tuple[tuple[int, ...], Task, bool]] = {}
+        self.rings: dict[object, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
         self.tasks: dict[Block, tuple[int, Tasks]] = {}
         self._times = block_times(graph)
         open_blocks = _open(graph)
@@ -155,13 +156,7 @@ class ExplicitProgram:
 
     def reorder(self, block: Block, ops: Sequence[Op], reason: str) -> None:
         """Let the ops of a block, but for its last, stand in another order."""
-        self.rewriter.write()
-        alike = next(
-            (n for n, pair in enumerate(zip(block.ops, ops, strict=False)) if pair[0] is not pair[1]), len(ops)
-        )
-        for op in ops[alike:]:
-            self.rewriter.move(op, self.rewriter.end(block), reason)
-        self.rewriter.write()
+        self.rewriter.arrange(block, ops, reason)
         self._places.pop(block, None)
 
     def loop_around(self, op: Op) -> Op | None:
@@ -188,7 +183,7 @@ class ExplicitProgram:
         changes = len(self.rewriter.changes)
         if self._use is None or self._use[0] != changes:
             self.rewriter.write()
-            self._use = changes, memory(localize(Copier(self.graph).run()))
+            self._use = changes, memory(localize(self.graph))
         return self._use[1]
 
     def local_bytes(self, value: int) -> int:

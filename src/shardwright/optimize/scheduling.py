@@ -24,7 +24,7 @@ Source: XLA, `hlo_memory_scheduler` and `gpu_hlo_schedule`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from shardwright.analysis.traffic import KINDS
@@ -71,12 +71,12 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
     return False
 
 
-def _better_orders(tasks: Tasks, more: float) -> list[Listed]:
+def _better_orders(tasks: Tasks, more: float) -> Iterator[Listed]:
     """Orders that take less time than now: the best first, of those as good what holds least; none holds more bytes
-    beyond what is held now than there may be.
+    beyond what is held now than there may be. Each is looked for once the one before it would not do.
     """
     ways = by_text(tasks.tasks), by_critical_path(tasks.tasks)
-    found: list[Listed] = []
+    found: Listed | None = None
     known: Sequence[Listed | None] = [None] * len(ways)
     for share in (1.0, *_SHARES):
         most = tasks.held + share * more
@@ -86,10 +86,11 @@ def _better_orders(tasks: Tasks, more: float) -> list[Listed]:
             break  # nor is any that holds less
         if share == 1.0:
             more = max(0.0, best.held - tasks.held)
-        if found and not is_less(found[-1].seconds, best.seconds):
-            found.pop()
-        found.append(best)
-    return found
+        if found is not None and is_less(found.seconds, best.seconds):
+            yield found
+        found = best
+    if found is not None:
+        yield found
 
 
 def _within(tasks: Tasks, priorities: Priorities, most: float, known: Listed | None) -> Listed:

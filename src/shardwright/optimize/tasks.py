@@ -41,9 +41,9 @@ class Task(NamedTuple):
     is_lazy: bool = False
 
 
-def beat_of(works: Sequence[Work], awaited: Collection[int]) -> Beat:
+def beat_of(works: Sequence[Work], awaited: frozenset[int]) -> Beat:
     """What a device does in works, of which those wait that read values of `awaited`."""
-    if len(works) == 1 and works[0].queue is _COMPUTE and not any(value in awaited for value in works[0].reads):
+    if len(works) == 1 and works[0].queue is _COMPUTE and awaited.isdisjoint(works[0].reads):
         return float(works[0].seconds)
     return tuple([work._replace(reads=tuple([one for one in work.reads if one in awaited])) for work in works])
 
@@ -70,9 +70,13 @@ def beats_seconds(beats: Iterable[Beat]) -> float:
 
 def hold_of(task: Task, sizes: Mapping[int, int], readers: Mapping[int, int]) -> Hold:
     """What a task holds, of values of such sizes, those with bytes read so often."""
-    made = [sizes[value] for value in task.makes]
-    kept = [size for value, size in zip(task.makes, made, strict=True) if readers.get(value)]
-    return sum(made), sum(kept), tuple([value for value in task.reads if value in readers])
+    growth = kept = 0
+    for value in task.makes:
+        size = sizes[value]
+        growth += size
+        if size and readers[value]:
+            kept += size
+    return growth, kept, tuple([value for value in task.reads if value in readers])
 
 
 def most_bytes(holds: Iterable[Hold], readers: Mapping[int, int], sizes: Mapping[int, int]) -> int:

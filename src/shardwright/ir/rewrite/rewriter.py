@@ -203,6 +203,23 @@ class Rewriter:
             self._put(op, point)
             self._note("moved", op, reason)
 
+    def arrange(self, block: Block, ops: Sequence[Op], reason: str) -> None:
+        """Let the ops of a block, but for its last, stand in another order.
+
+        Raises:
+            ValueError: they are not the ops of the block.
+        """
+        self.write()
+        *before, last = block.ops
+        alike = next(
+            (place for place, pair in enumerate(zip(before, ops, strict=False)) if pair[0] is not pair[1]), len(ops)
+        )
+        if len(ops) != len(before) or set(ops) != set(before):
+            raise ValueError("the ops of a block in another order are not its ops")
+        block.ops = [*ops, last]
+        for op in ops[alike:]:
+            self._note("moved", op, reason)
+
     def set_operands(self, op: Op, operands: Sequence[int], reason: str) -> None:
         """Let an op read other values."""
         if tuple(operands) != op.operands:
