@@ -89,7 +89,7 @@ class _Carrying:
         self.draft = draft
         self.taken: set[Op] = set()
         self._seen: set[Op] = set()
-        self._waiting: list[tuple[int, int, Op]] = []
+        self._waiting: list[tuple[float, int, Op]] = []
         self._paths: dict[int, _Path] = {}
         self._block = program.block_of(op)
         self._is_drafted = version < 0

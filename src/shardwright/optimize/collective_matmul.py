@@ -32,13 +32,13 @@ from shardwright.axes import AxisRef, axes_size
 from shardwright.cost.overlap import Work
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
+from shardwright.optimize.course import Course
 from shardwright.optimize.exactness import keeps_order
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
 from shardwright.optimize.rings import Ring, gathered_product, scattered_product
 from shardwright.optimize.scheduling import tasks_of
-from shardwright.optimize.tasks import beats_seconds
 from shardwright.optimize.works import is_less, works_of
 from shardwright.partition.enclose import is_lacking, manual_body
 from shardwright.partition.localize.local import Local
@@ -91,19 +91,19 @@ def around_rings(op: Op, program: ExplicitProgram) -> bool:
         return False
     tasks = tasks_of(program, block)
     places = {one: place for place, one in enumerate(block.ops)}
-    beats, now, done = tasks.beats, tasks.seconds, False
+    course, done = Course(tasks), False
     for one in some:
         found = _candidate(program, one) if one in program.rewriter else None
         if found is None:
             continue
         works = _works(program, found)
-        first, last = places[found.first], places[found.last]
-        then = [*beats[:first], (), *beats[first + 1 : last], works, *beats[last + 1 :]]
-        seconds = beats_seconds(then)
-        if is_less(seconds, now) and _fits(program, found):
-            made = _put_in(program, found, (now - seconds) * program.times(op))
-            then[last] = _known_as(works, found.last.results[0], made)
-            beats, now, done = then, seconds, True
+        others = {places[found.first]: (), places[found.last]: works}
+        seconds = course.seconds_with(others)
+        if is_less(seconds, course.seconds) and _fits(program, found):
+            made = _put_in(program, found, (course.seconds - seconds) * program.times(op))
+            others[places[found.last]] = _known_as(works, found.last.results[0], made)
+            course.replace(others, seconds)
+            done = True
     return done
 
 

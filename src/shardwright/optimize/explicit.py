@@ -11,7 +11,7 @@ from functools import cached_property
 from shardwright.analysis.loops import block_times
 from shardwright.analysis.memory import MemoryUse, memory
 from shardwright.cost.hardware import current_hardware
-from shardwright.cost.overlap import Work
+from shardwright.cost.overlap import Queue, Work
 from shardwright.cost.price import Cost, price
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Block, Graph, Op
@@ -45,6 +45,7 @@ class ExplicitProgram:
         hardware: What time is saved on.
         improvements: What has been made better, in order.
         works: For each op of which that was asked, what it read then, and what a device does for it (`works_of`).
+        prices: By their ids, for a signature and how values lie of which that was asked, seconds and queues, and these.
         alone: For each such op, what it read then, it as a task that needs nothing, and whether it keeps its order.
         rings: For each kind of product around a ring of which that was asked, the values outside, and what devices do.
         tasks: For each block of which that was asked, after how many changes, and its ops as tasks (`tasks_of`).
@@ -59,6 +60,7 @@ class ExplicitProgram:
         self.rewriter = Rewriter(graph, graph.main.block)
         self.improvements: list[Improvement] = []
         self.works: dict[Op, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
+        self.prices: dict[tuple[int, ...], tuple[tuple[tuple[float, Queue], ...], object]] = {}
         self.alone: dict[Op, tuple[tuple[int, ...], Task, bool]] = {}
         self.rings: dict[object, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
         self.tasks: dict[Block, tuple[int, Tasks]] = {}
@@ -66,7 +68,7 @@ class ExplicitProgram:
         open_blocks = _open(graph)
         self._blocks = {op: block for block in self._times if block in open_blocks for op in block.ops}
         self._holders = {region: op for op in self._blocks for region in op.regions}
-        self._places: dict[Block, dict[Op, int]] = {}
+        self._places: dict[Block | None, dict[Op, float]] = {}
         self._layouts: dict[int, TensorSharding | None] = {}
         self._bytes: dict[int, int] = {}
         self._costs: dict[Op, Cost] = {}
@@ -125,13 +127,13 @@ class ExplicitProgram:
         around = self._blocks.get(op)
         return self._times[region] / (self._times[around] if around is not None else 1.0)
 
-    def place(self, op: Op) -> int:
+    def place(self, op: Op) -> float:
         """A number that is greater than those of the ops before this one in its block."""
         block = self._blocks[op]
         places = self._places.get(block)
         if places is None:
             self.rewriter.write()
-            places = self._places[block] = {inner: number for number, inner in enumerate(block.ops)}
+            places = self._places[block] = dict(zip(block.ops, map(float, range(len(block.ops))), strict=True))
         return places[op]
 
     def is_before(self, op: Op, other: Op) -> bool:
@@ -144,15 +146,24 @@ class ExplicitProgram:
 
     def came(self, op: Op, block: Block) -> None:
         """Know of an op that was put into a block or moved there."""
-        before = self._blocks.get(op)
+        self._leave(op)
         self._blocks[op] = block
-        self._places.pop(block, None)
-        if before is not None:
-            self._places.pop(before, None)
+        places = self._places.get(block)
+        if places is not None:
+            before, behind = self.rewriter.around(op)
+            first = places[before] if before is not None else -1.0
+            last = places[behind] if behind is not None else first + 2.0
+            places[op] = (first + last) / 2
+            if not first < places[op] < last:  # there is no number between them
+                del self._places[block]
 
     def gone(self, op: Op) -> None:
         """Forget an op that was taken out."""
-        self._places.pop(self._blocks.pop(op), None)
+        self._leave(op)
+        del self._blocks[op]
+
+    def _leave(self, op: Op) -> None:
+        self._places.get(self._blocks.get(op), {}).pop(op, None)
 
     def reorder(self, block: Block, ops: Sequence[Op], reason: str) -> None:
         """Let the ops of a block, but for its last, stand in another order."""

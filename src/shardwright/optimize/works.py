@@ -74,16 +74,35 @@ def _works(program: ExplicitProgram, op: Op, names: Mapping[int, int]) -> Iterat
     makes = tuple([names.get(value, value) for value in op.results])
     if op.regions:
         yield from _of_regions(program, op, reads, makes)
-    elif op.name in _KINDS:
-        cost, queue = _on_device(program, op)
-        yield Work(program.seconds(cost), queue if cost.starts else Queue.COMPUTE, reads, makes)
     else:
-        cost = _cost(program, op)
-        sending, computing = cost._replace(multiply_adds=0.0), Cost(multiply_adds=cost.multiply_adds)
-        if cost.starts:
-            yield Work(program.seconds(sending), _queue(program, op), reads, makes)
-        if not cost.starts or program.step(op) is None:  # it waits for what devices exchange inside it
-            yield Work(program.seconds(computing), Queue.COMPUTE, makes if cost.starts else reads, makes)
+        (seconds, queue), *then = _priced(program, op)
+        yield Work(seconds, queue, reads, makes)
+        yield from [Work(seconds, queue, makes, makes) for seconds, queue in then]
+
+
+def _priced(program: ExplicitProgram, op: Op) -> tuple[tuple[float, Queue], ...]:
+    """What an op without regions takes, and where: what is sent, and what is computed when that has come.
+
+    Known of ops of one signature whose values lie alike, which are few objects.
+    """
+    shardings = [program.graph.shardings[value] for value in op.operands + op.results]
+    key = id(op.signature), *map(id, shardings)
+    known = program.prices.get(key)
+    if known is None:
+        known = program.prices[key] = tuple(_prices(program, op)), (op.signature, shardings)
+    return known[0]
+
+
+def _prices(program: ExplicitProgram, op: Op) -> Iterator[tuple[float, Queue]]:
+    if op.name in _KINDS:
+        cost, queue = _on_device(program, op)
+        yield program.seconds(cost), queue if cost.starts else Queue.COMPUTE
+        return
+    cost = _cost(program, op)
+    if cost.starts:
+        yield program.seconds(cost._replace(multiply_adds=0.0)), _queue(program, op)
+    if not cost.starts or program.step(op) is None:  # it waits for what devices exchange inside it
+        yield program.seconds(Cost(multiply_adds=cost.multiply_adds)), Queue.COMPUTE
 
 
 def _of_regions(program: ExplicitProgram, op: Op, reads: tuple[int, ...], makes: tuple[int, ...]) -> Iterator[Work]:

@@ -56,3 +56,7 @@ class Order:
     def after(self, op: Op | None) -> Op | None:
         """The op behind another, `None` behind the last; behind `None`, the first."""
         return self._next[op]
+
+    def before(self, op: Op) -> Op | None:
+        """The op before another, `None` before the first."""
+        return self._previous[op]

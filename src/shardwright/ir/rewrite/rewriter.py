@@ -132,6 +132,11 @@ class Rewriter:
             yield next
             next = order.after(next)
 
+    def around(self, op: Op) -> tuple[Op | None, Op | None]:
+        """The ops just before one and just behind it in its block, where there are any."""
+        order = self._order(self._block_of[op])
+        return order.before(op), order.after(op)
+
     def before(self, op: Op) -> Point:
         """Just before an op."""
         return Point(self._block_of[op], op)
