@@ -15,7 +15,7 @@ from shardwright.memo import Session
 from shardwright.notation.modules import read
 from shardwright.optimize import optimize
 from shardwright.optimize.explicit import ExplicitProgram
-from shardwright.optimize.schedules import by_critical_path, by_text, listed
+from shardwright.optimize.schedules import Listed, Priorities, by_critical_path, by_text, listed
 from shardwright.optimize.tasks import Task, Tasks
 from shardwright.optimize.works import block_seconds
 from shardwright.partition import localize, materialize
@@ -49,19 +49,25 @@ def random_tasks(seed: int) -> tuple[list[Task], dict[int, int], tuple[int, ...]
     return tasks, sizes, (len(tasks) - 1,)
 
 
+def order_of(tasks: Tasks, priorities: Priorities, most: float) -> Listed:
+    found = listed(tasks, priorities, most)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_order_has_each_task_once_behind_what_it_needs(seed: int) -> None:
     tasks, sizes, returned = random_tasks(seed)
     now = Tasks(tasks, sizes, returned)
     for priorities in (by_text, by_critical_path):
         for most in (0.0, now.held, 1e9):
-            order, seconds, held = listed(now, priorities(tasks), most)
+            order, seconds, held = order_of(now, priorities(tasks), most)
             ordered = Tasks([tasks[number] for number in order], sizes, returned)
             assert (seconds, held) == (_seconds(ordered), ordered.held) == (ordered.seconds, _held(ordered))
             assert sorted(order) == list(range(len(tasks)))
             places = {number: place for place, number in enumerate(order)}
             assert all(places[need] < places[number] for number, task in enumerate(tasks) for need in task.needs)
-            assert listed(now, priorities(tasks), most).order == order
+            assert order_of(now, priorities(tasks), most).order == order
 
 
 def _seconds(tasks: Tasks) -> float:
@@ -90,8 +96,20 @@ def test_less_memory_than_is_held_anyway_makes_no_other_order(seed: int) -> None
     now = Tasks(tasks, sizes, returned)
     for priorities in (by_text, by_critical_path):
         for most in (1e9, *range(40, 0, -3)):
-            known = listed(now, priorities(tasks), most)
-            assert known.held > most or listed(now, priorities(tasks), known.held) == known
+            known = order_of(now, priorities(tasks), most)
+            assert known.held > most or order_of(now, priorities(tasks), known.held) == known
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_order_is_given_up_only_where_it_takes_no_less_than_a_limit(seed: int) -> None:
+    tasks, sizes, returned = random_tasks(seed)
+    now = Tasks(tasks, sizes, returned)
+    for priorities in (by_text, by_critical_path):
+        found = order_of(now, priorities(tasks), 1e9)
+        for part in (0.3, 0.9, 1.0, 1.1, 2.0):
+            limit = part * found.seconds
+            within = listed(now, priorities(tasks), 1e9, limit)
+            assert within == found if part > 1.0 and limit else within in (None, found)
 
 
 def test_the_critical_path_finds_what_the_text_does_not() -> None:
@@ -108,7 +126,7 @@ def test_the_critical_path_finds_what_the_text_does_not() -> None:
     tasks = [Task((work,), tuple([made[value] for value in work.reads]), work.reads, work.makes) for work in works]
     now = Tasks(tasks, dict.fromkeys(range(6), 1), (4, 5))
     seconds = [
-        overlapped_seconds(works[number] for number in listed(now, priorities(tasks), 100).order)
+        overlapped_seconds(works[number] for number in order_of(now, priorities(tasks), 100).order)
         for priorities in (by_text, by_critical_path)
     ]
     assert seconds[1] < seconds[0]

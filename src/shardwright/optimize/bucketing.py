@@ -34,9 +34,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from shardwright.cost.overlap import Queue, Work
 from shardwright.cost.price import Cost
@@ -62,6 +62,8 @@ from shardwright.steps import AllReduce, ReduceScatter
 from shardwright.words import bytes_text, counted
 
 __all__ = ["bucketed"]
+
+T = TypeVar("T")
 
 _NAME = "bucket-collectives"
 _GROWTH = 4
@@ -141,9 +143,8 @@ def _best(program: ExplicitProgram, now: _Now, kind: Kind, members: Sequence[int
         parts = {place: task for bucket in buckets for place, task in _parts(program, now, kind, bucket).items()}
         order = _order(tasks, now.leading, buckets, cuts=any(place < 0 for place in parts))
         seconds = _seconds(tasks, order, parts)
-        if not is_less(seconds, seconds_now) or _held(tasks, order, parts, buckets) > most:
-            continue
-        if best is None or is_less(seconds, seconds_now - best.seconds_saved):
+        least = seconds_now if best is None else seconds_now - best.seconds_saved
+        if is_less(seconds, seconds_now) and is_less(seconds, least) and _held(tasks, order, parts, buckets) <= most:
             largest = max(sum(sent[number] for number in bucket) for bucket in buckets)
             best = _Bucketed(kind, seconds_now - seconds, buckets, order, largest)
     return best
@@ -151,8 +152,15 @@ def _best(program: ExplicitProgram, now: _Now, kind: Kind, members: Sequence[int
 
 def _seconds(tasks: Tasks, order: Sequence[int], parts: Mapping[int, Task]) -> float:
     """The seconds that tasks take in an order, some others in place of them."""
-    beats = tasks.beats
-    return beats_seconds([parts[place].works if place in parts else beats[place] for place in order])
+    return beats_seconds(_in_order(order, tasks.beats, {place: part.works for place, part in parts.items()}))
+
+
+def _in_order(order: Sequence[int], every: Sequence[T], others: Mapping[int, T]) -> Iterator[T]:
+    """What there is of each place, others than of every task of some."""
+    found = [*every, *every]  # places below 0 are found from the end
+    for place, other in others.items():
+        found[place] = other
+    return map(found.__getitem__, order)
 
 
 def _held(tasks: Tasks, order: Sequence[int], parts: Mapping[int, Task], buckets: Buckets) -> int:
@@ -166,8 +174,7 @@ def _held(tasks: Tasks, order: Sequence[int], parts: Mapping[int, Task], buckets
             if value in readers:
                 readers[value] += count
     others = {place: hold_of(part, sizes, readers) for place, part in parts.items()}
-    holds = tasks.holds
-    return most_bytes([others[place] if place in others else holds[place] for place in order], readers, sizes)
+    return most_bytes(_in_order(order, tasks.holds, others), readers, sizes)
 
 
 def _buckets(leading: Sequence[int], sent: Mapping[int, float], most: float) -> Buckets:

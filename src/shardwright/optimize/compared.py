@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from shardwright.analysis.memory import memory
 from shardwright.analysis.traffic import collectives, summarize
+from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.optimize.works import block_seconds, is_less
@@ -89,12 +90,12 @@ class Demand(NamedTuple):
         return f"it holds {less:.0%} less beside its arguments for {more:.1%} more time"
 
 
-def demand_of(explicit: Graph) -> Demand:
-    """What an explicit program asks of each device of the hardware of the session."""
-    program = ExplicitProgram(explicit)
+def demand_of(explicit: Graph, seconds: float | None = None) -> Demand:
+    """What an explicit program asks of each device of the hardware of the session; its time where that is known."""
     local = localize(explicit)
-    use, most = memory(local), program.hardware.memory_bytes
+    use, most = memory(local), current_hardware().memory_bytes
     excess = 0.0 if most is None else max(0.0, use.peak - most)
-    seconds = block_seconds(program, explicit.main.block.ops)
+    if seconds is None:
+        seconds = block_seconds(ExplicitProgram(explicit), explicit.main.block.ops)
     sent = summarize(collectives(local)).total.executed_bytes
     return Demand(seconds, use.peak - use.arguments, excess, sent)

@@ -27,10 +27,17 @@ __all__ = ["Optimized", "optimize"]
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """An explicit program that was made better, and how."""
+    """An explicit program that was made better, and how.
+
+    Attributes:
+        graph: The program.
+        improvements: What was done.
+        seconds: What it takes on the hardware of the session, collectives beside what computes.
+    """
 
     graph: Graph
     improvements: tuple[Improvement, ...]
+    seconds: float
 
 
 @uncollected
@@ -62,11 +69,11 @@ def optimize(
     for one in [one for one in passes if one.is_weighed]:
         others = [other for other in passes if other is not one]
         if any(other.is_late for other in others) and any(change.by == one.name for change in found.improvements):
-            other = _optimized(found.begun.get(one.name, _Begun(graph)), others, exact, memory)
+            other = _optimized(found.begun.get(one.name, _Begun(graph, like=found.program)), others, exact, memory)
             if is_less(other.seconds, found.seconds):
                 found, passes = other, others
     check(found.graph)
-    return Optimized(found.graph, found.improvements)
+    return Optimized(found.graph, found.improvements, found.seconds)
 
 
 class _Begun(NamedTuple):
@@ -78,12 +85,14 @@ class _Begun(NamedTuple):
         waiting: The ops that late passes are to look at, by their place in the program, the last first; `None` where
             other passes come before them.
         spare_bytes: What may still be held (`ExplicitProgram.spare_bytes`), where that has been asked.
+        like: What others made of it knows what things cost.
     """
 
     graph: Graph
     improvements: tuple[Improvement, ...] = ()
     waiting: tuple[int, ...] | None = None
     spare_bytes: float | None = None
+    like: ExplicitProgram | None = None
 
 
 class _Made(NamedTuple):
@@ -94,18 +103,20 @@ class _Made(NamedTuple):
         improvements: How.
         seconds: What it takes then.
         begun: For late passes that are weighed, by name, the program before they were first tried.
+        program: What knows what things cost.
     """
 
     graph: Graph
     improvements: tuple[Improvement, ...]
     seconds: float
     begun: dict[str, _Begun]
+    program: ExplicitProgram
 
 
 def _optimized(begun: _Begun, passes: Sequence[Optimization], exact: bool, memory: int | None) -> _Made:
     """What passes make of a program."""
     made = Copier(begun.graph).run()
-    program, before = ExplicitProgram(made, exact, memory), dict[str, _Begun]()
+    program, before = ExplicitProgram(made, exact, memory, begun.like), dict[str, _Begun]()
     program.improvements += begun.improvements
     if begun.spare_bytes is not None:
         program.spare_bytes = begun.spare_bytes
@@ -120,7 +131,7 @@ def _optimized(begun: _Begun, passes: Sequence[Optimization], exact: bool, memor
         waiting = dict.fromkeys([ops[number] for number in numbers])
         patterns = [Pattern(one.on, _rewriting(one, program, waiting, before)) for one in late]
         apply_patterns(rewriter, patterns, waiting=waiting)
-    return _Made(made, tuple(program.improvements), block_seconds(program, made.main.block.ops), before)
+    return _Made(made, tuple(program.improvements), block_seconds(program, made.main.block.ops), before, program)
 
 
 def _rewriting(
@@ -150,4 +161,4 @@ def _begun(program: ExplicitProgram, waiting: Sequence[Op]) -> _Begun:
     places = {op: place for place, op in enumerate(program.graph.main.block.walk())}
     spare = vars(program).get("spare_bytes")
     graph = Copier(program.graph).run()
-    return _Begun(graph, tuple(program.improvements), tuple([places[op] for op in waiting]), spare)
+    return _Begun(graph, tuple(program.improvements), tuple([places[op] for op in waiting]), spare, program)

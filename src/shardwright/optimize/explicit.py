@@ -51,8 +51,10 @@ class ExplicitProgram:
         tasks: For each block of which that was asked, after how many changes, and its ops as tasks (`tasks_of`).
     """
 
-    def __init__(self, graph: Graph, exact: bool = False, memory: int | None = None) -> None:
-        """Change a graph in place."""
+    def __init__(
+        self, graph: Graph, exact: bool = False, memory: int | None = None, like: ExplicitProgram | None = None
+    ) -> None:
+        """Change a graph in place; another one that it was made from knows what things cost."""
         self.graph = graph
         self.exact = exact
         self.memory = memory
@@ -60,9 +62,11 @@ class ExplicitProgram:
         self.rewriter = Rewriter(graph, graph.main.block)
         self.improvements: list[Improvement] = []
         self.works: dict[Op, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
-        self.prices: dict[tuple[int, ...], tuple[tuple[tuple[float, Queue], ...], object]] = {}
+        self.prices: dict[tuple[int, ...], tuple[tuple[tuple[float, Queue], ...], object]] = (
+            {} if like is None else like.prices
+        )
         self.alone: dict[Op, tuple[tuple[int, ...], Task, bool]] = {}
-        self.rings: dict[object, tuple[tuple[int, ...], tuple[Work, ...]]] = {}
+        self.rings: dict[object, tuple[tuple[int, ...], tuple[Work, ...]]] = {} if like is None else like.rings
         self.tasks: dict[Block, tuple[int, Tasks]] = {}
         self._times = block_times(graph)
         open_blocks = _open(graph)

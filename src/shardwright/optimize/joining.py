@@ -63,11 +63,13 @@ def kind_of(program: ExplicitProgram, op: Op) -> Kind | None:
 
     Nor can an all_reduce of which devices keep a slice each: compilers make a reduce_scatter of both.
     """
-    step, layouts = program.step(op), program.layouts((*op.operands, *op.results))
-    dtype, cost = op.signature.operands[0].dtype if op.operands else "", program.cost(op)
+    step = program.step(op)
+    if not isinstance(step, AllReduce | ReduceScatter | AllGather):
+        return None
+    layouts, cost = program.layouts((*op.operands, *op.results)), program.cost(op)
     if layouts is None or cost.starts != 1 or any(map(is_lacking, layouts)):
         return None
-    mesh = layouts[0].mesh
+    dtype, mesh = op.signature.operands[0].dtype, layouts[0].mesh
     match step:
         case AllReduce(axes, kind) if kind not in combined_by_hand(dtype) and not _is_sliced(program, op):
             return Kind(AllReduce, axes, kind, mesh, dtype)

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import NamedTuple
 
-from shardwright.cost.overlap import Timeline
+from shardwright.cost.overlap import Queue, Timeline, Work
 from shardwright.optimize.tasks import Task, Tasks
 
 __all__ = ["Listed", "Priorities", "by_critical_path", "by_text", "listed"]
@@ -57,121 +58,122 @@ def by_critical_path(tasks: Sequence[Task]) -> Priorities:
     return [-path for path in paths]
 
 
-def listed(tasks: Tasks, priorities: Priorities, most: float) -> Listed:
-    """Another order of tasks.
+def listed(tasks: Tasks, priorities: Priorities, most: float, limit: float = inf) -> Listed | None:
+    """Another order of tasks; `None` where it is seen on the way that it takes no less than a limit.
 
     Arguments:
         tasks: The tasks.
         priorities: Which of them come first.
         most: The bytes that values should take at most.
+        limit: The seconds.
     """
-    lister = _Lister(tasks, priorities, most)
-    lister.run()
-    return Listed(lister.order, lister.timeline.end, lister.held)
+    lister = _Lister(tasks, priorities, most, limit)
+    return Listed(lister.order, lister.timeline.end, lister.held) if lister.run() else None
 
 
 class _Lister:
     """Time and memory, while tasks are begun one after the other.
 
-    The tables of the tasks are attributes here: of what is asked of each task most is one number of one of them.
+    Tasks are known by their ranks in waiting, their places in order of priority: whole numbers are compared fast.
     """
 
-    def __init__(self, tasks: Tasks, priorities: Priorities, most: float) -> None:
-        self.beats, self.holds, self.sizes = tasks.beats, tasks.holds, tasks.sizes
-        self.waits, self.lazy, self.behind = tasks.waits, tasks.lazy, tasks.behind
-        self.is_collective = tasks.is_collective
-        self.keys = priorities
+    def __init__(self, tasks: Tasks, priorities: Priorities, most: float, limit: float) -> None:
+        self.tasks = tasks
         self.most = most
+        self.spare = limit - tasks.computing  # the time that the device may wait
         self.order: list[int] = []
         self.timeline = Timeline()
-        self.bytes = self.held = 0
-        self.readers = dict(tasks.readers)
+        self.held = 0
         self.left = list(tasks.left)
-        self.first = [n for n, task in enumerate(tasks.tasks) if not self.left[n] and not task.is_lazy]
         self.is_done = bytearray(len(tasks.tasks))
-        self.waiting: list[tuple[float, float, int]] = []
-        self.collectives: list[tuple[float, int]] = []
-        self.others: list[tuple[float, int]] = []
+        self.by_rank = sorted(range(len(tasks.tasks)), key=priorities.__getitem__)
+        self.ranks = sorted(range(len(tasks.tasks)), key=self.by_rank.__getitem__)
+        self.waiting: list[tuple[float, int]] = []
+        self.collectives: list[int] = []
+        self.others: list[int] = []
 
-    def run(self) -> None:
-        """Put all tasks in order."""
-        count, lazy = len(self.lazy), self.lazy
-        self.offer(self.first)
-        while (number := self.next()) is not None:
-            if lazy[number]:
-                self.put(number)
-            else:
-                self.begin(number)
-        for number in range(count):  # what nobody reads, and what the block yields
-            self.put(number)
+    def run(self) -> bool:
+        """Put all tasks in order; whether they take less than the limit."""
+        tasks, by_rank, timeline, waiting, most = self.tasks, self.by_rank, self.timeline, self.waiting, self.most
+        holds, beats, lazy, behind, left = tasks.holds, tasks.beats, tasks.lazy, tasks.behind, self.left
+        collectives, others, is_done, put = self.collectives, self.others, self.is_done, self.order.append
+        sizes, readers, bytes, held = tasks.sizes, dict(tasks.readers), 0, 0
+        self.offer([n for n, task in enumerate(tasks.tasks) if not left[n] and not task.is_lazy])
+        rest = iter(range(len(beats)))  # what nobody reads, and what the block yields, comes last
+        while True:
+            while waiting and waiting[0][0] <= timeline.now:
+                self.ready(heappop(waiting)[1])
+            if collectives and bytes + holds[by_rank[collectives[0]]][0] <= most:
+                number = by_rank[heappop(collectives)]
+            elif others and bytes + holds[by_rank[others[0]]][0] <= most:
+                number = by_rank[heappop(others)]
+            elif waiting and not others:
+                number = by_rank[heappop(waiting)[1]]
+            elif collectives or others:
+                number = self.first_of_text()
+            elif (number := next((one for one in rest if not is_done[one]), -1)) < 0:
+                break
+            for one in self.with_lazy(number) if lazy[number] else (number,):
+                is_done[one] = True
+                put(one)
+                beat = beats[one]
+                if isinstance(beat, float):
+                    timeline.now += beat
+                elif not self.begin(beat):
+                    return False
+                growth, kept, read = holds[one]
+                if bytes + growth > held:
+                    held = bytes + growth
+                bytes += kept
+                for value in read:
+                    readers[value] -= 1
+                    if not readers[value]:
+                        bytes -= sizes[value]
+            for one in behind[number]:
+                left[one] -= 1
+                if not left[one]:
+                    self.offer((one,))
+        self.held = held
+        return True
+
+    def begin(self, works: Iterable[Work]) -> bool:
+        """Begin works; whether the device has not waited longer than it may."""
+        timeline = self.timeline
+        for work in works:
+            now = timeline.now
+            timeline.begin(work)
+            self.spare -= timeline.now - now - (work.seconds if work.queue is Queue.COMPUTE else 0.0)
+        return self.spare > 0
 
     def offer(self, numbers: Iterable[int]) -> None:
         """Know that all that these tasks need has been begun."""
-        keys, now = self.keys, self.timeline.now
+        now, ranks = self.timeline.now, self.ranks
         for number in numbers:
-            waits = self.waits[number]
+            waits = self.tasks.waits[number]
             when = self.timeline.wait(waits) if waits else 0.0
             if when <= now:
-                self.ready(keys[number], number)
+                self.ready(ranks[number])
             else:
-                heappush(self.waiting, (when, keys[number], number))
+                heappush(self.waiting, (when, ranks[number]))
 
-    def ready(self, key: float, number: int) -> None:
+    def ready(self, rank: int) -> None:
         """Know that all that a task needs is there."""
-        heappush(self.collectives if self.is_collective[number] else self.others, (key, number))
+        heappush(self.collectives if self.tasks.is_collective[self.by_rank[rank]] else self.others, rank)
 
-    def next(self) -> int | None:
-        """The task that comes next; `None` where none is left."""
-        waiting, now, held = self.waiting, self.timeline.now, self.bytes
-        while waiting and waiting[0][0] <= now:
-            _, key, number = heappop(waiting)
-            self.ready(key, number)
-        for heap in (self.collectives, self.others):
-            if heap and held + self.holds[heap[0][1]][0] <= self.most:
-                return heappop(heap)[1]
-        if waiting and not self.others:
-            return heappop(waiting)[2]
-        return self.first_of_text()
-
-    def first_of_text(self) -> int | None:
+    def first_of_text(self) -> int:
         """Of what can be begun now, what stands first."""
-        found = min([number for _, number in (*self.collectives, *self.others)], default=None)
+        found = min([self.by_rank[rank] for rank in (*self.collectives, *self.others)])
         for heap in (self.collectives, self.others):
-            kept = [entry for entry in heap if entry[1] != found]
+            kept = [rank for rank in heap if rank != self.ranks[found]]
             if len(kept) < len(heap):
                 heap[:] = kept
                 heapify(heap)
         return found
 
-    def put(self, number: int) -> None:
-        """Put a task next, behind what of that it needs stands before its first reader."""
-        if not self.is_done[number]:
-            for need in self.lazy[number]:
-                self.put(need)
-            self.begin(number)
-
-    def begin(self, number: int) -> None:
-        """Begin a task, and know of what needs it."""
-        self.is_done[number] = True
-        self.order.append(number)
-        beat = self.beats[number]
-        if isinstance(beat, float):
-            self.timeline.now += beat
-        else:
-            for work in beat:
-                self.timeline.begin(work)
-        growth, kept, read = self.holds[number]
-        bytes, readers = self.bytes, self.readers
-        if bytes + growth > self.held:
-            self.held = bytes + growth
-        bytes += kept
-        for value in read:
-            readers[value] -= 1
-            if not readers[value]:
-                bytes -= self.sizes[value]
-        self.bytes = bytes
-        behind, left = self.behind[number], self.left
-        if behind:
-            for other in behind:
-                left[other] -= 1
-            self.offer([other for other in behind if not left[other]])
+    def with_lazy(self, number: int) -> list[int]:
+        """A task behind what of that it needs stands before its first reader, and is not there yet."""
+        found: list[int] = []
+        for need in self.tasks.lazy[number]:
+            if not self.is_done[need] and need not in found:
+                found += [one for one in self.with_lazy(need) if one not in found]
+        return [*found, number]

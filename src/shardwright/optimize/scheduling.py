@@ -81,8 +81,8 @@ def _better_orders(tasks: Tasks, more: float) -> Iterator[Listed]:
     for share in (1.0, *_SHARES):
         most = tasks.held + share * more
         known = every = [_within(tasks, way, most, before) for way, before in zip(ways, known, strict=True)]
-        best = min(every, key=attrgetter("seconds"))
-        if not is_less(best.seconds, tasks.seconds):
+        best = min(filter(None, every), key=attrgetter("seconds"), default=None)
+        if best is None or not is_less(best.seconds, tasks.seconds):
             break  # nor is any that holds less
         if share == 1.0:
             more = max(0.0, best.held - tasks.held)
@@ -93,9 +93,12 @@ def _better_orders(tasks: Tasks, more: float) -> Iterator[Listed]:
         yield found
 
 
-def _within(tasks: Tasks, priorities: Priorities, most: float, known: Listed | None) -> Listed:
-    """The order that holds so much at most; the one that is known, for more, where that does not hold more anyway."""
-    return known if known is not None and known.held <= most else listed(tasks, priorities, most)
+def _within(tasks: Tasks, priorities: Priorities, most: float, known: Listed | None) -> Listed | None:
+    """The order that holds so much at most; the one that is known, for more, where that does not hold more anyway.
+
+    There is none where it would take no less than now.
+    """
+    return known if known is not None and known.held <= most else listed(tasks, priorities, most, tasks.seconds)
 
 
 def tasks_of(program: ExplicitProgram, block: Block) -> Tasks:

@@ -139,6 +139,11 @@ class Tasks:
         return [beat_of(task.works, awaited) for task in self.tasks]
 
     @once
+    def computing(self) -> float:
+        """What a device computes for all of them, in seconds."""
+        return sum([work.seconds for task in self.tasks for work in task.works if work.queue is _COMPUTE])
+
+    @once
     def seconds(self) -> float:
         """What they take as they stand."""
         return beats_seconds(self.beats)

@@ -45,6 +45,7 @@ class MadeExplicit:
         searched: What a search for it came to, where it was asked for.
         improvements: What was made better of its collectives, where it was asked for.
         reasons: Why its ops are split as they are, where it was asked for.
+        seconds: What it takes, collectives beside what computes, where that is known.
     """
 
     graph: Graph
@@ -52,6 +53,7 @@ class MadeExplicit:
     searched: Searched | None
     improvements: tuple[Improvement, ...] | None
     reasons: tuple[Reason, ...] | None
+    seconds: float | None = None
 
 
 def made_explicit(
@@ -78,10 +80,8 @@ def made_explicit(
     searched = found.searched
     if optimize == "off" or searched is None or not searched.otherwise:
         return found
-    from shardwright.optimize.compared import demand_of
-
     alone = making.improved(making.explicit("fast"))
-    demand, other = demand_of(alone.graph), demand_of(found.graph)
+    demand, other = _demand(alone), _demand(found)
     if not demand.is_better(other):
         return found
     explicit = making.explicit("lean")
@@ -122,34 +122,40 @@ class _Making:
             manual = module_notation(self.to).has_manual
             names = [one.name for one in optimizations() if hoists or one.name != HOISTING]
             made = improve(explicit.graph, names, exact=self.optimize == "exact", manual=manual)
-        return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons)
+        return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons, made.seconds)
 
 
 def _lean(making: _Making) -> MadeExplicit:
     """The fastest program that sends no more and holds hardly more than where each op is split by itself."""
     from shardwright.optimize import HOISTING
-    from shardwright.optimize.compared import demand_of
 
     plain, first = making.explicit("fast"), making.explicit("default")
     alone, hoists = making.improved(plain), True
     if any(change.by == HOISTING for change in alone.improvements or ()):
         within = making.improved(plain, hoists=False)
-        hoists = demand_of(alone.graph).is_within(demand_of(within.graph))
+        hoists = _demand(alone).is_within(_demand(within))
         alone = alone if hoists else within
     searched = first.searched
     if searched is None or not searched.otherwise:
         return replace(alone, searched=searched)
     found = making.improved(first, hoists=hoists)
-    most, fastest = demand_of(alone.graph), demand_of(found.graph)
+    most, fastest = _demand(alone), _demand(found)
     if fastest.is_within(most) and fastest.is_worth_it(most):
         return found
     if not fastest.is_within(most):
         explicit = making.explicit("lean")
         lean = making.improved(explicit, hoists=hoists)
-        demand = demand_of(lean.graph)
+        demand = _demand(lean)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(most):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
     return _told(alone, _ALONE, most, fastest, _searched_in_vain(searched))
+
+
+def _demand(made: MadeExplicit) -> Demand:
+    """What a program asks of each device."""
+    from shardwright.optimize.compared import demand_of
+
+    return demand_of(made.graph, made.seconds)
 
 
 def _told(made: MadeExplicit, what: str, demand: Demand, other: Demand, searched: Searched) -> MadeExplicit:
