@@ -25,11 +25,11 @@ was gathered, as `ExplicitProgram.spare_bytes` allows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from shardwright.axes import AxisRef, axes_size
-from shardwright.cost.overlap import Work
+from shardwright.cost.overlap import Queue, Work
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.course import Course
@@ -97,11 +97,10 @@ def around_rings(op: Op, program: ExplicitProgram) -> bool:
         if found is None:
             continue
         works = _works(program, found)
-        others = {places[found.first]: (), places[found.last]: works}
+        others = {places[found.first]: (), places[found.last]: _awaiting(works, tasks.awaited)}
         seconds = course.seconds_with(others)
         if is_less(seconds, course.seconds) and _fits(program, found):
-            made = _put_in(program, found, (course.seconds - seconds) * program.times(op))
-            others[places[found.last]] = _known_as(works, found.last.results[0], made)
+            _put_in(program, found, (course.seconds - seconds) * program.times(op))
             course.replace(others, seconds)
             done = True
     return done
@@ -200,9 +199,17 @@ def _renamed(works: Sequence[Work], names: Mapping[int, int]) -> tuple[Work, ...
     )
 
 
-def _known_as(works: Sequence[Work], value: int, other: int) -> tuple[Work, ...]:
-    """Works that make a value by two names."""
-    return tuple([work._replace(makes=(*work.makes, other)) if value in work.makes else work for work in works])
+def _awaiting(works: Sequence[Work], awaited: Collection[int]) -> tuple[Work, ...]:
+    """Works that read no more than what has to be waited for: what is computed without waiting is one work."""
+    sent = {value for work in works if work.queue is not Queue.COMPUTE for value in work.makes}
+    found: list[Work] = []
+    for seconds, queue, reads, makes in works:
+        waits = tuple([value for value in reads if value in sent or value in awaited])
+        if queue is Queue.COMPUTE and not waits and found and found[-1].queue is Queue.COMPUTE:
+            found[-1] = found[-1]._replace(seconds=found[-1].seconds + seconds)
+        else:
+            found.append(Work(seconds, queue, waits, makes))
+    return tuple(found)
 
 
 def _fits(program: ExplicitProgram, one: _Candidate) -> bool:
@@ -215,8 +222,8 @@ def _fits(program: ExplicitProgram, one: _Candidate) -> bool:
     return held <= max(0.0, program.spare_bytes)
 
 
-def _put_in(program: ExplicitProgram, one: _Candidate, seconds_saved: float) -> int:
-    """Put the ring where the last of the two stands; what it gives."""
+def _put_in(program: ExplicitProgram, one: _Candidate, seconds_saved: float) -> None:
+    """Put the ring where the last of the two stands."""
     graph, (value,) = program.graph, one.last.results
     collective = one.first if one.last.name.startswith("stablehlo.") else one.last
     reason = f"its {one.ring.devices} parts go round beside the products of parts"
@@ -226,4 +233,3 @@ def _put_in(program: ExplicitProgram, one: _Candidate, seconds_saved: float) -> 
     replace(program, one.last, [made], reason)
     program.gone(one.first)
     program.rewriter.erase(one.first, reason)
-    return made

@@ -14,36 +14,45 @@ _LEAST = 1e-13
 """What part of the whole two times may differ by that are the same but for rounding."""
 
 
+class _Sent(NamedTuple):
+    """What was started in a queue last: when it ends, what it makes, and what was started before it."""
+
+    end: float
+    makes: tuple[int, ...]
+    before: _Sent | None
+
+
 class _State(NamedTuple):
     """Where a device is.
 
     Attributes:
         now: When it goes on.
-        free: When each queue is free.
-        sent: Some of what was started, all that has not ended by then among it: when each ends, and what it makes.
+        sent: What was started last in each queue.
     """
 
     now: float = 0.0
-    free: Mapping[Queue, float] = {}
-    sent: tuple[tuple[float, tuple[int, ...]], ...] = ()
+    sent: Mapping[Queue, _Sent] = {}
 
     @property
     def end(self) -> float:
         """When all that was begun has ended."""
-        return max([self.now, *self.free.values()])
+        return max([self.now, *[one.end for one in self.sent.values()]])
 
     def is_earlier(self, other: _State, rounding: float) -> bool:
         """Whether all that is to come is as in another state, but earlier, or later."""
-        now, then = self.now, other.now
-        for queue in {**self.free, **other.free}:
-            left, behind = self.free.get(queue, 0.0) - now, other.free.get(queue, 0.0) - then
-            if abs(max(left, 0.0) - max(behind, 0.0)) > rounding:
-                return False
-        mine, others = ([one for one in state.sent if one[0] > state.now + rounding] for state in (self, other))
-        return len(mine) == len(others) and all(
-            values == same and abs(end - now - (ends - then)) <= rounding
-            for (end, values), (ends, same) in zip(mine, others, strict=True)
+        return all(
+            _are_alike(self.sent.get(queue), self.now, other.sent.get(queue), other.now, rounding)
+            for queue in {**self.sent, **other.sent}
         )
+
+
+def _are_alike(one: _Sent | None, now: float, other: _Sent | None, then: float, rounding: float) -> bool:
+    """Whether as much of the same has been started in a queue and not ended, some time ago each."""
+    while one is not None and one.end > now + rounding:
+        if other is None or one.makes != other.makes or abs(one.end - now - (other.end - then)) > rounding:
+            return False
+        one, other = one.before, other.before
+    return other is None or other.end <= then + rounding
 
 
 class Course:
@@ -66,22 +75,22 @@ class Course:
     def seconds_with(self, others: Mapping[int, Beat]) -> float:
         """The seconds that tasks take with others in place of some, by number."""
         first, last, rounding = min(others), max(others), _LEAST * self.seconds
-        (now, free, sent), ready, is_new = self._state(first), dict(self._ready), True
+        (now, sent), ready, is_new = self._state(first), dict(self._ready), True
         for place in others:
             ready.update(self._over(place))
         for place in range(first, len(self._beats)):
             if is_new and place > last:
                 then = self._state(place)
-                if _State(now, free, sent).is_earlier(then, rounding):
+                if _State(now, sent).is_earlier(then, rounding):
                     return self.seconds - (then.now - now)
             beat = others[place] if place in others else self._beats[place]
             if isinstance(beat, float):  # most are, and leave what is sent as it is
                 now += beat
                 is_new = place == last
             else:
-                now, free, sent = _gone_on(beat, _State(now, free, sent), ready)
+                now, sent = _gone_on(beat, _State(now, sent), ready)
                 is_new = True
-        return _State(now, free, sent).end
+        return _State(now, sent).end
 
     def replace(self, others: Mapping[int, Beat], seconds: float) -> None:
         """Let others stand in place of some, with which the tasks take so long."""
@@ -105,18 +114,19 @@ class Course:
 
 def _gone_on(beat: Beat, state: _State, ready: dict[int, float]) -> _State:
     """Where a device is behind a task; what is sent is ready at some time then."""
-    now, free, sent = state
+    now, sent = state
     if isinstance(beat, float):
-        return _State(now + beat, free, sent)
+        return _State(now + beat, sent)
     for seconds, queue, reads, makes in beat:
         for value in reads:
-            now = max(now, ready.get(value, 0.0))
+            if value in ready and ready[value] > now:
+                now = ready[value]
         if queue is Queue.COMPUTE:
             now += seconds
         else:
-            end = max(now, free.get(queue, 0.0)) + seconds
-            free = {**free, queue: end}
-            sent = (*[one for one in sent if one[0] > now], (end, makes))
+            before = sent.get(queue)
+            end = (now if before is None or before.end < now else before.end) + seconds
+            sent = {**sent, queue: _Sent(end, makes, before)}
             for value in makes:
                 ready[value] = end
-    return _State(now, free, sent)
+    return _State(now, sent)

@@ -14,7 +14,7 @@ Source: list scheduling, as XLA's latency-hiding scheduler does it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
@@ -91,6 +91,7 @@ class _Lister:
         self.waiting: list[tuple[float, int]] = []
         self.collectives: list[int] = []
         self.others: list[int] = []
+        self.by_text: list[int] | None = None  # those two, by their places in the text, once that was asked for
 
     def run(self) -> bool:
         """Put all tasks in order; whether they take less than the limit."""
@@ -103,6 +104,8 @@ class _Lister:
         while True:
             while waiting and waiting[0][0] <= timeline.now:
                 self.ready(heappop(waiting)[1])
+            if self.by_text is not None:
+                self.forget_begun()
             if collectives and bytes + holds[by_rank[collectives[0]]][0] <= most:
                 number = by_rank[heappop(collectives)]
             elif others and bytes + holds[by_rank[others[0]]][0] <= most:
@@ -158,17 +161,24 @@ class _Lister:
 
     def ready(self, rank: int) -> None:
         """Know that all that a task needs is there."""
-        heappush(self.collectives if self.tasks.is_collective[self.by_rank[rank]] else self.others, rank)
+        number = self.by_rank[rank]
+        heappush(self.collectives if self.tasks.is_collective[number] else self.others, rank)
+        if self.by_text is not None:
+            heappush(self.by_text, number)
 
     def first_of_text(self) -> int:
-        """Of what can be begun now, what stands first."""
-        found = min([self.by_rank[rank] for rank in (*self.collectives, *self.others)])
+        """Of what can be begun now, what stands first; it stays among what waits until `forget_begun`."""
+        if self.by_text is None:
+            self.by_text = sorted([self.by_rank[rank] for rank in (*self.collectives, *self.others)])
+        while self.is_done[self.by_text[0]]:
+            heappop(self.by_text)
+        return heappop(self.by_text)
+
+    def forget_begun(self) -> None:
+        """Have what can be begun next stand first among what waits."""
         for heap in (self.collectives, self.others):
-            kept = [rank for rank in heap if rank != self.ranks[found]]
-            if len(kept) < len(heap):
-                heap[:] = kept
-                heapify(heap)
-        return found
+            while heap and self.is_done[self.by_rank[heap[0]]]:
+                heappop(heap)
 
     def with_lazy(self, number: int) -> list[int]:
         """A task behind what of that it needs stands before its first reader, and is not there yet."""
