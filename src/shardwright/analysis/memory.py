@@ -214,25 +214,28 @@ class _Alive:
         self.bytes = sum(self.size.values())
         self.last = _last_uses(block)
         self.kept = set(block.arguments) - set(freed)
-        self.dying: dict[int, set[int]] = {}
+        self.dying: dict[int, list[int]] = {}  # some more than once
         for value in block.arguments:
             self._expire(value, -1)
 
     def take(self, op: Op, number: int) -> int:
-        """Give the results of the op at `number` their buffers; returns the bytes of those results."""
-        for result, operand in _sharing(op):
-            self._share(result, operand)
-        reusable = self._reusable(op, number)
+        """Give the results of the op at `number` their buffers; returns the bytes of those of an op with regions."""
+        facts, root = facts_of(op.signature.name), self.root
+        if facts.shares_buffer:
+            for result, operand in zip(op.results, op.operands, strict=True):
+                self._share(result, operand)
+        reuses = facts.in_place or facts.elementwise or op.signature.name == "stablehlo.while"
+        reusable = self._reusable(op, number) if reuses else []
         for position, result in enumerate(op.results):
-            if result not in self.root:
+            if result not in root:
                 self._allocate(op, position, result, reusable)
             self._expire(result, number)
-        return sum(self.types[value].bytes for value in op.results)
+        return sum([self.types[value].bytes for value in op.results]) if op.regions else 0
 
     def release(self, number: int) -> None:
         """Free what the op at `number` was the last to use."""
         for root in self.dying.pop(number, ()):
-            if self._end(root) <= number and root not in self.kept:
+            if self.last[root] <= number and root not in self.kept:
                 self.bytes -= self.size.pop(root, 0)
 
     def _share(self, result: int, operand: int) -> None:
@@ -254,26 +257,20 @@ class _Alive:
         self.bytes += size
 
     def _reusable(self, op: Op, number: int) -> list[int]:
-        """The buffers that this op reads last and may write into."""
-        facts = facts_of(op.name)
-        if not (facts.in_place or facts.elementwise or op.name == "stablehlo.while"):
-            return []
-        roots = dict.fromkeys(self.root[value] for value in op.operands if value in self.root)
-        return [root for root in roots if root in self.size and root not in self.kept and self._end(root) <= number]
-
-    def _end(self, root: int) -> int:
-        return self.last.get(root, -1)
+        """The buffers that an op reads last, and may write into where it may into any."""
+        root, size, last, kept = self.root, self.size, self.last, self.kept
+        roots = dict.fromkeys([root[value] for value in op.operands if value in root])
+        return [one for one in roots if one in size and one not in kept and last[one] <= number]
 
     def _expire(self, value: int, number: int) -> None:
         """Note when the buffer of `value`, made at op `number`, will be free."""
         root = self.root[value]
-        self.last[root] = end = max(self._end(root), number)
-        self.dying.setdefault(end, set()).add(root)
-
-
-def _sharing(op: Op) -> Iterator[tuple[int, int]]:
-    if facts_of(op.name).shares_buffer:
-        yield from zip(op.results, op.operands, strict=True)
+        end = self.last[root] = max(self.last.get(root, -1), number)
+        dying = self.dying.get(end)
+        if dying is None:
+            self.dying[end] = [root]
+        else:
+            dying.append(root)
 
 
 def is_computed_where_read(signature: Signature) -> bool:
@@ -288,6 +285,6 @@ def _last_uses(block: Block) -> dict[int, int]:
     """For each value that ops of the block read, the number of the last op that does, its regions included."""
     last: dict[int, int] = {}
     for number, op in enumerate(block.ops):
-        for value in op.reads():
+        for value in op.reads() if op.regions else op.operands:
             last[value] = number
     return last

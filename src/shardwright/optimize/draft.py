@@ -9,6 +9,7 @@ from shardwright.cost.price import Cost
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.optimize.explicit import ExplicitProgram, is_pure, plan_between
 from shardwright.partition.emit import collective
 from shardwright.partition.search.total import computed_cost, steps_cost
@@ -36,6 +37,12 @@ class Saving(NamedTuple):
         if self.seconds > _LEAST * self.before:
             return True
         return self.seconds >= -_LEAST * self.before and self.ops > 0 and self.bytes >= 0
+
+
+@memoize
+def _taken(step: Step, type: TensorType, layout: TensorSharding) -> tuple[Signature, TensorSharding, Cost]:
+    """The op that takes a step, how its result lies, and what it costs."""
+    return collective(step, type), step.apply(layout), steps_cost(type, layout, (step,))
 
 
 class _Drafted(NamedTuple):
@@ -105,8 +112,8 @@ class Draft:
         for step in steps:
             type, layout = self.type(value), self.layout(value)
             assert layout is not None, "what is no tensor takes no steps"
-            cost = steps_cost(type, layout, (step,))
-            (value,) = self._add(collective(step, type), (value,), (step.apply(layout),), before, cost)
+            signature, after, cost = _taken(step, type, layout)
+            (value,) = self._add(signature, (value,), (after,), before, cost)
         return value
 
     def bring(self, value: int, layout: TensorSharding, before: Op) -> int | None:
@@ -173,7 +180,7 @@ class Draft:
     def _is_unread(self, value: int, kept: set[int], unread: dict[Op, None]) -> bool:
         if value in kept:
             return False
-        return value in self._replaced or all(reader in unread for reader in self.program.readers(value))
+        return value in self._replaced or unread.keys() >= self.program.rewriter.uses[value].keys()
 
     # Doing it
 

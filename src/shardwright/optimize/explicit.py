@@ -76,6 +76,7 @@ class ExplicitProgram:
         self._layouts: dict[int, TensorSharding | None] = {}
         self._bytes: dict[int, int] = {}
         self._costs: dict[Op, Cost] = {}
+        self._steps: dict[Op, Step | None] = {}
         self._use: tuple[int, MemoryUse] | None = None  # and after how many changes that was
 
     def type(self, value: int) -> TensorType:
@@ -102,11 +103,13 @@ class ExplicitProgram:
         return layouts if len(layouts) == len(values) else None
 
     def step(self, op: Op) -> Step | None:
-        """What a collective between ops does; `None` of other ops."""
-        if op.name not in COLLECTIVES:
+        """What a collective between ops does, whatever values it comes to read; `None` of other ops."""
+        if op.signature.name not in COLLECTIVES:
             return None
-        layouts = self.layouts((*op.operands, *op.results))
-        return None if layouts is None else step_of(op.signature, *layouts)
+        if op not in self._steps:
+            layouts = self.layouts((*op.operands, *op.results))
+            self._steps[op] = None if layouts is None else step_of(op.signature, *layouts)
+        return self._steps[op]
 
     def maker(self, value: int) -> Op | None:
         """The op of which a value is a result."""
