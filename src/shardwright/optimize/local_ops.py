@@ -19,6 +19,7 @@ from shardwright.sharding import Partial, TensorSharding
 __all__ = ["Layouts", "is_local", "layouts_for", "operand_layouts", "results_of"]
 
 
+@memoize
 def is_local(signature: Signature) -> bool:
     """Whether an op might be computed on other shards than it is: one with a rule, without effects, on tensors."""
     facts = facts_of(signature.name)
@@ -59,6 +60,7 @@ def results_of(signature: Signature, operands: Layouts, before: Layouts) -> Layo
     return made if divides and not apart else None  # devices that have contributions to one element must all hold it
 
 
+@memoize
 def operand_layouts(
     signature: Signature, number: int, layout: TensorSharding, now: Layouts, before: Layouts
 ) -> Layouts:
@@ -80,6 +82,7 @@ def operand_layouts(
     return tuple([layout if place == number else one for place, one in enumerate(layouts)])
 
 
+@memoize
 def layouts_for(signature: Signature, result: TensorSharding, now: Layouts) -> Layouts:
     """How the operands of an op of one result have to lie so that it lies so; along what the result does not have, as
     they do now.

@@ -118,8 +118,12 @@ def _tasks_of(program: ExplicitProgram, ops: Sequence[Op]) -> list[Task]:
     tasks: list[Task] = []
     makers: dict[int, int] = {}
     last_in_order: int | None = None
+    every = program.alone
     for number, op in enumerate(ops):
-        (works, _, reads, makes, is_lazy), keeps_order = _alone(program, op)
+        known = every.get(op)
+        if known is None or known[0] is not op.operands:
+            known = _alone(program, op)
+        _, (works, _, reads, makes, is_lazy), keeps_order = known
         needs = dict.fromkeys([makers[value] for value in reads if value in makers])
         if keeps_order:
             if last_in_order is not None:
@@ -132,15 +136,13 @@ def _tasks_of(program: ExplicitProgram, ops: Sequence[Op]) -> list[Task]:
     return tasks
 
 
-def _alone(program: ExplicitProgram, op: Op) -> tuple[Task, bool]:
-    """An op as a task that needs nothing, and whether it keeps its order; known as long as `works_of` it are."""
-    known = program.alone.get(op)
-    if known is None or known[0] is not op.operands:
-        task = Task(works_of(program, op), (), tuple(dict.fromkeys(op.reads())), op.results, _is_lazy(op))
-        known = op.operands, task, _keeps_its_order(op)
-        if op in program.works:
-            program.alone[op] = known
-    return known[1:]
+def _alone(program: ExplicitProgram, op: Op) -> tuple[tuple[int, ...], Task, bool]:
+    """What an op reads, it as a task that needs nothing, and whether it keeps its order; known as its works are."""
+    task = Task(works_of(program, op), (), tuple(dict.fromkeys(op.reads())), op.results, _is_lazy(op))
+    found = op.operands, task, _keeps_its_order(op)
+    if op in program.works:
+        program.alone[op] = found
+    return found
 
 
 def _keeps_its_order(op: Op) -> bool:

@@ -6,13 +6,13 @@ made, what leads to what. So an order is timed by a walk over numbers, and of mo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from shardwright.cost.overlap import Queue, Work, is_collective
 from shardwright.memo import once
 
-__all__ = ["Beat", "Hold", "Task", "Tasks", "beat_of", "beats_seconds", "hold_of", "most_bytes"]
+__all__ = ["Beat", "Hold", "Task", "Tasks", "beats_seconds", "hold_of", "most_bytes"]
 
 Beat = float | tuple[Work, ...]
 """What a device does for a task, as far as time tells it: seconds of computing that waits for nothing, or works."""
@@ -41,11 +41,20 @@ class Task(NamedTuple):
     is_lazy: bool = False
 
 
-def beat_of(works: Sequence[Work], awaited: frozenset[int]) -> Beat:
-    """What a device does in works, of which those wait that read values of `awaited`."""
-    if len(works) == 1 and works[0].queue is _COMPUTE and awaited.isdisjoint(works[0].reads):
-        return float(works[0].seconds)
-    return tuple([work._replace(reads=tuple([one for one in work.reads if one in awaited])) for work in works])
+def _beats(tasks: Iterable[Task], awaited: frozenset[int]) -> Iterator[Beat]:
+    """What a device does for tasks, of which those wait that read values of `awaited`."""
+    for works, _, _, _, _ in tasks:
+        if len(works) == 1:
+            ((seconds, queue, reads, _),) = works
+            if queue is _COMPUTE and awaited.isdisjoint(reads):
+                yield float(seconds)
+                continue
+        yield tuple(
+            [
+                Work(seconds, queue, tuple([value for value in reads if value in awaited]), makes)
+                for seconds, queue, reads, makes in works
+            ]
+        )
 
 
 def beats_seconds(beats: Iterable[Beat]) -> float:
@@ -70,13 +79,15 @@ def beats_seconds(beats: Iterable[Beat]) -> float:
 
 def hold_of(task: Task, sizes: Mapping[int, int], readers: Mapping[int, int]) -> Hold:
     """What a task holds, of values of such sizes, those with bytes read so often."""
+    _, _, reads, makes, _ = task
     growth = kept = 0
-    for value in task.makes:
+    for value in makes:
         size = sizes[value]
-        growth += size
-        if size and readers[value]:
-            kept += size
-    return growth, kept, tuple([value for value in task.reads if value in readers])
+        if size:
+            growth += size
+            if readers[value]:
+                kept += size
+    return growth, kept, tuple([value for value in reads if value in readers])
 
 
 def most_bytes(holds: Iterable[Hold], readers: Mapping[int, int], sizes: Mapping[int, int]) -> int:
@@ -129,14 +140,16 @@ class Tasks:
     @once
     def waits(self) -> list[tuple[int, ...]]:
         """The values that each has to wait for."""
-        awaited = self.awaited
-        return [tuple([value for value in task.reads if value in awaited]) for task in self.tasks]
+        awaited, none = self.awaited, ()
+        return [
+            none if awaited.isdisjoint(reads) else tuple([value for value in reads if value in awaited])
+            for _, _, reads, _, _ in self.tasks
+        ]
 
     @once
     def beats(self) -> list[Beat]:
         """What a device does for each."""
-        awaited = self.awaited
-        return [beat_of(task.works, awaited) for task in self.tasks]
+        return list(_beats(self.tasks, self.awaited))
 
     @once
     def computing(self) -> float:
@@ -153,8 +166,8 @@ class Tasks:
     @once
     def lazy(self) -> list[list[int]]:
         """What each needs that stands before its first reader."""
-        tasks = self.tasks
-        return [[need for need in task.needs if tasks[need].is_lazy] for task in tasks]
+        is_lazy = self._is_lazy
+        return [[need for need in needs if is_lazy[need]] for _, needs, _, _, _ in self.tasks]
 
     @once
     def left(self) -> list[int]:
@@ -165,11 +178,16 @@ class Tasks:
     def behind(self) -> list[list[int]]:
         """What needs each, of those that do not stand before their first reader."""
         behind: list[list[int]] = [[] for _ in self.tasks]
-        for number, (task, lazy) in enumerate(zip(self.tasks, self.lazy, strict=True)):
-            for need in task.needs:
-                if need not in lazy:
+        is_lazy = self._is_lazy
+        for number, (_, needs, _, _, _) in enumerate(self.tasks):
+            for need in needs:
+                if not is_lazy[need]:
                     behind[need].append(number)
         return behind
+
+    @once
+    def _is_lazy(self) -> list[bool]:
+        return [is_lazy for _, _, _, _, is_lazy in self.tasks]
 
     def leading(self, some: Collection[int]) -> list[int]:
         """Which of some tasks lead to each, itself included: a bit for each of them, as they stand."""

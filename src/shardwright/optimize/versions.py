@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Op
+from shardwright.memo import memoize
 from shardwright.optimize.draft import Draft
 from shardwright.optimize.exactness import keeps_order
 from shardwright.optimize.local_ops import is_local, operand_layouts, results_of
@@ -135,6 +136,7 @@ def _is_fresh(op: Op) -> bool:
     return facts_of(op.name).constant or is_scalar_expansion(op.signature)
 
 
+@memoize
 def _slice(before: TensorSharding | None, after: TensorSharding) -> AllSlice | None:
     """The step between two layouts where it is a slice."""
     if before is None or before.mesh != after.mesh or before.partial != after.partial:
