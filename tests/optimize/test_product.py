@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,16 +167,16 @@ def test_what_was_searched_for_takes_no_longer_than_each_op_by_itself_once_it_is
     searched.verify().require()
 
 
-def test_what_takes_a_little_less_time_and_holds_much_more_is_not_taken() -> None:
+def test_of_what_takes_less_time_and_holds_much_more_a_part_is_taken_that_holds_hardly_more() -> None:
     with Session(hardware=hardware("h100")):
         made = NETS["quantized_codes"].plan()
         taken, alone = (made.partition(effort=effort, optimize="all") for effort in ("default", "fast"))
         searched = made.partition(effort="default").searched
+        assert demand_of(taken.explicit).is_better(demand_of(alone.explicit))
     assert searched is not None
     assert searched.seconds < searched.seconds_before
-    assert (taken.memory, taken.traffic) == (alone.memory, alone.traffic)
-    (note,) = [note.message for note in taken.notes if "each op is split by itself" in note.message]
-    assert re.search(r"it holds \d+% less beside its arguments for \d\.\d% more time", note)
+    assert taken.assessment.times.overlapped < 0.7 * alone.assessment.times.overlapped
+    assert any("hardly more is held of any tensor" in note.message for note in taken.notes)
     taken.verify().require()
 
 
@@ -185,7 +184,8 @@ def test_what_takes_a_little_less_time_and_holds_much_more_is_not_taken() -> Non
     ("name", "lost"), [("shampoo", "collective-matmul"), ("split_vocabulary", "all-reduce-decompose")]
 )
 def test_a_change_that_leaves_less_to_put_together_is_not_made(name: str, lost: str) -> None:
-    with Session(hardware=hardware("h100")):
+    memory_is_free = replace(hardware("h100"), memory_bytes_per_second=None)  # else nothing is gained by its ring
+    with Session(hardware=memory_is_free):
         made = NETS[name].plan() if name in NETS else plan(name, "fsdp")
         explicit, found = made.partition().explicit, made.partition(optimize="all")
         (weighed,) = [one for one in optimizations() if one.name == lost]

@@ -40,6 +40,7 @@ from typing import NamedTuple, TypeVar
 
 from shardwright.cost.overlap import Queue, Work
 from shardwright.cost.price import Cost
+from shardwright.cost.roofline import roofline_seconds
 from shardwright.ir.graph import Block, Op
 from shardwright.ir.ops import RETURNS
 from shardwright.optimize.explicit import ExplicitProgram
@@ -58,6 +59,7 @@ from shardwright.optimize.registry import optimization
 from shardwright.optimize.scheduling import tasks_of
 from shardwright.optimize.tasks import Task, Tasks, beats_seconds, hold_of, most_bytes
 from shardwright.optimize.works import is_less
+from shardwright.partition.localize.local import local_type
 from shardwright.steps import AllReduce, ReduceScatter
 from shardwright.words import bytes_text, counted
 
@@ -254,9 +256,9 @@ def _parts(program: ExplicitProgram, now: _Now, kind: Kind, bucket: Sequence[int
     if kind.step is AllReduce:
         return {end: Task((Work(program.seconds(cost), queue, reads, makes),), (), reads, makes)}
     copied = [is_copied(program, op) for op in some]
-    copying = sum(_elements(program, op.operands[0]) for op, (first, _) in zip(some, copied, strict=True) if first)
-    cutting = sum(_elements(program, op.results[0]) for op, (_, then) in zip(some, copied, strict=True) if then)
-    before, behind = (Work(program.seconds(Cost(multiply_adds=count)), Queue.COMPUTE) for count in (copying, cutting))
+    joined = [op.operands[0] for op, (first, _) in zip(some, copied, strict=True) if first]
+    cut_out = [op.results[0] for op, (_, then) in zip(some, copied, strict=True) if then]
+    before, behind = (Work(_copying_seconds(program, values), Queue.COMPUTE) for values in (joined, cut_out))
     works = before._replace(reads=reads), Work(program.seconds(cost), queue, reads, (~end,))
     cut = behind._replace(reads=(~end,), makes=makes)
     return {end: Task(works, (), reads, (~end,)), ~end: Task((cut,), (), (~end,), makes)}
@@ -295,6 +297,9 @@ def _put_together(program: ExplicitProgram, block: Block, ops: Sequence[Op], bes
     program.reorder(block, [made[place] if place in made else ops[place] for place in best.order], reason)
 
 
-def _elements(program: ExplicitProgram, value: int) -> int:
-    layout = program.layout(value)
-    return 0 if layout is None else math.prod(layout.local_shape(program.type(value).dims))
+def _copying_seconds(program: ExplicitProgram, values: Sequence[int]) -> float:
+    """Seconds in which a device copies values: each is read and written, by the roofline."""
+    layouts = [(program.type(value), program.layout(value)) for value in values]
+    locals = [local_type(type, layout) for type, layout in layouts if layout is not None]
+    elements, size = (sum(map(attrgetter(what), locals)) for what in ("elements", "bytes"))
+    return roofline_seconds(program.hardware, operations=2.0 * elements, bytes_moved=2.0 * size)

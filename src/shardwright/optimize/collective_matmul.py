@@ -18,9 +18,10 @@ compilers add up in another order, and sums go round in the order of the ring: o
 is `exact`. Of whole numbers everything is.
 
 It is done where the block takes less time by `cost.overlap`: each device sends the same bytes, by one start for each
-part, so that the products of parts must hide more than the starts cost. Rings are of `_LONGEST` devices at most, since
-turns stand one behind the other in the text. No more is held than before, but for parts: where these are more than what
-was gathered, as `ExplicitProgram.spare_bytes` allows.
+part, so that the products of parts must hide more than the starts cost, and more than parts read and write beyond the
+whole product, where the memory's speed is known: sums of large parts may take longer than all that is sent. Rings are
+of `_LONGEST` devices at most, since turns stand one behind the other in the text. No more is held than before, but for
+parts: where these are more than what was gathered, as `ExplicitProgram.spare_bytes` allows.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from typing import NamedTuple
 
 from shardwright.axes import AxisRef, axes_size
 from shardwright.cost.overlap import Queue, Work
+from shardwright.cost.roofline import roofline_seconds
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
+from shardwright.ir.signature import Signature
 from shardwright.optimize.course import Course
 from shardwright.optimize.exactness import keeps_order
 from shardwright.optimize.explicit import ExplicitProgram
@@ -99,8 +102,9 @@ def around_rings(op: Op, program: ExplicitProgram) -> bool:
         works = _works(program, found)
         others = {places[found.first]: (), places[found.last]: _awaiting(works, tasks.awaited)}
         seconds = course.seconds_with(others)
-        if is_less(seconds, course.seconds) and _fits(program, found):
-            _put_in(program, found, (course.seconds - seconds) * program.times(op))
+        moving = _moving_seconds(program, found)
+        if is_less(seconds + moving, course.seconds) and _fits(program, found):
+            _put_in(program, found, (course.seconds - seconds - moving) * program.times(op))
             course.replace(others, seconds)
             done = True
     return done
@@ -210,6 +214,26 @@ def _awaiting(works: Sequence[Work], awaited: Collection[int]) -> tuple[Work, ..
         else:
             found.append(Work(seconds, queue, waits, makes))
     return tuple(found)
+
+
+def _moving_seconds(program: ExplicitProgram, one: _Candidate) -> float:
+    """Seconds that parts take beyond what the whole product does, by the roofline.
+
+    Each part reads the operand that is not cut, and each sum of two parts reads both and is written. Times of works are
+    those of computing alone, in which a product is the same in parts.
+    """
+    ring, hardware = one.ring, program.hardware
+    parts, (made,) = ring.devices, ring.part.results
+
+    def seconds(product: Signature) -> float:
+        splits = splits_of(product)
+        operations = 0.0 if splits is None else 2.0 * splits.iterations
+        moved = sum(type.bytes for type in (*product.operands, *product.results))
+        return roofline_seconds(hardware, operations=operations, bytes_moved=moved, dtype=made.dtype)
+
+    put = 2 * parts if ring.place is not None and one.write is gathered_product else 3 * (parts - 1)
+    together = roofline_seconds(hardware, bytes_moved=put * made.bytes)
+    return parts * seconds(ring.part) + together - seconds(ring.product)
 
 
 def _fits(program: ExplicitProgram, one: _Candidate) -> bool:

@@ -87,7 +87,7 @@ def made_explicit(
     explicit = making.explicit("lean")
     if explicit.searched is not None and explicit.searched.otherwise:
         lean = making.improved(explicit)
-        less = demand_of(lean.graph)
+        less = _demand(lean)
         if less.is_better(demand):
             return _told(lean, _LEAN, less, other, explicit.searched)
     return _told(alone, _ALONE, demand, other, _searched_in_vain(searched))
