@@ -54,6 +54,9 @@ from shardwright.steps import AllGather, ReduceScatter
 __all__ = ["around_rings"]
 
 _NAME = "collective-matmul"
+_LOST = 0.1
+"""Which part of their time products are taken to lose in parts, which fill a device less than they do."""
+
 _LONGEST = 16
 """How many devices a ring has at most."""
 
@@ -217,12 +220,14 @@ def _awaiting(works: Sequence[Work], awaited: Collection[int]) -> tuple[Work, ..
 
 
 def _moving_seconds(program: ExplicitProgram, one: _Candidate) -> float:
-    """Seconds that parts take beyond what the whole product does, by the roofline.
+    """Seconds that parts take by the roofline beyond what the whole product does; 0 where no memory's speed is known.
 
     Each part reads the operand that is not cut, and each sum of two parts reads both and is written. Times of works are
     those of computing alone, in which a product is the same in parts.
     """
     ring, hardware = one.ring, program.hardware
+    if hardware.memory_bytes_per_second is None:
+        return 0.0
     parts, (made,) = ring.devices, ring.part.results
 
     def seconds(product: Signature) -> float:
@@ -233,7 +238,7 @@ def _moving_seconds(program: ExplicitProgram, one: _Candidate) -> float:
 
     put = 2 * parts if ring.place is not None and one.write is gathered_product else 3 * (parts - 1)
     together = roofline_seconds(hardware, bytes_moved=put * made.bytes)
-    return parts * seconds(ring.part) + together - seconds(ring.product)
+    return (1 + _LOST) * parts * seconds(ring.part) + together - seconds(ring.product)
 
 
 def _fits(program: ExplicitProgram, one: _Candidate) -> bool:
