@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from shardwright.cost.overlap import Queue, Work
+from shardwright.cost.overlap import Queue, Work, beats_seconds
 from shardwright.optimize.course import Course
-from shardwright.optimize.tasks import Beat, Task, Tasks, beats_seconds
+from shardwright.optimize.tasks import Beat, Task, Tasks
 from tests.optimize.test_scheduling import random_tasks
 
 

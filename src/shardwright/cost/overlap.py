@@ -29,7 +29,16 @@ from shardwright.axes import Axes
 from shardwright.memo import memoize
 from shardwright.mesh import Mesh
 
-__all__ = ["Queue", "Timeline", "Work", "is_collective", "is_within_nodes", "overlapped_seconds", "queue_of"]
+__all__ = [
+    "Queue",
+    "Timeline",
+    "Work",
+    "beats_seconds",
+    "is_collective",
+    "is_within_nodes",
+    "overlapped_seconds",
+    "queue_of",
+]
 
 
 class Queue(enum.Enum):
@@ -108,17 +117,26 @@ _COMPUTE = Queue.COMPUTE
 
 def overlapped_seconds(works: Iterable[Work]) -> float:
     """The seconds that works take in their order, collectives beside what computes."""
+    return beats_seconds([works])
+
+
+def beats_seconds(beats: Iterable[float | Iterable[Work]]) -> float:
+    """The same of works in parts, or of seconds of computing that waits for nothing in place of some."""
     now, ready, free = 0.0, dict[int, float](), dict[Queue, float]()
-    for seconds, queue, reads, makes in works:  # as `Timeline.begin`, of which a call each would be most of the time
-        for value in reads:
-            if value in ready and ready[value] > now:
-                now = ready[value]
-        if queue is _COMPUTE:
-            now += seconds
+    for beat in beats:
+        if isinstance(beat, float):
+            now += beat
             continue
-        end = free[queue] = max(now, free.get(queue, 0.0)) + seconds
-        for value in makes:
-            ready[value] = end
+        for seconds, queue, reads, makes in beat:  # as `Timeline.begin`, of which a call each would take most of it
+            for value in reads:
+                if value in ready and ready[value] > now:
+                    now = ready[value]
+            if queue is _COMPUTE:
+                now += seconds
+                continue
+            end = free[queue] = max(now, free.get(queue, 0.0)) + seconds
+            for value in makes:
+                ready[value] = end
     return max([now, *free.values()])
 
 

@@ -97,12 +97,17 @@ class Block:
             end = place if regions_first else place + 1
         return walked + ops[end:]
 
-    def blocks(self) -> Iterator[Block]:
-        """This block and all within it, a block before those in its ops, which may be replaced by then."""
+    def blocks(self, opaque: Container[str] = ()) -> Iterator[Block]:
+        """This block and all within it, a block before those in its ops, which may be replaced by then.
+
+        Arguments:
+            opaque: Names of ops that are seen from outside only.
+        """
         yield self
         for op in self.ops:
-            for region in op.regions:
-                yield from region.blocks()
+            if op.regions and op.name not in opaque:
+                for region in op.regions:
+                    yield from region.blocks(opaque)
 
 
 @dataclass(slots=True)

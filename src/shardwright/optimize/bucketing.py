@@ -38,7 +38,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
-from shardwright.cost.overlap import Queue, Work
+from shardwright.cost.overlap import Queue, Work, beats_seconds
 from shardwright.cost.price import Cost
 from shardwright.cost.roofline import roofline_seconds
 from shardwright.ir.graph import Block, Op
@@ -57,7 +57,7 @@ from shardwright.optimize.joining import (
 from shardwright.optimize.manual import compute_before, replace
 from shardwright.optimize.registry import optimization
 from shardwright.optimize.scheduling import tasks_of
-from shardwright.optimize.tasks import Task, Tasks, beats_seconds, hold_of, most_bytes
+from shardwright.optimize.tasks import Task, Tasks, hold_of, most_bytes
 from shardwright.optimize.works import is_less
 from shardwright.partition.localize.local import local_type
 from shardwright.steps import AllReduce, ReduceScatter

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from shardwright.cost.overlap import Queue, Work, is_collective
+from shardwright.cost.overlap import Queue, Work, beats_seconds, is_collective
 from shardwright.memo import once
 
-__all__ = ["Beat", "Hold", "Task", "Tasks", "beats_seconds", "hold_of", "most_bytes"]
+__all__ = ["Beat", "Hold", "Task", "Tasks", "hold_of", "most_bytes"]
 
 Beat = float | tuple[Work, ...]
 """What a device does for a task, as far as time tells it: seconds of computing that waits for nothing, or works."""
@@ -55,26 +55,6 @@ def _beats(tasks: Iterable[Task], awaited: frozenset[int]) -> Iterator[Beat]:
                 for seconds, queue, reads, makes in works
             ]
         )
-
-
-def beats_seconds(beats: Iterable[Beat]) -> float:
-    """The seconds that tasks take in their order: to the bit what `cost.overlap` says of their works."""
-    now, ready, free = 0.0, dict[int, float](), dict[Queue, float]()
-    for beat in beats:
-        if isinstance(beat, float):
-            now += beat
-            continue
-        for seconds, queue, reads, makes in beat:
-            for value in reads:
-                if value in ready and ready[value] > now:
-                    now = ready[value]
-            if queue is _COMPUTE:
-                now += seconds
-                continue
-            end = free[queue] = max(now, free.get(queue, 0.0)) + seconds
-            for value in makes:
-                ready[value] = end
-    return max([now, *free.values()])
 
 
 def hold_of(task: Task, sizes: Mapping[int, int], readers: Mapping[int, int]) -> Hold:

@@ -11,7 +11,7 @@ optimization barrier as it gives them other values: what is recomputed to hold l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from shardwright.ir.graph import Block, Graph, Op
@@ -81,7 +81,7 @@ def _candidates(block: Block) -> list[list[Op]]:
     """The ops of each block that are alike with others of it if their results lie alike, in order."""
     replaced: dict[int, int] = {}
     found: list[list[Op]] = []
-    for one in _blocks(block):
+    for one in block.blocks(opaque=(MANUAL,)):
         groups: dict[tuple[Signature, tuple[int, ...]], list[Op]] = {}
         for op in one.ops:
             if _may_be_one(op):
@@ -96,15 +96,6 @@ def _candidates(block: Block) -> list[list[Op]]:
         if several:
             found.append([op for op in one.ops if op in several])
     return found
-
-
-def _blocks(block: Block) -> Iterator[Block]:
-    """A block and those within, but for programs of one device."""
-    yield block
-    for op in block.ops:
-        if op.regions and op.name != MANUAL:
-            for region in op.regions:
-                yield from _blocks(region)
 
 
 def _replaced(candidates: Iterable[Iterable[Op]], shardings: Sequence[TensorSharding | None]) -> dict[int, int]:

@@ -57,7 +57,7 @@ def with_late_rows(graph: Graph, decisions: Decisions) -> Graph:
     if not rows:
         return graph
     program = _Program(graph, Targets(graph), dict(zip(graph.walk(), decisions.ops, strict=True)))
-    found = [late for block in _blocks(graph.main.block) for late in _found(program, block, rows)]
+    found = [late for block in graph.main.block.blocks(opaque=(MANUAL,)) for late in _found(program, block, rows)]
     if not found:
         return graph
     made = replace(graph, types=list(graph.types), shardings=list(graph.shardings))
@@ -306,12 +306,3 @@ class _Writer:
 
 def _without(items: Sequence[T], place: int) -> tuple[T, ...]:
     return (*items[:place], *items[place + 1 :])
-
-
-def _blocks(block: Block) -> Iterator[Block]:
-    """This block and all within it, but those of manual computations."""
-    yield block
-    for op in block.ops:
-        if op.regions and op.name != MANUAL:
-            for region in op.regions:
-                yield from _blocks(region)
