@@ -124,7 +124,7 @@ class _Lister:
                     timeline.now += beat
                 elif not self.begin(beat):
                     return False
-                growth, kept, read = holds[one]
+                growth, kept, read = holds[one]  # as `most_bytes`, whose next step is known only once this is done
                 if bytes + growth > held:
                     held = bytes + growth
                 bytes += kept
