@@ -2,11 +2,13 @@
 
 Shapes stay, numbers do not: it is for measuring what is computed and held beside communication.
 
-    all_reduce, collective_permute, collective_broadcast    their operands; copies, which XLA's partitioner leaves, too
-    all_gather         its operand, as often as there are pieces
-    reduce_scatter     the first piece of its operand
-    all_to_all         the pieces of its operand, joined along the other dimension
-    partition_id, replica_id    zero
+    all_reduce, collective_broadcast    their operands; copies, which XLA's partitioner leaves, too
+    collective_permute                  its operand, turned along a dimension, further in each permute than in the one
+                                        before: parts that go round a ring shall not be the same to XLA
+    all_gather                          its operand, as often as there are pieces
+    reduce_scatter                      the first piece of its operand
+    all_to_all                          the pieces of its operand, joined along the other dimension
+    partition_id, replica_id            zero
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def alone(module: Any) -> str:
         for attribute in _OF_MANY:
             if attribute in op.attributes:
                 del op.attributes[attribute]
-        if op.name in _STANDINS:
+        if op.name in _STANDINS or op.name == _PERMUTE:
             found.append(op)
         elif any(word in op.name for word in ("collective", "all_", "stablehlo.send", "stablehlo.recv")):
             unknown.append(op.name)
@@ -41,9 +43,14 @@ def alone(module: Any) -> str:
     module.operation.walk(look)
     if unknown:
         raise ValueError(f"nothing stands in for {unknown[0]}")
+    permutes = 0
     for op in found:
         with ir.InsertionPoint(op), op.location:
-            results = _STANDINS[op.name](op)
+            if op.name == _PERMUTE:
+                permutes += 1
+                results = _turned(op, permutes)
+            else:
+                results = _STANDINS[op.name](op)
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
@@ -55,6 +62,9 @@ _OF_MANY = (
     *("mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"),
 )
 """What says how many devices there are, and how values lie on them."""
+
+
+_PERMUTE = "stablehlo.collective_permute"
 
 
 def _themselves(op: Any) -> Sequence[Any]:
@@ -102,6 +112,22 @@ def _exchanged(op: Any) -> Sequence[Any]:
     return every
 
 
+def _turned(op: Any, number: int) -> Sequence[Any]:
+    """The operand with its end, as long as `number` says, in front."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    (operand,) = op.operands
+    shape = list(operand.type.shape)
+    dim = max(range(len(shape)), key=shape.__getitem__, default=None)
+    if dim is None or shape[dim] == 1:
+        return [operand]
+    at = shape[dim] - 1 - number % (shape[dim] - 1)
+    starts, limits = [0] * len(shape), list(shape)
+    starts[dim], limits[dim] = at, at
+    parts = [_slice(operand, starts, shape), _slice(operand, [0] * len(shape), limits)]
+    return [stablehlo.concatenate(parts, dim)]
+
+
 def _slice(operand: Any, starts: Sequence[int], limits: Sequence[int]) -> Any:
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
@@ -118,7 +144,6 @@ def _integer(op: Any, name: str) -> int:
 _STANDINS: dict[str, Callable[[Any], Sequence[Any]]] = {
     "mhlo.copy": _themselves,
     "stablehlo.all_reduce": _themselves,
-    "stablehlo.collective_permute": _themselves,
     "stablehlo.collective_broadcast": _themselves,
     "stablehlo.all_gather": _gathered,
     "stablehlo.reduce_scatter": _scattered,

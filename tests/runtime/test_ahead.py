@@ -13,6 +13,8 @@ import pytest
 import shardwright as sw
 from shardwright.errors import ShardingError
 from shardwright.runtime import xla
+from shardwright.runtime.enclosed import enclose
+from shardwright.runtime.jobs import Job
 from tests.frontends.devices import eight_devices
 
 eight_devices()
@@ -62,7 +64,32 @@ func.func @main(%x: tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {
   return %0, %2 : tensor<14x6xf32>, tensor<1x16x6x1xf32>
 }"""
 ELSEWHERE = LOOPS.replace('<["x"=4, "y"=2]>', '<["x"=4, "y"=2], device_ids=[7, 1, 6, 0, 5, 3, 4, 2]>')
+GATHERED = """
+sdy.mesh @m = <["x"=8]>
+func.func @main(%x: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>},
+                %v: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>},
+                %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>})
+    -> (tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>}) {
+  %0 = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0]
+      : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %1 = stablehlo.tanh %0 : tensor<16x16xf32>
+  %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+      : (tensor<16x16xf32>, tensor<16x32xf32>) -> tensor<16x32xf32>
+  return %2 : tensor<16x32xf32>
+}"""
+KERNEL = """
+sdy.mesh @m = <["x"=8]>
+func.func @main(%x: tensor<16x8x2x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}, {}, {}]>},
+                %g: tensor<16x16x4x4xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}, {}, {}]>})
+    -> tensor<2x2x8x4xf32> {
+  %0 = stablehlo.convolution(%x, %g) dim_numbers = [f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f],
+      window = {pad = [[1, 1], [1, 1]], lhs_dilate = [2, 2]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+      : (tensor<16x8x2x8xf32>, tensor<16x16x4x4xf32>) -> tensor<2x2x8x4xf32>
+  return %0 : tensor<2x2x8x4xf32>
+}"""
 PROGRAMS = {
+    "gathered together": GATHERED,
+    "gradient of a kernel": KERNEL,
     "loops": LOOPS,
     "other order": ELSEWHERE,
     "slices": SLICED,
@@ -72,22 +99,36 @@ PROGRAMS = {
 
 def results(spmd: Any) -> list[bytes]:
     inputs = spmd.inputs({"n": np.int32(3)}) if "n" in spmd.source.graph.arguments else spmd.inputs()
-    return [np.asarray(array).tobytes() for array in spmd.compile(trial=False)(*inputs)]
+    types = tuple(spmd.source.graph.types[value] for value in spmd.source.graph.main.block.terminator.operands)
+    layouts = tuple(spmd.in_shardings), tuple(spmd.out_shardings)
+    outcome = xla.run_job(Job(spmd.module("local"), tuple(inputs), spmd.mesh, *layouts, types))
+    assert not outcome.differences
+    return [np.asarray(array).tobytes() for array in outcome.outputs]
 
 
+@pytest.mark.parametrize("optimize", ["off", "all"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_partitioner_leaves_what_is_marked_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partitioner_leaves_what_is_enclosed_alone(name: str, optimize: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on devices whose partitioner cannot be skipped: the same results, bit for bit."""
-    spmd = sw.load(PROGRAMS[name]).plan().partition()
+    spmd = sw.load(PROGRAMS[name]).plan().partition(optimize=optimize)
     skipped = results(spmd)
+    enclosed: list[int] = []
+
+    def counted(module: Any, main: Any, devices: int) -> None:
+        enclosed.append(devices)
+        enclose(module, main, devices)
+
+    monkeypatch.setattr(xla, "enclose", counted)
     monkeypatch.setattr(xla, "_SKIPPING", ())
     assert results(spmd) == skipped
+    assert enclosed == [spmd.mesh.size]
 
 
 @NEEDS_TPU
+@pytest.mark.parametrize("optimize", ["off", "all"])
 @pytest.mark.parametrize("name", [*PROGRAMS, "gpt2", "gpt32_scan"])
-def test_xla_for_tpus_takes_programs_without_a_tpu(name: str, tmp_path: Path) -> None:
-    spmd = sw.load(PROGRAMS.get(name, str(EXAMPLES / f"{name}.mlir"))).plan().partition()
+def test_xla_for_tpus_takes_programs_without_a_tpu(name: str, optimize: Any, tmp_path: Path) -> None:
+    spmd = sw.load(PROGRAMS.get(name, str(EXAMPLES / f"{name}.mlir"))).plan().partition(optimize=optimize)
     ahead = sw.load_exported(spmd.export(tmp_path / "program.sw", platforms=["tpu"])).compile_for("v5e:2x4")
     assert (ahead.platform, ahead.kind) == ("tpu", "TPU v5 lite")
     assert ahead.arguments >= spmd.memory.arguments

@@ -88,7 +88,8 @@ class Exported:
         XLA for TPUs does so wherever `libtpu` is installed, on any machine. XLA for GPUs asks for a GPU.
 
         Arguments:
-            topology: How JAX calls the devices and how they are joined: `v5e:2x4`.
+            topology: How JAX calls the devices and how they are joined: `v5e:2x4`; of GPUs, slices by nodes by devices
+                of a node: `1x1x8`.
             platform: Of what kind they are.
 
         Raises:

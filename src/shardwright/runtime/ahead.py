@@ -16,6 +16,7 @@ from shardwright.words import counted
 __all__ = ["Ahead", "compile_ahead"]
 
 _LIBRARIES = {"tpu": "libtpu", "gpu": "the plugin of JAX for GPUs (jax[cuda12])"}
+_LIKE = "v5e:2x4 for TPUs, 1x1x8 for eight GPUs of a node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,21 @@ def compile_ahead(module: str, mesh: Mesh, platform: str, topology: str) -> Ahea
         module: MLIR text.
         mesh: Which device runs which position.
         platform: `tpu`, or another of which JAX knows topologies.
-        topology: As JAX calls it, such as `v5e:2x4`.
+        topology: As JAX calls it, such as `v5e:2x4`; of GPUs how many slices, nodes and devices there are: `1x1x8`.
 
     Raises:
         ShardingError: XLA for these devices is not installed, no such topology, another number of devices than the mesh
             has, or a program that XLA refuses.
     """
     try:
-        devices: list[Any] = list(topologies.get_topology_desc(topology, platform).devices)
+        # Plugins take what is joined how as an option; of a name alone those for GPUs make the devices that are here.
+        options = {} if platform == "tpu" else {"topology": topology}
+        devices: list[Any] = list(topologies.get_topology_desc(topology, platform, **options).devices)
     except (RuntimeError, NotImplementedError, ValueError, AttributeError, AssertionError) as error:
         raise ShardingError(
             f"cannot compile for {platform} {topology!r} here",
             cause=str(error).split("\n", 1)[0][:300] or type(error).__name__,
-            remedy=f"install {_LIBRARIES.get(platform, 'XLA for it')}, and name the devices as JAX does: v5e:2x4; or "
+            remedy=f"install {_LIBRARIES.get(platform, 'XLA for it')}, and name the devices as JAX does: {_LIKE}; or "
             "compile it where the devices are",
         ) from None
     if len(devices) != mesh.size:

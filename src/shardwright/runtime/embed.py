@@ -20,6 +20,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 
 from shardwright.errors import ShardingError
+from shardwright.runtime.apart import take_apart
 from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
 from shardwright.runtime.spelled import spell_groups
 
@@ -89,6 +90,7 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
     with into.module.context:
         read = ir.Module.parse(text)
         spell_groups(read)
+        take_apart(read)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]
     main = _entry(functions)  # before they are named anew
     for op in functions:

@@ -7,13 +7,12 @@ module becomes a part of another, its meshes stay behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from shardwright.analysis.groups import groups_over
 from shardwright.ir.context import ir
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import parse_mesh
 from shardwright.partition.localize.collectives import dense_groups
+from shardwright.runtime.apart import walk
 
 __all__ = ["spell_groups"]
 
@@ -22,7 +21,7 @@ _GROUPS = "replica_groups"
 
 def spell_groups(module: ir.Module) -> None:
     """Spell out the groups of all collectives of a per-device module, in place."""
-    named = [op for op in _walk(module.operation) if _GROUPS in op.attributes and _is_named(op)]
+    named = [op for op in walk(module.operation) if _GROUPS in op.attributes and _is_named(op)]
     if not named:
         return
     meshes = _meshes(module)
@@ -42,11 +41,3 @@ def _meshes(module: ir.Module) -> dict[str, Mesh]:
 
 def _is_named(op: ir.Operation) -> bool:
     return "replica_group_mesh_axes" in str(op.attributes[_GROUPS])
-
-
-def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
-    for region in op.regions:
-        for block in region:
-            for view in block:
-                yield view.operation
-                yield from _walk(view.operation)

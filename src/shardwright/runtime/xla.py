@@ -1,7 +1,7 @@
 """XLA through jax: the one file of the runtime that touches private modules (the same in jax 0.10, 0.11 and 0.12).
 
 A per-device module is compiled as one SPMD program of N partitions with XLA's own partitioner switched off, or told to
-leave everything alone (`runtime.marks`). Partition `p` runs on the device that the mesh has at position `p`. Modules
+leave everything alone (`runtime.enclosed`). Partition `p` runs on the device that the mesh has at position `p`. Modules
 are compiled directly: jax's persistent compilation cache is not consulted.
 
 XLA takes the buffers it is given as they are: in the wrong memory layout they hold other numbers, on the wrong device
@@ -27,11 +27,12 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
+from shardwright.runtime.apart import take_apart
 from shardwright.runtime.arrays import Array, numpy_dtype
 from shardwright.runtime.calls import RAISED
 from shardwright.runtime.contributions import contributed
+from shardwright.runtime.enclosed import enclose
 from shardwright.runtime.jobs import Execution, Job
-from shardwright.runtime.marks import mark_manual
 from shardwright.runtime.pieces import Outcome, cut_inputs, put_together
 from shardwright.words import counted
 
@@ -295,6 +296,8 @@ def _prepared(
     if draft:
         build.debug_options.xla_backend_optimization_level = 0
     read, main = _with_main(module)
+    memory_kinds = _memory_kinds(main, "arg_attrs", devices[0])
+    _memory_kinds(main, "res_attrs", devices[0])
     if partition:
         build.use_spmd_partitioning = build.use_shardy_partitioner = True
     elif count > 1:
@@ -305,12 +308,12 @@ def _prepared(
         else:
             from shardwright.runtime.spelled import spell_groups  # which needs the engine that partitions
 
+            build.use_shardy_partitioner = True
             spell_groups(read)
-            mark_manual(read)
+            take_apart(read)
+            enclose(read, main, count)
     ids = np.array([[device.id for device in devices]], dtype=np.int32)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
-    memory_kinds = _memory_kinds(main, "arg_attrs", devices[0])
-    _memory_kinds(main, "res_attrs", devices[0])
     return read, options, memory_kinds
 
 
