@@ -14,7 +14,8 @@ Besides, every example is compiled for the one GPU alone, and its results are co
 nothing is measured, and the exit status is 1.
 
     python benchmarks/gpu.py                          all of it
-    python benchmarks/gpu.py gpt conv_rows            those programs; `examples` for the examples alone
+    python benchmarks/gpu.py gpt llama.fsdp           those programs; `examples` for the examples alone
+    python benchmarks/gpu.py --optimize all --effort lean    ours so
     python benchmarks/gpu.py --hardware here.toml     another data sheet (default: h200)
     python benchmarks/gpu.py --prepare DIR            only make the programs; with them there, --prepared DIR takes them
 """
@@ -158,7 +159,7 @@ class Prepared:
     predicted: float
 
 
-def prepared(name: str, hardware: str) -> Answer:
+def prepared(name: str, hardware: str, effort: str, optimize: str) -> Answer:
     """In a child, on virtual CPU devices: both sides of a program."""
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
     import jax
@@ -170,13 +171,19 @@ def prepared(name: str, hardware: str) -> Answer:
     from shardwright.cost.roofline import roofline_seconds
     from shardwright.ir.context import context, ir, load_module
     from shardwright.notation import modules
+    from tests.models.large.all import LARGE
     from tests.oracles.hlo_work import kernels
     from tests.oracles.standins import alone
 
+    if name not in PROGRAMS and name not in LARGE:
+        raise ValueError(f"there is no {name}: examples, {', '.join((*PROGRAMS, *LARGE))}")
     there = sw.hardware(hardware)
     with sw.Session(hardware=there):
-        plan = sw.load(lower(dataclasses.replace(PROGRAMS[name](), donate_argnums=()))).plan()
-        spmd = plan.partition()
+        if name in LARGE:
+            plan = LARGE[name](False)
+        else:
+            plan = sw.load(lower(dataclasses.replace(PROGRAMS[name](), donate_argnums=()))).plan()
+        spmd = plan.partition(effort=effort, optimize=optimize)
     local = spmd.module("local")
     entered, _ = _entered(local, True)
     _, theirs = _entered(modules.located_text(plan.annotated), False)
@@ -271,12 +278,12 @@ def _memory(executable: Any) -> tuple[int, int]:
     return outside + stats.temp_size_in_bytes, stats.temp_size_in_bytes
 
 
-def compare(report: Report, name: str, hardware: str, folder: Path | None) -> None:
+def compare(report: Report, name: str, options: argparse.Namespace) -> None:
     """The figures of a program."""
-    if folder is None:
-        made = in_child(prepared, name, hardware)
+    if options.prepared is None:
+        made = in_child(prepared, name, options.hardware, options.effort, options.optimize)
     else:
-        made = json.loads((folder / f"{name}.json").read_text())
+        made = json.loads((options.prepared / f"{name}.json").read_text())
     answer = made if "error" in made else in_child(timed, made)
     if "error" in answer:
         report.add(f"gpu.{name}.beside_xla", float("inf"), BESIDE_XLA)
@@ -329,17 +336,18 @@ def _furthest(one: Any, other: Any) -> float:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ("examples", *PROGRAMS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(names)} (default: all)")
+    listed = f"what to measure: {', '.join(names)} (default: these), or what `plans.py large` has"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=listed)
+    parser.add_argument("--effort", default="fast", help="how hard we look (default: fast)")
+    parser.add_argument("--optimize", default="off", help="what becomes of our collectives (default: off)")
     parser.add_argument("--hardware", default="h200", help="the data sheet to predict by (default: h200)")
     parser.add_argument("--prepare", metavar="DIR", type=Path, help="make the programs, measure nothing")
     parser.add_argument("--prepared", metavar="DIR", type=Path, help="take the programs that are there")
     options = parser.parse_args(arguments)
-    if unknown := [name for name in options.names if name not in names]:
-        parser.error(f"there is no {', '.join(unknown)}: {', '.join(names)}")
     if options.prepare:
         options.prepare.mkdir(parents=True, exist_ok=True)
         for name in options.names or PROGRAMS:
-            made = in_child(prepared, name, options.hardware)
+            made = in_child(prepared, name, options.hardware, options.effort, options.optimize)
             if "error" in made:
                 sys.exit(f"{name}: {made['error']}")
             (options.prepare / f"{name}.json").write_text(json.dumps(made))
@@ -351,7 +359,7 @@ def main(arguments: Sequence[str]) -> None:
     report = Report()
     for name in options.names or names:
         if name != "examples":
-            compare(report, name, options.hardware, options.prepared)
+            compare(report, name, options)
             continue
         for example in ALONE:
             answer = in_child(alone, example)
