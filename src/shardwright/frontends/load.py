@@ -22,6 +22,7 @@ from shardwright.ir.context import as_text, context, ir, module_text
 from shardwright.ir.devices import check_counts
 from shardwright.ir.graph import Graph
 from shardwright.ir.resources import with_elements_in_place
+from shardwright.ir.scans import with_windows
 from shardwright.mesh import Mesh
 from shardwright.notation import modules
 from shardwright.notation.conversion import open_module
@@ -44,7 +45,7 @@ class Source:
         name: The file, or `-` for text that came from none.
         content: Text, bytecode or portable artifact, untouched: what verification holds results against. A module in
             another notation than sdy stands here as MLIR with its annotations in sdy, one with tuples without them, one
-            with resources with their elements in its ops.
+            with resources with their elements in its ops, one with scans with windows.
         graph: What was read.
         grids: The process grids that it names, by symbol.
         parts: What stands in it at the boundaries of the modules that it was made of, where that is known.
@@ -111,7 +112,7 @@ def parse_source(content: str | bytes, name: str = "-") -> Source:
     """Read a program from `content`; diagnostics call it `name`."""
     with guarded(content, name):
         if isinstance(content, str):
-            content = with_elements_in_place(content, name)
+            content = with_windows(with_elements_in_place(content, name), name)
         large = _read_large(content, name) if isinstance(content, str) else None
         if large is not None:
             return large

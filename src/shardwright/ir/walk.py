@@ -7,7 +7,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 
-__all__ = ["walk"]
+__all__ = ["every_op", "walk"]
 
 
 def walk(root: Any, visit: Callable[[Any], Any], *, outer_first: bool = False) -> None:
@@ -28,3 +28,15 @@ def walk(root: Any, visit: Callable[[Any], Any], *, outer_first: bool = False) -
     root.walk(guarded, ir.WalkOrder.PRE_ORDER if outer_first else ir.WalkOrder.POST_ORDER)
     if raised:
         raise raised[0]
+
+
+def every_op(root: Any) -> list[ir.Operation]:
+    """The ops below an op at any depth, those around others first: a list, so that they may be changed."""
+    found: list[ir.Operation] = []
+
+    def add(op: Any) -> Any:
+        found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    walk(root, add, outer_first=True)
+    return found[1:]

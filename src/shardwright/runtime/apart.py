@@ -8,13 +8,13 @@ back together what they find worth it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 from shardwright.ir.context import ir
+from shardwright.ir.walk import every_op
 
-__all__ = ["take_apart", "walk"]
+__all__ = ["take_apart"]
 
 _OF_SEVERAL = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all"})
 _CHANNEL = "channel_handle"
@@ -23,7 +23,7 @@ _HANDLE = re.compile(r"handle = (\d+),")
 
 def take_apart(module: ir.Module) -> None:
     """Replace each collective of several tensors of a per-device module by one of each, in place."""
-    every = list(walk(module.operation))
+    every = every_op(module.operation)
     found = [op for op in every if op.name in _OF_SEVERAL and len(op.results) > 1]
     if not found:
         return
@@ -55,12 +55,3 @@ def _channel(op: ir.Operation) -> int:
     found = _HANDLE.search(str(op.attributes[_CHANNEL]))
     assert found, "a channel has a number"
     return int(found[1])
-
-
-def walk(op: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops within an op, at any depth, those around others first."""
-    for region in op.regions:
-        for block in region:
-            for view in block:
-                yield view.operation
-                yield from walk(view.operation)

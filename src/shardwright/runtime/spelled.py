@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from shardwright.analysis.groups import groups_over
 from shardwright.ir.context import ir
+from shardwright.ir.walk import every_op
 from shardwright.mesh import Mesh
 from shardwright.notation.sdy.sharding import parse_mesh
 from shardwright.partition.localize.collectives import dense_groups
-from shardwright.runtime.apart import walk
 
 __all__ = ["spell_groups"]
 
@@ -21,7 +21,7 @@ _GROUPS = "replica_groups"
 
 def spell_groups(module: ir.Module) -> None:
     """Spell out the groups of all collectives of a per-device module, in place."""
-    named = [op for op in walk(module.operation) if _GROUPS in op.attributes and _is_named(op)]
+    named = [op for op in every_op(module.operation) if _GROUPS in op.attributes and _is_named(op)]
     if not named:
         return
     meshes = _meshes(module)
