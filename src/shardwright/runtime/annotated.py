@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from shardwright.errors import ShardingError
 from shardwright.ir.graph import Graph, Op
-from shardwright.ir.ops import COLLECTIVES
+from shardwright.ir.ops import COLLECTIVES, MANUAL
+from shardwright.ir.signature import Signature
 from shardwright.runtime.variant import Variant
 from shardwright.sharding import TensorSharding
 
 __all__ = ["annotated", "needs_devices"]
 
+_CONSTRAINT = "sdy.sharding_constraint"
+
 
 def needs_devices(graph: Graph) -> bool:
     """Whether a program says what devices do: one device cannot run a manual computation."""
-    return any(op.name == "sdy.manual_computation" for op in graph.walk())
+    return any(op.name == MANUAL for op in graph.walk())
 
 
 def annotated(graph: Graph, in_shardings: Sequence[TensorSharding], out_shardings: Sequence[TensorSharding]) -> Graph:
@@ -60,5 +63,18 @@ class _Annotated(Variant):
     def op(self, op: Op, into: list[Op]) -> None:
         if op.name in COLLECTIVES:
             self.pass_on(op)
-        else:
-            super().op(op, into)
+            return
+        if op.name == MANUAL:
+            self._constrain(op, into)
+        super().op(op, into)
+
+    def _constrain(self, op: Op, into: list[Op]) -> None:
+        """Say before a manual computation which of its operands await sums, or sdy from jaxlib 0.11 on refuses it."""
+        boundary = op.signature.boundary
+        for value, sharding in zip(op.operands, boundary.in_shardings or (), strict=True):
+            if sharding.partial:
+                type = self.source.types[value]
+                made = self.target.new_value(type, sharding)
+                constraint = Signature(_CONSTRAINT, (), (type,), (type,))
+                into.append(Op(constraint, (self.values[value],), (made,), (), op.location))
+                self.values[value] = made
