@@ -14,10 +14,12 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -29,6 +31,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # this tree's package, and the pe
 Run = Callable[[], object]
 Prepare = Callable[[], Run]
 """Makes ready, which is not measured, and returns what to measure."""
+Answer = dict[str, Any]
+"""What a process of its own answers; `error` in words, if it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +188,25 @@ def example(name: str) -> str:
         command = [sys.executable, str(EXAMPLES / "gpt.py"), "--layers", layers.group(1), *scan, "-o", str(path)]
         subprocess.run(command, check=True)
     return path.read_text()
+
+
+def in_child(of: Callable[..., Answer], *given: Any) -> Answer:
+    """What a function answers in a process of its own; `error` in words, if it fails."""
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_tell, args=(there, of, given), daemon=True)
+    process.start()
+    there.close()
+    try:
+        answer: Answer = here.recv()
+    except EOFError:
+        answer = {"error": "its process was ended"}
+    process.join()
+    return answer
+
+
+def _tell(pipe: Any, of: Callable[..., Answer], given: Sequence[Any]) -> None:
+    try:
+        pipe.send(of(*given))
+    except Exception as error:  # told to whoever asked
+        pipe.send({"error": f"{type(error).__name__}: {error}"[:600]})

@@ -33,12 +33,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from common import EXAMPLES, Report
+from common import EXAMPLES, Answer, Report, in_child
 
 sys.path.insert(0, str(EXAMPLES))
 
@@ -51,8 +50,6 @@ BESIDE_XLA, TEMPORARY, PEAK = 1.0, 1.1, (0.8, 1.3)
 WARM, TURNS, IN_A_ROW = 2, 7, 5
 AGREE = 1e-3
 """How far results of a GPU may be from those of a CPU, by the largest element, in f32 at the highest precision."""
-
-Answer = dict[str, Any]
 
 
 def gpt(**sizes: Any) -> Example:
@@ -116,28 +113,6 @@ ALONE: dict[str, Callable[[], Example]] = {
     "gpt8": partial(gpt, layers=8),
     "gpt32_scan": partial(gpt, layers=32, scan=True),
 }
-
-
-def in_child(of: Callable[..., Answer], *given: Any) -> Answer:
-    """What a function answers in a process of its own; `error` in words, if it fails."""
-    context = get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_answer, args=(there, of, given), daemon=True)
-    process.start()
-    there.close()
-    try:
-        answer: Answer = here.recv()
-    except EOFError:
-        answer = {"error": "its process was ended"}
-    process.join()
-    return answer
-
-
-def _answer(pipe: Any, of: Callable[..., Answer], given: Sequence[Any]) -> None:
-    try:
-        pipe.send(of(*given))
-    except Exception as error:  # told to whoever asked
-        pipe.send({"error": f"{type(error).__name__}: {error}"[:600]})
 
 
 @dataclass(frozen=True, slots=True)

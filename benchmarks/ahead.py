@@ -1,0 +1,136 @@
+"""What XLA's compilers for accelerators make of our programs, beside those of its own partitioner, without the devices.
+
+XLA compiles for TPUs wherever `libtpu` is installed, and for as many GPUs as are asked for where there is one. So this
+says what no price of ours does: whether they take a program, and what a device holds of it after their own fusion,
+layouts and order. Of each program of `benchmarks/plans.py`, those that fill eight devices unless others are named,
+
+    temporary     buffers that are neither arguments nor results, by those of XLA's partitioner's program
+    held_gib      all buffers of a device
+    peak          what we say that it holds, by that
+
+    python benchmarks/ahead.py                                     the large programs for v5p:2x2x2
+    python benchmarks/ahead.py nets steps --topology v5e:2x4       the small ones: whether they are taken, foremost
+    python benchmarks/ahead.py --platform gpu --topology 1x1x8 --hardware h100
+
+Without XLA for such devices nothing is compiled, and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from common import Answer, Report, in_child
+
+TEMPORARY, PEAK = 1.1, (0.8, 1.3)
+"""Our temporaries by those of XLA's partitioner's program; the peak that we say by what XLA's compiler holds."""
+_SMALL = 1 << 20
+"""Bytes of a device under which compilers' own tables and tiles say more of what is held than the program does."""
+
+
+def names_of(chosen: Sequence[str]) -> Answer:
+    """In a child: the programs whose names begin so."""
+    import plans
+
+    every = list(plans.programs())
+    found = [name for name in every if any(name == one or name.startswith(f"{one}.") for one in chosen)]
+    return {"names": found, "every": every}
+
+
+def compiled(name: str, chosen: argparse.Namespace) -> Answer:
+    """In a child: both sides of a program as XLA's compiler has them."""
+    import jax
+    from jax.experimental import topologies
+
+    jax.config.update("jax_platforms", "cpu" if chosen.platform == "tpu" else "cuda,cpu")
+    import plans
+
+    import shardwright as sw
+    from shardwright.notation import modules
+
+    options = {} if chosen.platform == "tpu" else {"topology": chosen.topology}
+    devices = list(topologies.get_topology_desc(chosen.topology, chosen.platform, **options).devices)
+    with sw.Session(hardware=sw.hardware(chosen.hardware)):
+        plan = plans.programs()[name]()
+        if plan.mesh.size != len(devices):
+            return {"other": f"a mesh of {plan.mesh.size}"}
+        spmd = plan.partition(effort=chosen.effort, optimize=chosen.optimize)
+        ours, theirs = spmd.module("local"), modules.located_text(plan.annotated)
+    answer: Answer = {"said": spmd.memory.peak, "device": devices[0].device_kind}
+    for side, text in (("ours", ours), ("theirs", theirs)):
+        try:
+            answer[side] = _held(text, devices, side == "theirs")
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            answer[f"{side}_refused"] = str(error).split("\n", 1)[0][:300]
+    return answer
+
+
+def _held(text: str, devices: Sequence[Any], partition: bool) -> dict[str, int]:
+    from shardwright.runtime.xla import compile_absent
+
+    memory = compile_absent(text, devices, partition).get_compiled_memory_stats()
+    outside = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return {"temporary": memory.temp_size_in_bytes, "held": outside + memory.temp_size_in_bytes}
+
+
+def compare(report: Report, name: str, chosen: argparse.Namespace) -> None:
+    """The figures of a program; none of one on a mesh of other devices, or that needs what only CPUs have."""
+    answer = in_child(compiled, name, chosen)
+    if "other" in answer:
+        print(f"{name}: {answer['other']}", flush=True)
+        return
+    if "ours" not in answer and "theirs" not in answer:
+        print(f"{name}: neither is taken: {answer.get('ours_refused') or answer['error']}", flush=True)
+        return
+    report.add(f"ahead.{name}.taken", float("ours" in answer), None, 1.0)
+    if "ours" not in answer or "theirs" not in answer:
+        print(f"    {answer.get('ours_refused') or answer['theirs_refused']}", flush=True)
+        return
+    ours, theirs = answer["ours"], answer["theirs"]
+    is_small = ours["held"] < _SMALL
+    ratio = ours["temporary"] / max(1, theirs["temporary"])
+    report.add(f"ahead.{name}.temporary", round(ratio, 3), None if is_small else TEMPORARY)
+    report.add(f"ahead.{name}.held_gib", ours["held"] / 2**30)
+    bars = (None, None) if is_small else (PEAK[1], PEAK[0])
+    report.add(f"ahead.{name}.peak", round(answer["said"] / ours["held"], 3), *bars)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "names", nargs="*", default=["large"], metavar="NAME", help="programs, or what names begin with"
+    )
+    parser.add_argument("--platform", default="tpu", help="tpu or gpu (default: tpu)")
+    parser.add_argument("--topology", default="v5p:2x2x2", help="as JAX calls the devices (default: v5p:2x2x2)")
+    parser.add_argument("--hardware", default="tpu_v5p", help="the data sheet to decide by (default: tpu_v5p)")
+    parser.add_argument("--effort", default="lean", help="how hard we look (default: lean)")
+    parser.add_argument("--optimize", default="all", help="what becomes of our collectives (default: all)")
+    chosen = parser.parse_args(arguments)
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # which asks the network what machine this is
+    os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+    found = in_child(names_of, chosen.names)
+    if not found.get("names"):
+        sys.exit(f"there is no {', '.join(chosen.names)}: {found.get('error') or ', '.join(found['every'])}")
+    there = in_child(_topology, chosen)
+    if "error" in there:
+        sys.exit(f"XLA does not compile for {chosen.topology} here: {there['error']}")
+    print(f"# {there['devices']} × {there['kind']}", flush=True)
+    report = Report()
+    for name in found["names"]:
+        compare(report, name, chosen)
+    report.exit()
+
+
+def _topology(chosen: argparse.Namespace) -> Answer:
+    from jax.experimental import topologies
+
+    options = {} if chosen.platform == "tpu" else {"topology": chosen.topology}
+    devices = topologies.get_topology_desc(chosen.topology, chosen.platform, **options).devices
+    return {"devices": len(devices), "kind": devices[0].device_kind}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
