@@ -203,7 +203,15 @@ def test_what_takes_no_time_stands_before_its_reader() -> None:
         return %7 : {type}
         """,
     )
-    assert names(better(program, _NAME, hardware=_BOX).after) == "all_gather dot dot dot add multiply add".split()
+    assert names(better(program, _NAME, hardware=_BOX).after) == [
+        "all_gather",
+        "dot",
+        "dot",
+        "dot",
+        "add",
+        "multiply",
+        "add",
+    ]
 
 
 def test_no_more_weights_are_gathered_ahead_than_memory_holds() -> None:

@@ -8,8 +8,8 @@ An estimate of what a compiler that keeps this order needs, in bytes per device:
   reads afterwards.
 - `reshape` and `optimization_barrier` share their operand's buffer. Splats, iotas and broadcasts take none: compilers
   compute them where they are read.
-- A loop's carried buffers count once: they are its operands where those die, copies where they live on, and then its
-  results. Inside, a carried buffer lives until its last use in the body.
+- A loop's carried buffers count once: they are its operands where those die or no turn changes them, copies where they
+  live on, and then its results. Inside, a carried buffer lives until its last use in the body.
 - Of the branches of a `case` the one with the highest peak counts.
 - An argument returned as it is, if it is not donated, is copied.
 
@@ -18,16 +18,26 @@ Fusion makes real peaks smaller, scratch space of kernels makes them bigger.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from shardwright.analysis.fusion import Fusion
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.locations import Location
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.rules.traits import facts_of
 
-__all__ = ["Buffer", "MemoryUse", "donated_arguments", "held_at_peak", "held_over", "is_computed_where_read", "memory"]
+__all__ = [
+    "Alive",
+    "Buffer",
+    "MemoryUse",
+    "donated_arguments",
+    "held_at_peak",
+    "held_over",
+    "is_computed_where_read",
+    "memory",
+]
 
 _DONATED = ("jax.buffer_donor", "tf.aliasing_output")
 
@@ -153,7 +163,7 @@ class _Walk:
 
     def block(self, block: Block, freed: Collection[int]) -> _Peak:
         """The peak of a block that begins with its arguments alive and may free those in `freed`."""
-        alive = _Alive(block, freed, self.types)
+        alive = Alive(block, freed, self.types)
         most, at, at_end = alive.bytes, None, alive.bytes
         alive.release(-1)
         for number, op in enumerate(block.ops):
@@ -167,7 +177,7 @@ class _Walk:
 
     def over(self, block: Block, freed: Collection[int]) -> list[int]:
         """The bytes held while each op of a block runs."""
-        alive, held = _Alive(block, freed, self.types), []
+        alive, held = Alive(block, freed, self.types), []
         alive.release(-1)
         for number, op in enumerate(block.ops):
             taken = alive.take(op, number)
@@ -177,7 +187,7 @@ class _Walk:
 
     def held(self, block: Block, freed: Collection[int], at: Op | None) -> dict[int, int]:
         """The buffers of a block, by the values they were made for, while an op runs; `None`: before the first."""
-        alive = _Alive(block, freed, self.types)
+        alive = Alive(block, freed, self.types)
         if at is None:
             return dict(alive.size)
         alive.release(-1)
@@ -204,15 +214,18 @@ class _Walk:
         return worst
 
 
-class _Alive:
+class Alive:
     """The buffers alive at a point of a block. Values that share a buffer have one root."""
 
-    def __init__(self, block: Block, freed: Collection[int], types: Sequence[TensorType]) -> None:
+    def __init__(
+        self, block: Block, freed: Collection[int], types: Sequence[TensorType], fusion: Fusion | None = None
+    ) -> None:
         self.types = types
+        self.parts: Mapping[int, tuple[int, ...]] = fusion.sources if fusion else {}
         self.root: dict[int, int] = {value: value for value in block.arguments}
         self.size: dict[int, int] = {value: types[value].bytes for value in block.arguments}
         self.bytes = sum(self.size.values())
-        self.last = _last_uses(block)
+        self.last = fusion.last if fusion else _last_uses(block)
         self.kept = set(block.arguments) - set(freed)
         self.dying: dict[int, list[int]] = {}  # some more than once
         for value in block.arguments:
@@ -221,10 +234,15 @@ class _Alive:
     def take(self, op: Op, number: int) -> int:
         """Give the results of the op at `number` their buffers; returns the bytes of those of an op with regions."""
         facts, root = facts_of(op.signature.name), self.root
-        if facts.shares_buffer:
+        is_of_parts = bool(self.parts) and not self.parts.keys().isdisjoint((*op.operands, *op.results))
+        if facts.shares_buffer and not is_of_parts:
             for result, operand in zip(op.results, op.operands, strict=True):
                 self._share(result, operand)
-        reuses = facts.in_place or facts.elementwise or op.signature.name == "stablehlo.while"
+        is_loop = op.signature.name == "stablehlo.while"
+        if is_loop:
+            for result, operand in _passed_through(op):
+                self._share(result, operand)
+        reuses = facts.in_place or facts.elementwise or is_loop
         reusable = self._reusable(op, number) if reuses else []
         for position, result in enumerate(op.results):
             if result not in root:
@@ -245,7 +263,8 @@ class _Alive:
         self.last[root] = max(self.last.get(root, -1), self.last.get(result, -1))
 
     def _allocate(self, op: Op, position: int, result: int, reusable: list[int]) -> None:
-        size = 0 if is_computed_where_read(op.signature) else self.types[result].bytes
+        is_nowhere = result in self.parts or is_computed_where_read(op.signature)
+        size = 0 if is_nowhere else self.types[result].bytes
         required = self.root.get(op.operands[position]) if op.name == "stablehlo.while" else None
         for root in reusable:
             if self.size[root] == size and required in (None, root):
@@ -259,7 +278,8 @@ class _Alive:
     def _reusable(self, op: Op, number: int) -> list[int]:
         """The buffers that an op reads last, and may write into where it may into any."""
         root, size, last, kept = self.root, self.size, self.last, self.kept
-        roots = dict.fromkeys([root[value] for value in op.operands if value in root])
+        read = [one for value in op.operands for one in self.parts.get(value, (value,))] if self.parts else op.operands
+        roots = dict.fromkeys([root[value] for value in read if value in root])
         return [one for one in roots if one in size and one not in kept and last[one] <= number]
 
     def _expire(self, value: int, number: int) -> None:
@@ -271,6 +291,14 @@ class _Alive:
             self.dying[end] = [root]
         else:
             dying.append(root)
+
+
+def _passed_through(loop: Op) -> Iterator[tuple[int, int]]:
+    """The results of a loop that are its operands, with these: what the body returns as it took it."""
+    body = loop.regions[1]
+    for number, value in enumerate(body.terminator.operands):
+        if value == body.arguments[number]:
+            yield loop.results[number], loop.operands[number]
 
 
 def is_computed_where_read(signature: Signature) -> bool:

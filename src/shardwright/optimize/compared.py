@@ -1,6 +1,6 @@
 """Which of some explicit programs of one plan is the better one: the faster, unless it holds much more.
 
-For less time a device may hold more beside its arguments, by three times the share: a third more for a tenth less. What
+For less time a device may hold more, by three times the share: a third more for a tenth less. What
 a search for less time comes to of a GPT of 8 layers takes 4 % less and holds 2.1 times as much, which nobody would
 want; and a recurrent network that takes a fortieth of the time may hold three times as much. One that fits into the
 memory of the hardware comes before one that does not.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shardwright.analysis.memory import memory
+from shardwright.analysis.temporaries import temporary_bytes
 from shardwright.analysis.traffic import collectives, summarize
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
@@ -36,7 +37,7 @@ class Demand(NamedTuple):
 
     Attributes:
         seconds: What it takes, collectives beside what computes.
-        beside: The most bytes that are alive at once, its arguments not counted.
+        beside: The most bytes that are alive at once, its arguments and results not counted.
         excess: Bytes that it holds beyond what the hardware has, where that is known.
         sent: Bytes that a device sends.
     """
@@ -98,4 +99,4 @@ def demand_of(explicit: Graph, seconds: float | None = None) -> Demand:
     if seconds is None:
         seconds = block_seconds(ExplicitProgram(explicit), explicit.main.block.ops)
     sent = summarize(collectives(local)).total.executed_bytes
-    return Demand(seconds, use.peak - use.arguments, excess, sent)
+    return Demand(seconds, temporary_bytes(local), excess, sent)

@@ -1,0 +1,68 @@
+"""What a per-device program holds beside its arguments and results, computed in as few kernels as compilers make of it.
+
+Compilers set the buffers of arguments and results aside, and order the rest by themselves: what is held in passing is
+that of which one choice of theirs asks more than another. So programs of one plan are compared by it. It is counted as
+in `analysis.memory`, but that values of which compilers make a part of what reads them take no buffer
+(`analysis.fusion`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from shardwright.analysis.fusion import fusion_of
+from shardwright.analysis.memory import Alive, donated_arguments
+from shardwright.ir.graph import Block, Graph, Op
+
+__all__ = ["temporary_bytes"]
+
+
+def temporary_bytes(graph: Graph) -> int:
+    """The most bytes of a per-device program that are alive at once, those of arguments and results left out."""
+    main, donated = graph.main.block, donated_arguments(graph)
+    alive = Alive(main, donated, graph.types, fusion_of(main))
+    for number, op in enumerate(main.ops):
+        alive.take(op, number)
+    outside = {alive.root.get(value, value) for value in main.terminator.operands}.union(main.arguments)
+    return _most(main, Alive(main, donated, graph.types, fusion_of(main)), outside)
+
+
+def _most(block: Block, alive: Alive, outside: Collection[int]) -> int:
+    """The most bytes alive in a block beside the buffers `outside`."""
+    kept = {value: size for value, size in alive.size.items() if value in outside}
+    beside = sum(kept.values())
+
+    def release(number: int) -> None:
+        nonlocal beside
+        ending = [one for one in alive.dying.get(number, ()) if one in kept]
+        alive.release(number)
+        beside -= sum([kept.pop(one) for one in dict.fromkeys(ending) if one not in alive.size])
+
+    most = alive.bytes - beside
+    release(-1)
+    for number, op in enumerate(block.ops):
+        carried = alive.take(op, number)
+        for value in op.results:
+            if value in outside and alive.root[value] == value:
+                kept[value] = alive.size[value]
+                beside += kept[value]
+        most = max(most, alive.bytes - beside + _within(op, carried, alive))
+        release(number)
+    return most
+
+
+def _within(op: Op, carried: int, around: Alive) -> int:
+    """What the regions of an op hold beside its results, which count already."""
+    most = 0
+    for region in op.regions:
+        alive = Alive(region, region.arguments, around.types, fusion_of(region))
+        sunk = 0
+        if op.name == "stablehlo.while":
+            # A loop computes in each turn what takes no buffer outside of it, and does not change.
+            for result, value in zip(op.results, region.arguments, strict=True):
+                if not around.size.get(around.root[result], 1):
+                    sunk += alive.size[value]
+                    alive.bytes -= alive.size[value]
+                    alive.size[value] = 0
+        most = max(most, _most(region, alive, ()) - carried + sunk)
+    return most
