@@ -6,7 +6,7 @@ layouts and order. Of each program of `benchmarks/plans.py`, those that fill eig
 
     temporary     buffers that are neither arguments nor results, by those of XLA's partitioner's program
     held_gib      all buffers of a device
-    peak          what we say that it holds, by that
+    said          what we say that is set aside for it, by that
 
     python benchmarks/ahead.py                                     the large programs for v5p:2x2x2
     python benchmarks/ahead.py nets steps --topology v5e:2x4       the small ones: whether they are taken, foremost
@@ -25,8 +25,8 @@ from typing import Any
 
 from common import Answer, Report, in_child
 
-TEMPORARY, PEAK = 1.1, (0.8, 1.3)
-"""Our temporaries by those of XLA's partitioner's program; the peak that we say by what XLA's compiler holds."""
+TEMPORARY, SAID = 1.1, (0.8, 1.3)
+"""Our temporaries by those of XLA's partitioner's program; what we say by what XLA's compiler sets aside."""
 _SMALL = 1 << 20
 """Bytes of a device under which compilers' own tables and tiles say more of what is held than the program does."""
 
@@ -59,7 +59,7 @@ def compiled(name: str, chosen: argparse.Namespace) -> Answer:
             return {"other": f"a mesh of {plan.mesh.size}"}
         spmd = plan.partition(effort=chosen.effort, optimize=chosen.optimize)
         ours, theirs = spmd.module("local"), modules.located_text(plan.annotated)
-    answer: Answer = {"said": spmd.memory.peak, "device": devices[0].device_kind}
+    answer: Answer = {"said": spmd.memory.allocated, "device": devices[0].device_kind}
     for side, text in (("ours", ours), ("theirs", theirs)):
         try:
             answer[side] = _held(text, devices, side == "theirs")
@@ -94,8 +94,8 @@ def compare(report: Report, name: str, chosen: argparse.Namespace) -> None:
     ratio = ours["temporary"] / max(1, theirs["temporary"])
     report.add(f"ahead.{name}.temporary", round(ratio, 3), None if is_small else TEMPORARY)
     report.add(f"ahead.{name}.held_gib", ours["held"] / 2**30)
-    bars = (None, None) if is_small else (PEAK[1], PEAK[0])
-    report.add(f"ahead.{name}.peak", round(answer["said"] / ours["held"], 3), *bars)
+    bars = (None, None) if is_small else (SAID[1], SAID[0])
+    report.add(f"ahead.{name}.said", round(answer["said"] / ours["held"], 3), *bars)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ program
     beside_xla    our seconds by those of XLA's partitioner's program; they take turns
     temporary     buffers that are neither arguments nor results, by those of that program
     predicted     what the roofline of the data sheet says of our kernels, by what was measured
-    peak          what we say that a device holds, by what XLA holds for our program
+    said          what we say that is set aside, by what XLA sets aside for our program
 
 Besides, every example is compiled for the one GPU alone, and its results are compared with a CPU's. Without a GPU
 nothing is measured, and the exit status is 1.
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from example import Example
 
 DEVICES = 8
-BESIDE_XLA, TEMPORARY, PEAK = 1.0, 1.1, (0.8, 1.3)
-"""What our programs may take by those of XLA's partitioner; what the peak may be by that which XLA says."""
+BESIDE_XLA, TEMPORARY, SAID = 1.0, 1.1, (0.8, 1.3)
+"""What our programs may take by those of XLA's partitioner; what we say may be by that which XLA sets aside."""
 WARM, TURNS, IN_A_ROW = 2, 7, 5
 AGREE = 1e-3
 """How far results of a GPU may be from those of a CPU, by the largest element, in f32 at the highest precision."""
@@ -123,14 +123,14 @@ class Prepared:
         ours: What we make of it, without collectives.
         theirs: The same of XLA's partitioner.
         arguments: Shapes on a device and types of elements.
-        peak: Bytes that we say a device holds.
+        said: Bytes that we say are set aside on a device.
         predicted: Seconds of the kernels that XLA begins with, by the roofline.
     """
 
     ours: str
     theirs: str
     arguments: list[tuple[list[int], str]]
-    peak: int
+    said: int
     predicted: float
 
 
@@ -173,7 +173,7 @@ def prepared(name: str, hardware: str, effort: str, optimize: str) -> Answer:
     ours = alone(load_module(local))
     with context():
         other = alone(ir.Module.parse(theirs))
-    return asdict(Prepared(ours, other, arguments, spmd.memory.peak, predicted))
+    return asdict(Prepared(ours, other, arguments, spmd.memory.allocated, predicted))
 
 
 def _entered(text: str, local: bool) -> tuple[str, bytes]:
@@ -272,8 +272,7 @@ def compare(report: Report, name: str, options: argparse.Namespace) -> None:
     report.add(f"gpu.{name}.temporary_mib", temporary / 2**20)
     report.add(f"gpu.{name}.temporary", round(temporary / max(1, theirs_temporary), 3), TEMPORARY)
     report.add(f"gpu.{name}.held_gib", held / 2**30)
-    report.add(f"gpu.{name}.peak_most", made["peak"] / held, PEAK[1])
-    report.add(f"gpu.{name}.peak_least", held / made["peak"], 1 / PEAK[0])
+    report.add(f"gpu.{name}.said", round(made["said"] / held, 3), SAID[1], SAID[0])
     report.add(f"gpu.{name}.predicted", made["predicted"] / ours)
 
 

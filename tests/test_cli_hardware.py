@@ -98,8 +98,8 @@ def test_whether_it_fits_is_told_where_a_hardware_was_given(folder: Path) -> Non
     (folder / "small.toml").write_text(sheet_of("h100").text().replace("8e10", "2e4"))
     (folder / "unknown.toml").write_text(sheet_of("h100").text().partition("[memory]")[0])
     said = {
-        "h100": (True, "  the peak fits into the 74.5 GiB of NVIDIA H100 SXM\n"),
-        "small.toml": (False, "  the peak does NOT fit into the 19.5 KiB of NVIDIA H100 SXM\n"),
+        "h100": (True, "  what is allocated fits into the 74.5 GiB of NVIDIA H100 SXM\n"),
+        "small.toml": (False, "  what is allocated does NOT fit into the 19.5 KiB of NVIDIA H100 SXM\n"),
         "unknown.toml": (None, "Memory per device"),
         "bytes": (None, "Memory per device"),
     }

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import shardwright as sw
-from shardwright.analysis.memory import donated_arguments, memory
+from shardwright.analysis.alive import donated_arguments
+from shardwright.analysis.memory import memory
 from shardwright.analysis.peaks import Peaks
 from shardwright.ir.graph import Graph
 from tests.straight import straight_program

@@ -35,7 +35,14 @@ SUMMARY: Summary = {
     "mesh": {"axes": {"data": 2, "model": 4}, "devices": 8},
     "tensors": {"annotated": 95, "completed": 1967},
     "collectives": {"kinds": {"all_reduce": USE}, "total": USE, "trip_counts_known": True},
-    "memory": {"arguments": 429572, "donated": 0, "results": 1, "peak": 1879560, "peak_at": "op at gpt.py:86"},
+    "memory": {
+        "arguments": 429572,
+        "donated": 0,
+        "results": 1,
+        "peak": 1879560,
+        "peak_at": "op at gpt.py:86",
+        "allocated": 1258291,
+    },
     "verification": {
         "ok": True,
         "groups": [GROUP],
@@ -66,6 +73,7 @@ def shown(width: int | None = None, **changes: object) -> str:
         "  all_reduce            3         96           9.4 KiB",
         "  arguments   419.5 KiB",
         "  peak        1.8 MiB (op at gpt.py:86)",
+        "  allocated   1.2 MiB (once compilers have fused ops)",
         "Results: equal to the unsharded program",
         "  gpt.py:33: stablehlo.reshape: operand 0 is gathered, 1.0 KiB sent (2 times)",
         "  load     40 ms",
@@ -79,7 +87,10 @@ def test_every_part_has_its_line(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("fits", "line"),
-    [(True, "  the peak fits into the 1.9 MiB of a box"), (False, "  the peak does NOT fit into the 1.9 MiB of a box")],
+    [
+        (True, "  what is allocated fits into the 1.9 MiB of a box"),
+        (False, "  what is allocated does NOT fit into the 1.9 MiB of a box"),
+    ],
 )
 def test_a_hardware_that_was_given_and_whether_its_memory_is_enough(fits: bool, line: str) -> None:
     lines = shown(hardware={"name": "a box", "memory": 2e6}, memory={**SUMMARY["memory"], "fits": fits}).splitlines()

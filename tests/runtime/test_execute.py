@@ -21,8 +21,8 @@ from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import load_arrays, numpy_dtype, save_arrays
 from shardwright.runtime.execute import Job, WorkerDied, execute_local, execute_unsharded, run_jobs, try_jobs
 from shardwright.runtime.jobs import load_jobs, save_jobs
+from shardwright.runtime.refused import refusal
 from shardwright.runtime.shards import assemble, cut
-from shardwright.runtime.xla import refusal
 from shardwright.sharding import TensorSharding
 
 DOUBLE = "func.func @main(%a: {0}) -> {0} {{ %0 = stablehlo.add %a, %a : {0} return %0 : {0} }}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shardwright.analysis.memory import is_computed_where_read
+from shardwright.analysis.alive import is_computed_where_read
 from shardwright.ir.graph import Op
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize

@@ -1,20 +1,32 @@
 """What a per-device program holds beside its arguments and results, computed in as few kernels as compilers make of it.
 
 Compilers set the buffers of arguments and results aside, and order the rest by themselves: what is held in passing is
-that of which one choice of theirs asks more than another. So programs of one plan are compared by it. It is counted as
-in `analysis.memory`, but that values of which compilers make a part of what reads them take no buffer
-(`analysis.fusion`).
+that of which one program of a plan asks more than another. So these are compared by it. It is counted as in
+`analysis.memory`, but that values of which compilers make a part of what reads them take no buffer (`analysis.fusion`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
+from shardwright.analysis.alive import Alive, donated_arguments
 from shardwright.analysis.fusion import fusion_of
-from shardwright.analysis.memory import Alive, donated_arguments
 from shardwright.ir.graph import Block, Graph, Op
 
-__all__ = ["temporary_bytes"]
+__all__ = ["allocated_bytes", "temporary_bytes"]
+
+
+def allocated_bytes(graph: Graph) -> int:
+    """What a compiler is to be expected to set aside: arguments, results, and what is held beside them at most.
+
+    A donated argument makes room for a result of its size.
+    """
+    main, types = graph.main.block, graph.types
+    donated = Counter([types[value].bytes for value in donated_arguments(graph)])
+    results = Counter([types[value].bytes for value in main.terminator.operands])
+    arguments = sum([types[value].bytes for value in main.arguments])
+    return arguments + sum((results - donated).elements()) + temporary_bytes(graph)
 
 
 def temporary_bytes(graph: Graph) -> int:
@@ -53,16 +65,5 @@ def _most(block: Block, alive: Alive, outside: Collection[int]) -> int:
 
 def _within(op: Op, carried: int, around: Alive) -> int:
     """What the regions of an op hold beside its results, which count already."""
-    most = 0
-    for region in op.regions:
-        alive = Alive(region, region.arguments, around.types, fusion_of(region))
-        sunk = 0
-        if op.name == "stablehlo.while":
-            # A loop computes in each turn what takes no buffer outside of it, and does not change.
-            for result, value in zip(op.results, region.arguments, strict=True):
-                if not around.size.get(around.root[result], 1):
-                    sunk += alive.size[value]
-                    alive.bytes -= alive.size[value]
-                    alive.size[value] = 0
-        most = max(most, _most(region, alive, ()) - carried + sunk)
-    return most
+    inner = [_most(region, around.inside(op, region, fusion_of(region)), ()) for region in op.regions]
+    return max([0, *[bytes - carried for bytes in inner]])

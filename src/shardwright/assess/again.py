@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 
-from shardwright.analysis.memory import donated_arguments
+from shardwright.analysis.alive import donated_arguments
 from shardwright.analysis.peaks import Peaks
 from shardwright.analysis.traffic import CollectiveUse, collective_use, collectives, device_count, summarize
 from shardwright.cost.outcome import Outcome

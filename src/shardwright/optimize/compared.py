@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shardwright.analysis.memory import memory
-from shardwright.analysis.temporaries import temporary_bytes
+from shardwright.analysis.temporaries import allocated_bytes, temporary_bytes
 from shardwright.analysis.traffic import collectives, summarize
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
@@ -94,8 +93,8 @@ class Demand(NamedTuple):
 def demand_of(explicit: Graph, seconds: float | None = None) -> Demand:
     """What an explicit program asks of each device of the hardware of the session; its time where that is known."""
     local = localize(explicit)
-    use, most = memory(local), current_hardware().memory_bytes
-    excess = 0.0 if most is None else max(0.0, use.peak - most)
+    most = current_hardware().memory_bytes
+    excess = 0.0 if most is None else max(0.0, allocated_bytes(local) - most)
     if seconds is None:
         seconds = block_seconds(ExplicitProgram(explicit), explicit.main.block.ops)
     sent = summarize(collectives(local)).total.executed_bytes

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from shardwright.analysis.loops import block_times
-from shardwright.analysis.memory import MemoryUse, memory
+from shardwright.analysis.memory import memory, most_held
 from shardwright.cost.hardware import current_hardware
 from shardwright.cost.overlap import Queue, Work
 from shardwright.cost.price import Cost, price
@@ -77,7 +77,7 @@ class ExplicitProgram:
         self._bytes: dict[int, int] = {}
         self._costs: dict[Op, Cost] = {}
         self._steps: dict[Op, Step | None] = {}
-        self._use: tuple[int, MemoryUse] | None = None  # and after how many changes that was
+        self._held: tuple[int, int] | None = None  # and after how many changes that was
 
     def type(self, value: int) -> TensorType:
         """The global type of a value."""
@@ -189,20 +189,21 @@ class ExplicitProgram:
 
     @cached_property
     def spare_bytes(self) -> float:
-        """Bytes that each device may hold beside what the program holds at its peak: up to `memory`, or what the
+        """Bytes that each device may hold beside what is set aside for the program: up to `memory`, or what the
         hardware has; where neither is known, as much as its arguments. Who takes of it takes it off.
         """
-        use = self.memory_use()
+        self.rewriter.write()
+        use = memory(localize(self.graph))
         most = self.hardware.memory_bytes if self.memory is None else self.memory
-        return use.arguments if most is None else most - use.peak
+        return use.arguments if most is None else most - use.allocated
 
-    def memory_use(self) -> MemoryUse:
-        """What each device holds of the program as it is now."""
+    def held(self) -> int:
+        """The most bytes that each device holds at once of the program as it is now, in its order."""
         changes = len(self.rewriter.changes)
-        if self._use is None or self._use[0] != changes:
+        if self._held is None or self._held[0] != changes:
             self.rewriter.write()
-            self._use = changes, memory(localize(self.graph))
-        return self._use[1]
+            self._held = changes, most_held(localize(self.graph))
+        return self._held[1]
 
     def local_bytes(self, value: int) -> int:
         """The bytes of a value on each device; of what is no tensor none."""

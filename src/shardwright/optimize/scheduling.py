@@ -59,9 +59,9 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
         return False
     before, held = block.ops[:-1], None
     for order, seconds, _ in _better_orders(tasks, max(0.0, program.spare_bytes)):
-        held = program.memory_use().peak if held is None else held
+        held = program.held() if held is None else held
         program.reorder(block, [before[number] for number in order], "it hides communication")
-        grown = max(0, program.memory_use().peak - held)
+        grown = max(0, program.held() - held)
         if grown <= max(0.0, program.spare_bytes):
             program.spare_bytes -= grown
             reason = f"more runs beside {counted(_apart(tasks.tasks, order), 'collective')}"

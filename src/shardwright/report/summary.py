@@ -140,7 +140,8 @@ def describe_memory(use: MemoryUse, hardware: Hardware | None = None) -> Summary
         "results": use.results,
         "peak": use.peak,
         "peak_at": f"{use.peak_op} at {use.peak_location}" if use.peak_op else "",
-        **({} if most is None else {"fits": use.peak <= most}),
+        "allocated": use.allocated,
+        **({} if most is None else {"fits": use.allocated <= most}),
     }
 
 

@@ -65,6 +65,7 @@ def spmd_html(name: str, mesh: Mesh, traffic: TrafficSummary, memory: MemoryUse,
         ("donated of them", bytes_text(memory.donated)),
         ("results", bytes_text(memory.results)),
         (f"peak ({memory.peak_op} at {memory.peak_location})", bytes_text(memory.peak)),
+        ("allocated, once compilers have fused ops", bytes_text(memory.allocated)),
     ]
     lines = list(notes)
     more = [f"… and {len(lines) - _MOST} more"] if len(lines) > _MOST else []

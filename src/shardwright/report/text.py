@@ -119,11 +119,17 @@ def _memory(page: Page, summary: Summary) -> None:
     page.heading("Memory per device")
     donated = f" ({bytes_text(use['donated'])} donated)" if use["donated"] else ""
     where = f" ({use['peak_at']})" if use["peak_at"] else ""
-    page.pairs([("arguments", bytes_text(use["arguments"]) + donated), ("peak", bytes_text(use["peak"]) + where)])
+    page.pairs(
+        [
+            ("arguments", bytes_text(use["arguments"]) + donated),
+            ("peak", bytes_text(use["peak"]) + where),
+            ("allocated", bytes_text(use["allocated"]) + " (once compilers have fused ops)"),
+        ]
+    )
     if "fits" in use:
         hardware = summary["hardware"]
         verdict = "fits into" if use["fits"] else "does NOT fit into"
-        page.line(f"the peak {verdict} the {bytes_text(hardware['memory'])} of {hardware['name']}")
+        page.line(f"what is allocated {verdict} the {bytes_text(hardware['memory'])} of {hardware['name']}")
 
 
 def _verification(page: Page, summary: Summary) -> None:

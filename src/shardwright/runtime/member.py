@@ -30,7 +30,8 @@ def main(arguments: list[str]) -> int:
     from shardwright.runtime.jobs import NO_ROOM, load_jobs, save_part
     from shardwright.runtime.launch import ADDRESS
     from shardwright.runtime.pieces import cut_inputs
-    from shardwright.runtime.xla import compile_local, join_processes, refusal
+    from shardwright.runtime.refused import refusal
+    from shardwright.runtime.xla import compile_local, join_processes
 
     join_processes(ADDRESS, port, count, number)
     (job,) = load_jobs(folder)

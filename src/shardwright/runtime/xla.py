@@ -29,11 +29,11 @@ from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.apart import take_apart
 from shardwright.runtime.arrays import Array, numpy_dtype
-from shardwright.runtime.calls import RAISED
 from shardwright.runtime.contributions import contributed
 from shardwright.runtime.enclosed import enclose
 from shardwright.runtime.jobs import Execution, Job
 from shardwright.runtime.pieces import Outcome, cut_inputs, put_together
+from shardwright.runtime.refused import refusal
 from shardwright.words import counted
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "compile_local",
     "compile_unsharded",
     "join_processes",
-    "refusal",
     "run_job",
 ]
 
@@ -344,16 +343,6 @@ def _memory_kinds(function: ir.Operation, rows: str, device: Any) -> list[str | 
                 remedy=f"run it where there is such memory, or take {_MEMORY_KIND} out of the program",
             )
     return kinds
-
-
-def refusal(words: str) -> str:
-    """What to say of a module that XLA refuses; a check within XLA that fails is no fault of the module."""
-    if RAISED in words:
-        return RAISED + words.partition(RAISED)[2].split("\n", 1)[0]
-    if "RET_CHECK" not in words:
-        return f"XLA cannot run the module: {words}"
-    why = "; its FFT on CPUs reads row-major arrays only, and it chose another layout" if "fft_thunk" in words else ""
-    return f"XLA cannot run the module, by a failed check of its own{why}: {words}"
 
 
 def run_job(job: Job, platform: str | None = None) -> Execution:
