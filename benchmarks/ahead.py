@@ -1,8 +1,8 @@
 """What XLA's compilers for accelerators make of our programs, beside those of its own partitioner, without the devices.
 
-XLA compiles for TPUs wherever `libtpu` is installed, and for as many GPUs as are asked for where there is one. So this
-says what no price of ours does: whether they take a program, and what a device holds of it after their own fusion,
-layouts and order. Of each program of `benchmarks/plans.py`, those that fill eight devices unless others are named,
+XLA compiles for TPUs wherever `libtpu` is installed, and for GPUs wherever JAX's plugin is. So this says what no price
+of ours does: whether they take a program, and what a device holds of it after their own fusion, layouts and order. Of
+each program of `benchmarks/plans.py`, those that fill eight devices unless others are named,
 
     temporary     buffers that are neither arguments nor results, by those of XLA's partitioner's program
     held_gib      all buffers of a device
@@ -10,7 +10,7 @@ layouts and order. Of each program of `benchmarks/plans.py`, those that fill eig
 
     python benchmarks/ahead.py                                     the large programs for v5p:2x2x2
     python benchmarks/ahead.py nets steps --topology v5e:2x4       the small ones: whether they are taken, foremost
-    python benchmarks/ahead.py --platform gpu --topology 1x1x8 --hardware h100
+    python benchmarks/ahead.py --gpu h100                          the large ones for a node of eight H100s
 
 Without XLA for such devices nothing is compiled, and the exit status is 1.
 """
@@ -43,16 +43,15 @@ def names_of(chosen: Sequence[str]) -> Answer:
 def compiled(name: str, chosen: argparse.Namespace) -> Answer:
     """In a child: both sides of a program as XLA's compiler has them."""
     import jax
-    from jax.experimental import topologies
 
-    jax.config.update("jax_platforms", "cpu" if chosen.platform == "tpu" else "cuda,cpu")
+    jax.config.update("jax_platforms", "cpu")
     import plans
 
     import shardwright as sw
     from shardwright.notation import modules
+    from shardwright.runtime.ahead import UNTUNED, devices_of
 
-    options = {} if chosen.platform == "tpu" else {"topology": chosen.topology}
-    devices = list(topologies.get_topology_desc(chosen.topology, chosen.platform, **options).devices)
+    devices = devices_of(chosen.platform, chosen.topology, chosen.gpu)
     with sw.Session(hardware=sw.hardware(chosen.hardware)):
         plan = plans.programs()[name]()
         if plan.mesh.size != len(devices):
@@ -62,16 +61,16 @@ def compiled(name: str, chosen: argparse.Namespace) -> Answer:
     answer: Answer = {"said": spmd.memory.allocated, "device": devices[0].device_kind}
     for side, text in (("ours", ours), ("theirs", theirs)):
         try:
-            answer[side] = _held(text, devices, side == "theirs")
+            answer[side] = _held(text, devices, side == "theirs", UNTUNED if chosen.gpu else ())
         except (jax.errors.JaxRuntimeError, ValueError) as error:
             answer[f"{side}_refused"] = str(error).split("\n", 1)[0][:300]
     return answer
 
 
-def _held(text: str, devices: Sequence[Any], partition: bool) -> dict[str, int]:
+def _held(text: str, devices: Sequence[Any], partition: bool, flags: Sequence[tuple[str, Any]]) -> dict[str, int]:
     from shardwright.runtime.xla import compile_absent
 
-    memory = compile_absent(text, devices, partition).get_compiled_memory_stats()
+    memory = compile_absent(text, devices, partition, flags).get_compiled_memory_stats()
     outside = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
     return {"temporary": memory.temp_size_in_bytes, "held": outside + memory.temp_size_in_bytes}
 
@@ -103,12 +102,16 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "names", nargs="*", default=["large"], metavar="NAME", help="programs, or what names begin with"
     )
-    parser.add_argument("--platform", default="tpu", help="tpu or gpu (default: tpu)")
-    parser.add_argument("--topology", default="v5p:2x2x2", help="as JAX calls the devices (default: v5p:2x2x2)")
-    parser.add_argument("--hardware", default="tpu_v5p", help="the data sheet to decide by (default: tpu_v5p)")
+    parser.add_argument("--gpu", help="which GPUs to compile for: a100, h100, h200, b200 (default: TPUs)")
+    parser.add_argument("--topology", help="as JAX calls the devices (default: v5p:2x2x2, or 1x1x8)")
+    parser.add_argument("--hardware", help="the data sheet to decide by (default: tpu_v5p, or that of the GPU)")
     parser.add_argument("--effort", default="lean", help="how hard we look (default: lean)")
     parser.add_argument("--optimize", default="all", help="what becomes of our collectives (default: all)")
     chosen = parser.parse_args(arguments)
+    chosen.platform = "gpu" if chosen.gpu else "tpu"
+    chosen.topology = chosen.topology or ("1x1x8" if chosen.gpu else "v5p:2x2x2")
+    chosen.hardware = chosen.hardware or chosen.gpu or "tpu_v5p"
+    os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # which asks the network what machine this is
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
     found = in_child(names_of, chosen.names)
@@ -125,10 +128,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _topology(chosen: argparse.Namespace) -> Answer:
-    from jax.experimental import topologies
+    from shardwright.runtime.ahead import devices_of
 
-    options = {} if chosen.platform == "tpu" else {"topology": chosen.topology}
-    devices = topologies.get_topology_desc(chosen.topology, chosen.platform, **options).devices
+    devices = devices_of(chosen.platform, chosen.topology, chosen.gpu)
     return {"devices": len(devices), "kind": devices[0].device_kind}
 
 

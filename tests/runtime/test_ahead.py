@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import shardwright as sw
+from shardwright.cost.hardware.xla_files import figures_from
 from shardwright.errors import ShardingError
 from shardwright.runtime import xla
 from shardwright.runtime.enclosed import enclose
+from shardwright.runtime.gpus import GPUS, description_of
 from shardwright.runtime.jobs import Job
 from tests.frontends.devices import eight_devices
 
@@ -22,6 +24,10 @@ eight_devices()
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NEEDS_TPU = pytest.mark.skipif(
     importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed, which compiles for TPUs"
+)
+
+NEEDS_PLUGIN = pytest.mark.skipif(
+    importlib.util.find_spec("jax_cuda12_plugin") is None, reason="JAX's plugin for GPUs is not installed"
 )
 
 LOOPS = """
@@ -135,6 +141,41 @@ def test_xla_for_tpus_takes_programs_without_a_tpu(name: str, optimize: Any, tmp
     assert ahead.code > 0
 
 
+@NEEDS_PLUGIN
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("name", ["gathered together", "gradient of a kernel", "gpt2"])
+def test_xla_for_gpus_takes_programs_without_a_gpu(name: str, gpu: str, tmp_path: Path) -> None:
+    spmd = sw.load(PROGRAMS.get(name, str(EXAMPLES / f"{name}.mlir"))).plan().partition(optimize="all")
+    exported = sw.load_exported(spmd.export(tmp_path / "program.sw", platforms=["cuda"]))
+    ahead = exported.compile_for("1x1x8", "gpu", gpu)
+    assert (ahead.platform, ahead.kind) == ("gpu", GPUS[gpu].name)
+    assert ahead.arguments == spmd.memory.arguments
+    with pytest.raises(ShardingError, match="has 8 devices, '1x1x4' has 4"):
+        exported.compile_for("1x1x4", "gpu", gpu)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_gpu_is_described_as_xla_does_it(gpu: str) -> None:
+    """Its memory and how fast that is are those of the data sheet, which has them from elsewhere."""
+    figures = figures_from(description_of(gpu), gpu).figures
+    hardware = sw.hardware(gpu)
+    assert hardware.memory_bytes is not None
+    assert figures["memory"].value == pytest.approx(hardware.memory_bytes, rel=0.1)
+    assert hardware.memory_bytes_per_second is not None
+    assert figures["memory_traffic"].value == pytest.approx(hardware.memory_bytes_per_second, rel=0.1)
+
+
+def test_a_gpu_has_a_name_or_a_file(tmp_path: Path) -> None:
+    file, other = tmp_path / "gpu.txtpb", tmp_path / "other.txtpb"
+    file.write_text(description_of("h200"))
+    assert description_of(str(file)) == description_of("h200")
+    other.write_text("entries { }")
+    for gpu, words in (("h101", "no GPU is called 'h101'"), (str(other), "no description of a GPU")):
+        with pytest.raises(ShardingError, match=words) as raised:
+            description_of(gpu)
+        assert "GpuTargetConfigProto" in raised.value.diagnostic.remedy
+
+
 @NEEDS_TPU
 def test_a_topology_must_be_known_and_of_as_many_devices(tmp_path: Path) -> None:
     exported = sw.load_exported(sw.load(LOOPS).plan().partition().export(tmp_path / "program.sw"))
@@ -146,7 +187,12 @@ def test_a_topology_must_be_known_and_of_as_many_devices(tmp_path: Path) -> None
 
 def test_without_xla_for_the_devices_the_remedy_says_what_to_install(tmp_path: Path) -> None:
     exported = sw.load_exported(sw.load(LOOPS).plan().partition().export(tmp_path / "program.sw"))
-    for platform, library in (("cuda", "XLA for it"), ("gpu", "the plugin of JAX for GPUs"), ("tpu", "libtpu")):
+    for platform, library in (
+        ("cuda", "jax-cuda12-plugin"),
+        ("gpu", "say which"),
+        ("rocm", "XLA for it"),
+        ("tpu", "libtpu"),
+    ):
         if platform == "tpu" and importlib.util.find_spec("libtpu") is not None:
             continue
         with pytest.raises(ShardingError, match=f"cannot compile for {platform} 'v5e:2x4' here") as raised:

@@ -82,24 +82,27 @@ class Exported:
         call = None if self.call is None else self.call.with_donors(program.donors)
         return compile_program(program, call, trial)
 
-    def compile_for(self, topology: str, platform: str = "tpu") -> Ahead:
+    def compile_for(self, topology: str, platform: str = "tpu", gpu: str | None = None) -> Ahead:
         """Compile it for devices that are not here, to see that XLA takes it there and what it comes to.
 
-        XLA for TPUs does so wherever `libtpu` is installed, on any machine. XLA for GPUs asks for a GPU.
+        XLA for TPUs does so wherever `libtpu` is installed, on any machine; XLA for GPUs wherever JAX's plugin is, told
+        which GPU, with kernels that are not tuned then.
 
         Arguments:
             topology: How JAX calls the devices and how they are joined: `v5e:2x4`; of GPUs, slices by nodes by devices
                 of a node: `1x1x8`.
             platform: Of what kind they are.
+            gpu: Which GPUs: `a100`, `h100`, `h200`, `b200`, or the path of a description of XLA's; else those that are
+                here.
 
         Raises:
             ShardingError: XLA for these devices is not installed, no such topology, another number of devices than the
-                mesh has, devices that do not have what it calls, or what XLA says.
+                mesh has, no such GPU, devices that do not have what it calls, or what XLA says.
         """
         from shardwright.runtime.ahead import compile_ahead  # imports what JAX has of topologies, which takes a while
 
         check_platform(platform, self.custom_calls, self.name)
-        return compile_ahead(self.module("local"), self.mesh, platform, topology)
+        return compile_ahead(self.module("local"), self.mesh, platform, topology, gpu)
 
 
 def load_exported(path: str | os.PathLike[str]) -> Exported:

@@ -258,15 +258,19 @@ def _is_public(function: ir.Operation) -> bool:
     return not has_visibility or ir.StringAttr(function.attributes["sym_visibility"]).value == "public"
 
 
-def compile_absent(module: str, devices: Sequence[Any], partition: bool = False) -> Any:
+def compile_absent(
+    module: str, devices: Sequence[Any], partition: bool = False, flags: Sequence[tuple[str, Any]] = ()
+) -> Any:
     """What XLA tells of a module, compiled for devices of a topology that are not here, so not to be run.
 
     Arguments:
         module: Of one device, or with sdy shardings.
         devices: Which device runs which position.
         partition: Whether XLA is to partition it.
+        flags: Options of XLA, and what they are.
     """
     read, options, _ = _prepared(module, devices, partition=partition)
+    options.env_option_overrides = [*options.env_option_overrides, *flags]
     return devices[0].client.compile(read, _jax.DeviceList(tuple(devices)), options)
 
 
