@@ -26,7 +26,7 @@ def enclose(module: ir.Module, main: ir.Operation, devices: int) -> None:
     body, mesh = (_unused(table, name) for name in (_BODY, _MESH))
     ir.SymbolTable.replace_all_symbol_uses(_MAIN, body, module.operation)
     ir.SymbolTable.set_symbol_name(main, body)
-    ir.SymbolTable.set_visibility(main, "private")
+    main.attributes["sym_visibility"] = ir.StringAttr.get("private", context=module.context)  # it may have had none
     outer = ir.Module.parse(_text(type.inputs, type.results, devices, body, mesh), module.context)
     for view in list(outer.body.operations):
         op = view.operation
