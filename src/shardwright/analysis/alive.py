@@ -35,7 +35,7 @@ class Alive:
         self.root: dict[int, int] = {value: value for value in block.arguments}
         self.size: dict[int, int] = {value: types[value].bytes for value in block.arguments}
         self.bytes = sum(self.size.values())
-        self.last = fusion.last if fusion else _last_uses(block)
+        self.last = dict(fusion.last) if fusion else _last_uses(block)
         self.kept = set(block.arguments) - set(freed)
         self.dying: dict[int, list[int]] = {}  # some more than once
         for value in block.arguments:

@@ -44,7 +44,7 @@ class Fusion(NamedTuple):
     """
 
     sources: Mapping[int, tuple[int, ...]]
-    last: dict[int, int]
+    last: Mapping[int, int]
 
 
 def fusion_of(block: Block) -> Fusion:

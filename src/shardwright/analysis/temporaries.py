@@ -32,11 +32,12 @@ def allocated_bytes(graph: Graph) -> int:
 def temporary_bytes(graph: Graph) -> int:
     """The most bytes of a per-device program that are alive at once, those of arguments and results left out."""
     main, donated = graph.main.block, donated_arguments(graph)
-    alive = Alive(main, donated, graph.types, fusion_of(main))
+    fusion = fusion_of(main)
+    alive = Alive(main, donated, graph.types, fusion)
     for number, op in enumerate(main.ops):
         alive.take(op, number)
     outside = {alive.root.get(value, value) for value in main.terminator.operands}.union(main.arguments)
-    return _most(main, Alive(main, donated, graph.types, fusion_of(main)), outside)
+    return _most(main, Alive(main, donated, graph.types, fusion), outside)
 
 
 def _most(block: Block, alive: Alive, outside: Collection[int]) -> int:
