@@ -43,8 +43,6 @@ def names_of(chosen: Sequence[str]) -> Answer:
 def compiled(name: str, chosen: argparse.Namespace) -> Answer:
     """In a child: both sides of a program as XLA's compiler has them."""
     import jax
-
-    jax.config.update("jax_platforms", "cpu")
     import plans
 
     import shardwright as sw
@@ -58,7 +56,7 @@ def compiled(name: str, chosen: argparse.Namespace) -> Answer:
             return {"other": f"a mesh of {plan.mesh.size}"}
         spmd = plan.partition(effort=chosen.effort, optimize=chosen.optimize)
         ours, theirs = spmd.module("local"), modules.located_text(plan.annotated)
-    answer: Answer = {"said": spmd.memory.allocated, "device": devices[0].device_kind}
+    answer: Answer = {"said": spmd.memory.allocated}
     for side, text in (("ours", ours), ("theirs", theirs)):
         try:
             answer[side] = _held(text, devices, side == "theirs", UNTUNED if chosen.gpu else ())
@@ -76,17 +74,18 @@ def _held(text: str, devices: Sequence[Any], partition: bool, flags: Sequence[tu
 
 
 def compare(report: Report, name: str, chosen: argparse.Namespace) -> None:
-    """The figures of a program; none of one on a mesh of other devices, or that needs what only CPUs have."""
+    """The figures of a program; none of one on a mesh of other devices, or of which XLA takes its own neither."""
     answer = in_child(compiled, name, chosen)
     if "other" in answer:
         print(f"{name}: {answer['other']}", flush=True)
         return
-    if "ours" not in answer and "theirs" not in answer:
-        print(f"{name}: neither is taken: {answer.get('ours_refused') or answer['error']}", flush=True)
+    if "ours_refused" in answer and "theirs_refused" in answer:
+        print(f"{name}: neither is taken: {answer['ours_refused']}", flush=True)
         return
     report.add(f"ahead.{name}.taken", float("ours" in answer), None, 1.0)
     if "ours" not in answer or "theirs" not in answer:
-        print(f"    {answer.get('ours_refused') or answer['theirs_refused']}", flush=True)
+        why = ("error", "ours_refused", "theirs_refused")  # which side has ended a process is not known
+        print(f"    {next(answer[one] for one in why if one in answer)}", flush=True)
         return
     ours, theirs = answer["ours"], answer["theirs"]
     is_small = ours["held"] < _SMALL

@@ -13,10 +13,15 @@ Shapes stay, numbers do not: it is for measuring what is computed and held besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import count
 from typing import Any
 
 __all__ = ["alone"]
+
+_Standin = Callable[[Any], Sequence[Any]]
+"""What an op gives way to, by the values that stand for its results."""
 
 
 def alone(module: Any) -> str:
@@ -27,6 +32,7 @@ def alone(module: Any) -> str:
     """
     from jaxlib.mlir import ir
 
+    standins: dict[str, _Standin] = {**_STANDINS, "stablehlo.collective_permute": partial(_turned, count(1))}
     found: list[Any] = []
     unknown: list[str] = []
 
@@ -34,7 +40,7 @@ def alone(module: Any) -> str:
         for attribute in _OF_MANY:
             if attribute in op.attributes:
                 del op.attributes[attribute]
-        if op.name in _STANDINS or op.name == _PERMUTE:
+        if op.name in standins:
             found.append(op)
         elif any(word in op.name for word in ("collective", "all_", "stablehlo.send", "stablehlo.recv")):
             unknown.append(op.name)
@@ -43,14 +49,9 @@ def alone(module: Any) -> str:
     module.operation.walk(look)
     if unknown:
         raise ValueError(f"nothing stands in for {unknown[0]}")
-    permutes = 0
     for op in found:
         with ir.InsertionPoint(op), op.location:
-            if op.name == _PERMUTE:
-                permutes += 1
-                results = _turned(op, permutes)
-            else:
-                results = _STANDINS[op.name](op)
+            results = standins[op.name](op)
         for old, new in zip(op.results, results, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
@@ -62,9 +63,6 @@ _OF_MANY = (
     *("mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"),
 )
 """What says how many devices there are, and how values lie on them."""
-
-
-_PERMUTE = "stablehlo.collective_permute"
 
 
 def _themselves(op: Any) -> Sequence[Any]:
@@ -112,8 +110,8 @@ def _exchanged(op: Any) -> Sequence[Any]:
     return every
 
 
-def _turned(op: Any, number: int) -> Sequence[Any]:
-    """The operand with its end, as long as `number` says, in front."""
+def _turned(permutes: Iterator[int], op: Any) -> Sequence[Any]:
+    """The operand with its end in front, further in each of `permutes` than in the one before."""
     from jaxlib.mlir.dialects import stablehlo
 
     (operand,) = op.operands
@@ -121,7 +119,7 @@ def _turned(op: Any, number: int) -> Sequence[Any]:
     dim = max(range(len(shape)), key=shape.__getitem__, default=None)
     if dim is None or shape[dim] == 1:
         return [operand]
-    at = shape[dim] - 1 - number % (shape[dim] - 1)
+    at = shape[dim] - 1 - next(permutes) % (shape[dim] - 1)
     starts, limits = [0] * len(shape), list(shape)
     starts[dim], limits[dim] = at, at
     parts = [_slice(operand, starts, shape), _slice(operand, [0] * len(shape), limits)]
@@ -141,7 +139,7 @@ def _integer(op: Any, name: str) -> int:
     return int(ir.IntegerAttr(op.attributes[name]).value)
 
 
-_STANDINS: dict[str, Callable[[Any], Sequence[Any]]] = {
+_STANDINS: dict[str, _Standin] = {
     "mhlo.copy": _themselves,
     "stablehlo.all_reduce": _themselves,
     "stablehlo.collective_broadcast": _themselves,

@@ -1,12 +1,12 @@
 """Which of some explicit programs of one plan is the better one: the faster, unless it holds much more.
 
-For less time a device may hold more, by three times the share: a third more for a tenth less. What
-a search for less time comes to of a GPT of 8 layers takes 4 % less and holds 2.1 times as much, which nobody would
-want; and a recurrent network that takes a fortieth of the time may hold three times as much. One that fits into the
-memory of the hardware comes before one that does not.
+For less time a device may hold more beside arguments and results, by three times the share: a third more for a tenth
+less. What a search for less time comes to of a GPT of 8 layers takes 4 % less and holds 2.1 times as much, which nobody
+would want; and a recurrent network that takes a fortieth of the time may hold three times as much. One that fits into
+the memory of the hardware comes before one that does not.
 
 Or, where memory and traffic are not to be traded for time (`--effort lean`), the fastest of those that send no more
-than another one, and hold at most a tenth more beside their arguments.
+than another one, and hold at most a tenth more beside arguments and results.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Demand(NamedTuple):
         less, more = 1 - self.beside / max(1, other.beside), self.seconds / other.seconds - 1
         if less <= 0 and is_less(self.sent, other.sent):
             return f"it sends {1 - self.sent / other.sent:.0%} less for {more:.1%} more time"
-        return f"it holds {less:.0%} less beside its arguments for {more:.1%} more time"
+        return f"it holds {less:.0%} less beside its arguments and results for {more:.1%} more time"
 
 
 def demand_of(explicit: Graph, seconds: float | None = None) -> Demand:

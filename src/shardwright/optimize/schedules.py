@@ -6,7 +6,8 @@
 
 Among those of a kind the first by a priority: its place in the text, or how much is still to be done behind it, the
 critical path. What any device computes where it is read, constants and scalars in all places, stands before its first
-reader. Where no more fits in memory, ops come as they stand in the text. The same is given each time.
+reader, and so does what takes no time and needs nothing but these and what is there from the start. Where no more fits
+in memory, ops come as they stand in the text. The same is given each time.
 
 Source: list scheduling, as XLA's latency-hiding scheduler does it.
 """

@@ -161,8 +161,9 @@ def _keeps_its_order(op: Op) -> bool:
 
 
 def _is_lazy(op: Op) -> bool:
-    """Whether an op may stand before its first reader, of what is there from the start: none that takes time, or makes
-    less of what it reads.
+    """Whether an op is to stand before its first reader where what it needs is there from the start.
+
+    Elementwise ops hide nothing; but one that makes less than it reads is early where what it reads is free then.
     """
     if _is_nowhere(op):
         return True

@@ -4,8 +4,8 @@ How ops are best split is chosen by a price in which each collective is started 
 together after that, of which some choices leave more to put together than others: five gradients that are summed start
 as one, and a batch that is gathered to have no sums does not. So what each op by itself comes to is made better too,
 where the search ends elsewhere, and of both the better one is taken (`optimize.compared`): the faster, unless it holds
-much more beside its arguments. Where that is not what the search came to, one in which each tensor is hardly larger on
-a device than op by op is looked at as well.
+much more beside its arguments and results. Where that is not what the search came to, one in which each tensor is
+hardly larger on a device than op by op is looked at as well.
 
 Where nothing is to be traded for time (`lean`), what is brought out of loops may hold hardly more than within. What
 each op by itself comes to then says how much may be sent and held, and the fastest of what keeps to that is taken: what
