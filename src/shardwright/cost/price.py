@@ -9,7 +9,7 @@ permutes are started as one where they go opposite ways along the links: a link 
     >>> mesh = Mesh(x=2, y=4)
     >>> gather = AllGather(((mesh.axis("x"),), (mesh.axis("y"),)))
     >>> step_cost(gather, TensorSharding.of(mesh, [["x"], ["y"]]), local_bytes=128)
-    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0)
+    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0, bytes_copied=0.0)
     >>> price(Cost(bytes_sent=896, starts=1), BYTES)
     896.0009765625
 """
@@ -61,21 +61,23 @@ class Cost(NamedTuple):
         bytes_sent: Bytes that it sends.
         starts: Collectives of the per-device program that it takes part in, one after the other.
         multiply_adds: Iterations of the loops of ops.
+        bytes_copied: Bytes that are laid out anew for collectives, where nothing else does: see `cost.copies`.
     """
 
     bytes_sent: float = 0.0
     starts: int = 0
     multiply_adds: float = 0.0
+    bytes_copied: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]  # amounts are added, not tuples joined
         """Both, one after the other."""
-        (sent, starts, work), (more_sent, more_starts, more_work) = self, other
-        return Cost(sent + more_sent, starts + more_starts, work + more_work)
+        (sent, starts, work, copied), (more_sent, more_starts, more_work, more_copied) = self, other
+        return Cost(sent + more_sent, starts + more_starts, work + more_work, copied + more_copied)
 
 
 def price(cost: Cost, hardware: Hardware) -> float:
     """The seconds that `cost` takes on `hardware`, nothing of it at the same time: what choices are made by."""
-    return hardware.seconds(cost.bytes_sent, cost.starts, cost.multiply_adds)
+    return hardware.seconds(*cost)
 
 
 def work_cost(iterations: int, split: Iterable[Iterable[AxisRef]]) -> Cost:

@@ -5,15 +5,28 @@ That takes plans; what an edge costs at least is told without one.
 
 from __future__ import annotations
 
+from shardwright.cost.copies import copied_bytes
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price
 from shardwright.ir.types import TensorType
+from shardwright.memo import memoize
 from shardwright.partition.proposals import Shardings, Source
 from shardwright.reshard.bound import least_cost
 from shardwright.reshard.plan import plan
 from shardwright.sharding import TensorSharding
+from shardwright.steps import Step
 
-__all__ = ["NOTHING", "edge_bound", "edge_cost", "leads_to", "least_of", "read_costs", "usable", "write_costs"]
+__all__ = [
+    "NOTHING",
+    "copies_of",
+    "edge_bound",
+    "edge_cost",
+    "leads_to",
+    "least_of",
+    "read_costs",
+    "usable",
+    "write_costs",
+]
 
 NOTHING = Cost()
 """What costs nothing."""
@@ -51,8 +64,19 @@ def edge_cost(type: TensorType, source: TensorSharding, target: TensorSharding, 
     """What bringing a tensor from one sharding to another costs."""
     if source == target or not type.elements:
         return NOTHING
-    end = _reached(source, target)
-    return plan(type.dims, type.bytes // type.elements, source, end, hardware, dtype=type.dtype).cost
+    element_bytes, end = type.bytes // type.elements, _reached(source, target)
+    found = plan(type.dims, element_bytes, source, end, hardware, dtype=type.dtype)
+    return found.cost + copies_of(type, source, found.steps)
+
+
+@memoize
+def copies_of(type: TensorType, source: TensorSharding, steps: tuple[Step, ...]) -> Cost:
+    """What a chain of steps makes each device lay out anew."""
+    layout, element_bytes, copied = source, type.bytes // max(1, type.elements), 0
+    for step in steps:
+        copied += copied_bytes(step, layout, type.dims, element_bytes)
+        layout = step.apply(layout)
+    return Cost(bytes_copied=copied) if copied else NOTHING
 
 
 def edge_bound(type: TensorType, source: TensorSharding, target: TensorSharding) -> Cost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -88,6 +89,15 @@ FIGURES = (
         8.0,
         is_needed=False,
     ),
+    Figure(
+        "copies",
+        "copies",
+        "bytes_per_second",
+        "source",
+        "what a device lays out anew for collectives along inner dimensions, where these are not as good as others",
+        1.7e12,
+        is_needed=False,
+    ),
 )
 """All that a data sheet says beside the name."""
 
@@ -108,4 +118,5 @@ def hardware_of(name: str, numbers: Mapping[str, float]) -> Hardware:
         numbers.get("memory_traffic"),
         tuple([(peak, numbers[peak]) for peak in PEAKS if peak in numbers]),
         round(numbers["node"]) if "node" in numbers else None,
+        numbers.get("copies", math.inf),
     )

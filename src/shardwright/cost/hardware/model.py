@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from shardwright.memo import Hashed
@@ -29,6 +30,8 @@ class Hardware(Hashed):
             `cost.roofline` tells what a program takes that is there; nothing is decided by them.
         node_devices: How many devices, one behind the other, links of their own join, where a network joins the rest:
             what goes over the one goes beside what goes over the other (`cost.overlap`). All devices where not known.
+        copied_bytes_per_second: What a device lays out anew for collectives, by how much of that it has to: see
+            `cost.copies`. It takes no time where that is not known.
     """
 
     name: str
@@ -39,8 +42,12 @@ class Hardware(Hashed):
     memory_bytes_per_second: float | None = None
     peaks: tuple[tuple[str, float], ...] = ()
     node_devices: int | None = None
+    copied_bytes_per_second: float = math.inf
 
-    def seconds(self, bytes_sent: float = 0.0, starts: int = 0, multiply_adds: float = 0.0) -> float:
-        """The time, in seconds, of sending so many bytes, of so many starts, and of so many multiply-adds."""
+    def seconds(
+        self, bytes_sent: float = 0.0, starts: int = 0, multiply_adds: float = 0.0, bytes_copied: float = 0.0
+    ) -> float:
+        """The time, in seconds, of sending and laying out anew so many bytes, of so many starts and multiply-adds."""
         communication = bytes_sent / self.bytes_per_second + starts * self.start_seconds
-        return communication + multiply_adds / self.multiply_adds_per_second
+        copying = bytes_copied / self.copied_bytes_per_second
+        return communication + copying + multiply_adds / self.multiply_adds_per_second

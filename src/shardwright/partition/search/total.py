@@ -18,6 +18,7 @@ from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Computed, Decision, Decisions, Fresh, Layout, PassedOn, Reshard, Version
+from shardwright.partition.edges import copies_of
 from shardwright.partition.factors import factor_axes
 from shardwright.partition.search.as_decided import Decided
 from shardwright.partition.splits import splits_of
@@ -116,4 +117,4 @@ def computed_cost(signature: Signature, operands: tuple[Layout, ...], results: t
 def steps_cost(type: TensorType, source: TensorSharding, steps: tuple[Step, ...]) -> Cost:
     """What a chain of steps from a layout costs each device."""
     element_bytes, by_hand = type.bytes // max(1, type.elements), combined_by_hand(type.dtype)
-    return weigh(type.dims, element_bytes, source, steps, by_hand).cost
+    return weigh(type.dims, element_bytes, source, steps, by_hand).cost + copies_of(type, source, steps)
