@@ -22,7 +22,7 @@ from shardwright.optimize.works import block_seconds, is_less
 from shardwright.partition.localize import localize
 from shardwright.words import bytes_text
 
-__all__ = ["Demand", "demand_of"]
+__all__ = ["Demand", "demand_of", "room_for_orders"]
 
 _MORE = 1.1
 """How many times as much may be held where memory is not to be traded for time."""
@@ -88,6 +88,11 @@ class Demand(NamedTuple):
         if less <= 0 and is_less(self.sent, other.sent):
             return f"it sends {1 - self.sent / other.sent:.0%} less for {more:.1%} more time"
         return f"it holds {less:.0%} less beside its arguments and results for {more:.1%} more time"
+
+
+def room_for_orders(explicit: Graph) -> int:
+    """The bytes by which another order of an explicit program holds hardly more beside arguments and results."""
+    return int((_MORE - 1) * temporary_bytes(localize(explicit)))
 
 
 def demand_of(explicit: Graph, seconds: float | None = None) -> Demand:

@@ -16,7 +16,7 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.rewrite.patterns import Pattern, apply_patterns
 from shardwright.ir.rewrite.rewriter import Rewriter
 from shardwright.memo import uncollected
-from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.optimize.explicit import ExplicitProgram, Room
 from shardwright.optimize.improvement import Improvement
 from shardwright.optimize.registry import Optimization, optimization_named, optimizations
 from shardwright.optimize.works import block_seconds, is_less
@@ -47,6 +47,7 @@ def optimize(
     *,
     exact: bool = False,
     memory: int | None = None,
+    orders: int | None = None,
     manual: bool = True,
 ) -> Optimized:
     """Make the collectives of an explicit program fewer, smaller and later. The graph given is left as it is.
@@ -57,6 +58,8 @@ def optimize(
         exact: Whether sums of floating-point numbers keep their order.
         memory: The bytes that a device may hold at most for what is made earlier than it was, brought out of loops for
             one; those of the session's hardware where it is not said.
+        orders: The bytes by which other orders of its ops may hold more than the one that it has, at most; as far as
+            memory allows where it is not said.
         manual: Whether there may be manual computations in it that were not there before.
 
     Raises:
@@ -65,11 +68,12 @@ def optimize(
     named = optimizations() if names is None else tuple(map(optimization_named, names))
     passes = [one for one in named if manual or not one.is_manual]
     check(graph)
-    found = _optimized(_Begun(graph), passes, exact, memory)
+    room = Room(memory, orders)
+    found = _optimized(_Begun(graph), passes, exact, room)
     for one in [one for one in passes if one.is_weighed]:
         others = [other for other in passes if other is not one]
         if any(other.is_late for other in others) and any(change.by == one.name for change in found.improvements):
-            other = _optimized(found.begun.get(one.name, _Begun(graph, like=found.program)), others, exact, memory)
+            other = _optimized(found.begun.get(one.name, _Begun(graph, like=found.program)), others, exact, room)
             if is_less(other.seconds, found.seconds):
                 found, passes = other, others
     check(found.graph)
@@ -85,6 +89,7 @@ class _Begun(NamedTuple):
         waiting: The ops that late passes are to look at, by their place in the program, the last first; `None` where
             other passes come before them.
         spare_bytes: What may still be held (`ExplicitProgram.spare_bytes`), where that has been asked.
+        order_bytes: And by orders (`ExplicitProgram.order_bytes`), where that was said.
         like: What others made of it knows what things cost.
     """
 
@@ -92,6 +97,7 @@ class _Begun(NamedTuple):
     improvements: tuple[Improvement, ...] = ()
     waiting: tuple[int, ...] | None = None
     spare_bytes: float | None = None
+    order_bytes: float | None = None
     like: ExplicitProgram | None = None
 
 
@@ -113,13 +119,15 @@ class _Made(NamedTuple):
     program: ExplicitProgram
 
 
-def _optimized(begun: _Begun, passes: Sequence[Optimization], exact: bool, memory: int | None) -> _Made:
+def _optimized(begun: _Begun, passes: Sequence[Optimization], exact: bool, room: Room) -> _Made:
     """What passes make of a program."""
     made = Copier(begun.graph).run()
-    program, before = ExplicitProgram(made, exact, memory, begun.like), dict[str, _Begun]()
+    program, before = ExplicitProgram(made, exact, room, begun.like), dict[str, _Begun]()
     program.improvements += begun.improvements
     if begun.spare_bytes is not None:
         program.spare_bytes = begun.spare_bytes
+    if begun.order_bytes is not None:
+        program.order_bytes = begun.order_bytes
     with program.rewriter as rewriter:
         if begun.waiting is None:
             apply_patterns(rewriter, [Pattern(one.on, _rewriting(one, program)) for one in passes if not one.is_late])
@@ -161,4 +169,5 @@ def _begun(program: ExplicitProgram, waiting: Sequence[Op]) -> _Begun:
     places = {op: place for place, op in enumerate(program.graph.main.block.walk())}
     spare = vars(program).get("spare_bytes")
     graph = Copier(program.graph).run()
-    return _Begun(graph, tuple(program.improvements), tuple([places[op] for op in waiting]), spare, program)
+    numbers = tuple([places[op] for op in waiting])
+    return _Begun(graph, tuple(program.improvements), numbers, spare, program.order_bytes, program)

@@ -5,8 +5,10 @@ Who changes it drafts ops first (`Draft`), which are priced as they would be, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from shardwright.analysis.loops import block_times
 from shardwright.analysis.memory import memory, most_held
@@ -28,10 +30,25 @@ from shardwright.rules.traits import facts_of
 from shardwright.sharding import TensorSharding, same_grid
 from shardwright.steps import Step, local_bytes
 
-__all__ = ["ExplicitProgram", "is_pure", "plan_between"]
+__all__ = ["ExplicitProgram", "Room", "is_pure", "plan_between"]
 
 _HOLDS_MORE = frozenset({"stablehlo.custom_call", "stablehlo.optimization_barrier"})
 """Ops of which nobody knows what else they do, or that are there to stay in the way."""
+
+
+class Room(NamedTuple):
+    """Bytes that a device may hold.
+
+    Attributes:
+        memory: Of all, where that is not what the hardware has.
+        orders: By which other orders of ops may hold more than the one there is; as many as memory allows if not said.
+    """
+
+    memory: int | None = None
+    orders: int | None = None
+
+
+ALL_THERE_IS = Room()
 
 
 class ExplicitProgram:
@@ -42,6 +59,7 @@ class ExplicitProgram:
         rewriter: Changes it.
         exact: Whether sums of floating-point numbers keep their order: see `README.md`.
         memory: The bytes that a device may hold at most, where that is not what the hardware has.
+        order_bytes: Those by which other orders of ops may still hold more than there was; who makes one takes off its.
         hardware: What time is saved on.
         improvements: What has been made better, in order.
         works: For each op of which that was asked, what it read then, and what a device does for it (`works_of`).
@@ -52,12 +70,13 @@ class ExplicitProgram:
     """
 
     def __init__(
-        self, graph: Graph, exact: bool = False, memory: int | None = None, like: ExplicitProgram | None = None
+        self, graph: Graph, exact: bool = False, room: Room = ALL_THERE_IS, like: ExplicitProgram | None = None
     ) -> None:
         """Change a graph in place; another one that it was made from knows what things cost."""
         self.graph = graph
         self.exact = exact
-        self.memory = memory
+        self.memory = room.memory
+        self.order_bytes: float = math.inf if room.orders is None else room.orders
         self.hardware = current_hardware()
         self.rewriter = Rewriter(graph, graph.main.block)
         self.improvements: list[Improvement] = []

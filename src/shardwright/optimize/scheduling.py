@@ -12,7 +12,7 @@ same text, so devices start collectives in the same order. No sum is added up in
 
 It is done where the block takes less time by `cost.overlap`, and where the program then holds no more at its peak
 (`analysis.memory`) than before and what `ExplicitProgram.spare_bytes` leaves: up to the option `memory`, or what the
-hardware has.
+hardware has; and by the option `orders` more than before.
 
 What XLA keeps of it: it has to keep the order of values, tokens and effects, and nothing else. Its schedulers make
 orders of their own from the data: that of GPUs takes one of three by memory and brings starts forward and ends back, or
@@ -58,12 +58,14 @@ def scheduled(op: Op, program: ExplicitProgram) -> bool:
     if not any(tasks.is_collective):
         return False
     before, held = block.ops[:-1], None
-    for order, seconds, _ in _better_orders(tasks, max(0.0, program.spare_bytes)):
+    more = max(0.0, min(program.spare_bytes, program.order_bytes))
+    for order, seconds, _ in _better_orders(tasks, more):
         held = program.held() if held is None else held
         program.reorder(block, [before[number] for number in order], "it hides communication")
         grown = max(0, program.held() - held)
-        if grown <= max(0.0, program.spare_bytes):
+        if grown <= more:
             program.spare_bytes -= grown
+            program.order_bytes -= grown
             reason = f"more runs beside {counted(_apart(tasks.tasks, order), 'collective')}"
             program.note(_NAME, op, reason, 0.0, (tasks.seconds - seconds) * program.times(op))
             return True

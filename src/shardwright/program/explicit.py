@@ -109,8 +109,10 @@ class _Making:
         with self.clock.stage("materialize"):
             return materialize(self.graph, self.annotated, effort, self.with_reasons)
 
-    def improved(self, explicit: Explicit, *, hoists: bool = True) -> MadeExplicit:
-        """Its collectives made better, and brought out of loops, where that is asked for."""
+    def improved(self, explicit: Explicit, *, hoists: bool = True, orders: int | None = None) -> MadeExplicit:
+        """Its collectives made better, and brought out of loops, where that is asked for; by other orders of ops, it
+        holds so many bytes more at most, or what the hardware has.
+        """
         found = explicit.graph, explicit.notes, explicit.searched
         if self.optimize == "off":
             return MadeExplicit(*found, None, explicit.reasons)
@@ -121,30 +123,32 @@ class _Making:
         with self.clock.stage("optimize"):
             manual = module_notation(self.to).has_manual
             names = [one.name for one in optimizations() if hoists or one.name != HOISTING]
-            made = improve(explicit.graph, names, exact=self.optimize == "exact", manual=manual)
+            made = improve(explicit.graph, names, exact=self.optimize == "exact", orders=orders, manual=manual)
         return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons, made.seconds)
 
 
 def _lean(making: _Making) -> MadeExplicit:
     """The fastest program that sends no more and holds hardly more than where each op is split by itself."""
     from shardwright.optimize import HOISTING
+    from shardwright.optimize.compared import room_for_orders
 
     plain, first = making.explicit("fast"), making.explicit("default")
-    alone, hoists = making.improved(plain), True
+    orders = room_for_orders(plain.graph)
+    alone, hoists = making.improved(plain, orders=orders), True
     if any(change.by == HOISTING for change in alone.improvements or ()):
-        within = making.improved(plain, hoists=False)
+        within = making.improved(plain, hoists=False, orders=orders)
         hoists = _demand(alone).is_within(_demand(within))
         alone = alone if hoists else within
     searched = first.searched
     if searched is None or not searched.otherwise:
         return replace(alone, searched=searched)
-    found = making.improved(first, hoists=hoists)
+    found = making.improved(first, hoists=hoists, orders=orders)
     most, fastest = _demand(alone), _demand(found)
     if fastest.is_within(most) and fastest.is_worth_it(most):
         return found
     if not fastest.is_within(most):
         explicit = making.explicit("lean")
-        lean = making.improved(explicit, hoists=hoists)
+        lean = making.improved(explicit, hoists=hoists, orders=orders)
         demand = _demand(lean)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(most):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
