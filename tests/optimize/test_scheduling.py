@@ -228,6 +228,21 @@ def test_no_more_weights_are_gathered_ahead_than_memory_holds() -> None:
     assert saved[0] < saved[1]
 
 
+def test_orders_hold_no_more_than_they_may_however_much_memory_there_is() -> None:
+    graph = explicit_of(_WEIGHTS)
+    whole = 64 * 64 * 4
+    with Session(hardware=_BOX):
+        now, free = _peak(graph), optimize(graph, [_NAME])
+        assert _peak(free.graph) > now
+        seconds = []
+        for orders in (0, whole // 2, whole):
+            made = optimize(graph, [_NAME], orders=orders)
+            assert _peak(made.graph) <= now + orders
+            seconds.append(made.seconds)
+    assert seconds == sorted(seconds, reverse=True)
+    assert seconds[-1] == free.seconds < seconds[0]
+
+
 def test_no_more_is_held_than_hides_as_much() -> None:
     """Where products take longer than gathers, one ahead is enough, however much memory there is."""
     slow = Hardware("a box", 1e9, 1e-9, 64**3 / 2 / 1e-4, memory_bytes=1e8)

@@ -79,7 +79,8 @@ def _own(op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> 
 
 
 def _cost(version: Reshard, types: Sequence[TensorType]) -> Cost:
-    return steps_cost(types[version.value], version.source, version.steps)
+    type = types[version.value]
+    return steps_cost(type, version.source, version.steps) + copies_of(type, version.source, version.steps)
 
 
 def reshards(decision: Decision | None) -> Iterator[Reshard]:
@@ -117,4 +118,4 @@ def computed_cost(signature: Signature, operands: tuple[Layout, ...], results: t
 def steps_cost(type: TensorType, source: TensorSharding, steps: tuple[Step, ...]) -> Cost:
     """What a chain of steps from a layout costs each device."""
     element_bytes, by_hand = type.bytes // max(1, type.elements), combined_by_hand(type.dtype)
-    return weigh(type.dims, element_bytes, source, steps, by_hand).cost + copies_of(type, source, steps)
+    return weigh(type.dims, element_bytes, source, steps, by_hand).cost

@@ -1,0 +1,57 @@
+"""On GPUs devices talk along the first dimension in memory where others are as good: little is laid out anew."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+import shardwright as sw
+from shardwright.cost.hardware import Hardware, hardware
+from shardwright.cost.price import Cost
+from shardwright.ir.graph import Block
+from shardwright.optimize.explicit import ExplicitProgram
+from shardwright.partition.edges import copies_of
+from tests.models.large.all import LARGE
+
+GPU = replace(hardware("h100"), start_seconds=1e-9)  # of programs as small as these only starts would count else
+
+
+def total(name: str, there: Hardware) -> Cost:
+    """What all of a small program costs a device."""
+    with sw.Session(hardware=there):
+        program = ExplicitProgram(LARGE[name](True).partition(effort="default").explicit)
+
+        def of(block: Block, times: float) -> Cost:
+            every = Cost()
+            for op in block.ops:
+                step = program.step(op)
+                cost = program.cost(op)
+                if step is not None:
+                    (value,) = op.operands
+                    layout = program.layout(value)
+                    assert layout is not None
+                    cost += copies_of(program.type(value), layout, (step,))
+                every += Cost(*[times * amount for amount in cost])  # type: ignore[arg-type]
+                for region in op.regions:
+                    every += of(region, times * program.times_inside(region, op))
+            return every
+
+        return of(program.graph.main.block, 1.0)
+
+
+@pytest.mark.parametrize("name", ["llama.tensor", "llama_scan.tensor"])
+def test_activations_in_parts_are_gathered_along_the_batch(name: str) -> None:
+    """Sequences would do as well. A scan stacks them for the way back, and would have to lay the whole stack out anew."""
+    anywhere, there = total(name, replace(GPU, copied_bytes_per_second=math.inf)), total(name, GPU)
+    assert anywhere.bytes_copied > 0.2 * anywhere.bytes_sent
+    assert there.bytes_copied == 0
+    assert there.bytes_sent <= 1.15 * anywhere.bytes_sent
+
+
+def test_weights_in_parts_are_laid_out_anew_less() -> None:
+    """Those that are split along their second dimension have to be; in a loop others are not, in front of it."""
+    anywhere, there = (total("llama_scan.fsdp", one) for one in (replace(GPU, copied_bytes_per_second=math.inf), GPU))
+    assert 0 < there.bytes_copied < 0.5 * anywhere.bytes_copied
+    assert there.bytes_sent <= 1.02 * anywhere.bytes_sent
