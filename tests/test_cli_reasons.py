@@ -13,8 +13,8 @@ from shardwright.cli import cli
 
 _TEXT = """\
 sdy.mesh @mesh = <["x"=4]>
-func.func @main(%a: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
-  %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+func.func @main(%a: tensor<8x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<512x64xf32>) -> tensor<8x64xf32> {
+  %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x512xf32>, tensor<512x64xf32>) -> tensor<8x64xf32>
   %1 = stablehlo.tanh %0 : tensor<8x64xf32>
   return %1 : tensor<8x64xf32>
 }

@@ -15,7 +15,8 @@ from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.edges import copies_of
 from tests.models.large.all import LARGE
 
-GPU = replace(hardware("h100"), start_seconds=1e-9)  # of programs as small as these only starts would count else
+GPU = replace(hardware("h100"), start_seconds=1e-9, memory_bytes_per_second=None)
+"""Of programs as small as these hardly anything would count but starts, and what ops move through memory."""
 
 
 def total(name: str, there: Hardware) -> Cost:

@@ -169,7 +169,7 @@ def test_what_was_searched_for_takes_no_longer_than_each_op_by_itself_once_it_is
 
 def test_of_what_takes_less_time_and_holds_much_more_a_part_is_taken_that_holds_hardly_more() -> None:
     with Session(hardware=hardware("h100")):
-        made = NETS["quantized_codes"].plan()
+        made = plan("mixture_of_experts", "tensor")
         taken, alone = (made.partition(effort=effort, optimize="all") for effort in ("default", "fast"))
         searched = made.partition(effort="default").searched
         assert demand_of(taken.explicit).is_better(demand_of(alone.explicit))

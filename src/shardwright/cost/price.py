@@ -2,14 +2,16 @@
 
 Every choice of the compiler asks here: which chain of steps redistributes a tensor, how an op is split, when a partial
 sum is reduced. Starts are counted as they are written: an all_gather along two dimensions is two of StableHLO's. Two
-permutes are started as one where they go opposite ways along the links: a link sends both ways at once.
+permutes are started as one where they go opposite ways along the links: a link sends both ways at once. Of
+ops other than products the bytes that they move through memory count: these take some hundred times as long as their
+arithmetic, by which all devices might as well compute them alike.
 
     >>> from shardwright.cost.hardware import BYTES
     >>> from shardwright.mesh import Mesh
     >>> mesh = Mesh(x=2, y=4)
     >>> gather = AllGather(((mesh.axis("x"),), (mesh.axis("y"),)))
     >>> step_cost(gather, TensorSharding.of(mesh, [["x"], ["y"]]), local_bytes=128)
-    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0, bytes_copied=0.0)
+    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0, bytes_copied=0.0, bytes_moved=0.0)
     >>> price(Cost(bytes_sent=896, starts=1), BYTES)
     896.0009765625
 """
@@ -62,17 +64,20 @@ class Cost(NamedTuple):
         starts: Collectives of the per-device program that it takes part in, one after the other.
         multiply_adds: Iterations of the loops of ops.
         bytes_copied: Bytes that are laid out anew for collectives, where nothing else does: see `cost.copies`.
+        bytes_moved: Bytes that ops read from memory and write to it, as far as compilers do not fuse them.
     """
 
     bytes_sent: float = 0.0
     starts: int = 0
     multiply_adds: float = 0.0
     bytes_copied: float = 0.0
+    bytes_moved: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]  # amounts are added, not tuples joined
         """Both, one after the other."""
-        (sent, starts, work, copied), (more_sent, more_starts, more_work, more_copied) = self, other
-        return Cost(sent + more_sent, starts + more_starts, work + more_work, copied + more_copied)
+        (sent, starts, work, copied, moved) = self
+        (more_sent, more_starts, more_work, more_copied, more_moved) = other
+        return Cost(sent + more_sent, starts + more_starts, work + more_work, copied + more_copied, moved + more_moved)
 
 
 def price(cost: Cost, hardware: Hardware) -> float:
@@ -80,9 +85,12 @@ def price(cost: Cost, hardware: Hardware) -> float:
     return hardware.seconds(*cost)
 
 
-def work_cost(iterations: int, split: Iterable[Iterable[AxisRef]]) -> Cost:
-    """The multiply-adds left on a device of an op of so many iterations, whose loops are split along axes each."""
-    return Cost(multiply_adds=iterations / math.prod(map(axes_size, split)))
+def work_cost(iterations: int, split: Iterable[Iterable[AxisRef]], moved: float = 0.0) -> Cost:
+    """The work left on a device of an op of so many iterations, whose loops are split along axes each; an iteration
+    moves so many bytes.
+    """
+    left = iterations / math.prod(map(axes_size, split))
+    return Cost(multiply_adds=left, bytes_moved=moved * left)
 
 
 @singledispatch

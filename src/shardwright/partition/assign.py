@@ -241,7 +241,7 @@ def _least_work(question: Question) -> Cost:
     """The work of the op if all axes split it that tensors at hand have: what they propose leaves no less."""
     shardings = itertools.chain(question.targets, *[source[:2] for source in question.proposing])
     axes = set(itertools.chain.from_iterable([sharding.used_axes for sharding in shardings]))
-    return work_cost(question.splits.iterations, (axes,))
+    return question.splits.work((axes,))
 
 
 def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware) -> Choice:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwright.axes import Axes, merge_axes
-from shardwright.cost.price import work_cost
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Layout
@@ -78,7 +77,7 @@ def choice_in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardi
     pairs = zip(splits.rule.operands, shardings, strict=False)
     operands = tuple([tensor_sharding(mesh, mapping, factors) if lies is None else lies for mapping, lies in pairs])
     reads = tuple([(NOTHING,) if source else () for source in sources])
-    own = work_cost(splits.iterations, factors)
+    own = splits.work(factors)
     return Choice(operands, targets, splits.kind, own, NOTHING, reads, (NOTHING,) * len(targets))
 
 

@@ -203,10 +203,7 @@ def _works(splits: Splits, listed: Sequence[FactorAxes]) -> list[Cost]:
     working = [factor for factor in range(len(splits.rule.sizes)) if factor not in splits.idle]
     parts = [math.prod([axis.size for factor in working for axis in factors[factor]]) for factors in listed]
     different = dict(zip(parts, listed, strict=True))
-    costs = {
-        number: work_cost(splits.iterations, [factors[factor] for factor in working])
-        for number, factors in different.items()
-    }
+    costs = {number: splits.work([factors[factor] for factor in working]) for number, factors in different.items()}
     return list(map(costs.__getitem__, parts))
 
 

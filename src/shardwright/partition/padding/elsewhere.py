@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from shardwright.axes import Axes, axes_size, merge_axes, overlaps_any
 from shardwright.cost.hardware import current_hardware
-from shardwright.cost.price import price, work_cost
+from shardwright.cost.price import price
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.types import TensorType
 from shardwright.partition.padding.ops import paddable
@@ -145,7 +145,7 @@ def _pays(
             for factor in range(len(splits.rule.sizes))
             if factor not in splits.idle
         ]
-        total = work_cost(splits.iterations, along)
+        total = splits.work(along)
         for number, (type, outside, inside) in enumerate(zip(types, lying, layouts, strict=True)):
             before, after = (outside, inside) if number < count else (inside, outside)
             element_bytes = type.bytes // max(1, type.elements)

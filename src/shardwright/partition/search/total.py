@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from shardwright.analysis.loops import block_times
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware
-from shardwright.cost.price import Cost, price, work_cost
+from shardwright.cost.price import Cost, price
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
@@ -110,7 +110,7 @@ def computed_cost(signature: Signature, operands: tuple[Layout, ...], results: t
     if splits is None or len(tensors) < len(operands) + len(results):
         return _NOTHING
     factors = factor_axes(splits.rule, tensors)
-    total = work_cost(splits.iterations, [axes for factor, axes in enumerate(factors) if factor not in splits.idle])
+    total = splits.work([axes for factor, axes in enumerate(factors) if factor not in splits.idle])
     return total + exchange_cost(signature, tensors[: len(operands)])
 
 
