@@ -129,6 +129,7 @@ def test_a_description_of_a_gpu_has_its_memory_and_peaks() -> None:
         "f32": pytest.approx(2 * 4 * 128 * 1.5e9),
         "memory": 8e10,
         "memory_traffic": 3e12,
+        "copies": 1.5e12,  # each byte is read and written
     }
     assert "XLA's description of A box, spec.txtpb" in found.figures["compute"].source
 

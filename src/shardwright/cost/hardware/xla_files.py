@@ -101,6 +101,8 @@ def _of_description(message: Message, location: str) -> Figures:
     for figure, key in (("memory", "device_memory_size"), ("memory_traffic", "memory_bandwidth")):
         if (value := _number(info, key)) > 0:
             figures[figure] = Sourced(value, source)
+    if "memory_traffic" in figures:
+        figures["copies"] = Sourced(figures["memory_traffic"].value / 2, f"{source}: each byte is read and written")
     return Figures(name, figures)
 
 
