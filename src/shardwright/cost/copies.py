@@ -5,8 +5,10 @@ otherwise is copied before or behind, unless what makes it or reads it lays it o
 ops do. Which of them do is known when kernels are made. Loops carry their values as they lie outside: one that stacks
 what it gathers along an inner dimension copies the whole stack.
 
-Source: XLA, `xla/service/gpu/transforms/layout_assignment.cc`, what it asks of collectives; how many are copied is told
-by data sheets, as the speed at which all of them would be.
+So all of it has a price, that of reading and writing it once, though many a copy is not made: of ways that are as good
+else, and hardly otherwise, that tells which is taken.
+
+Source: XLA, `xla/service/gpu/transforms/layout_assignment.cc`, what it asks of collectives.
 
     >>> from shardwright.mesh import Mesh
     >>> mesh = Mesh(x=2, y=4)

@@ -2,9 +2,9 @@
 
 Every choice of the compiler asks here: which chain of steps redistributes a tensor, how an op is split, when a partial
 sum is reduced. Starts are counted as they are written: an all_gather along two dimensions is two of StableHLO's. Two
-permutes are started as one where they go opposite ways along the links: a link sends both ways at once. Of
-ops other than products the bytes that they move through memory count: these take some hundred times as long as their
-arithmetic, by which all devices might as well compute them alike.
+permutes are started as one where they go opposite ways along the links: a link sends both ways at once. Ops
+other than products also take what they move through memory, some hundred times as long as their arithmetic, by which
+all devices might as well compute them alike.
 
     >>> from shardwright.cost.hardware import BYTES
     >>> from shardwright.mesh import Mesh

@@ -144,9 +144,8 @@ def _moved(signature: Signature) -> float:
     if facts.product or facts.constant or facts.shares_buffer or facts.computed_where_read or signature.name in _BUSY:
         return 0.0
     tensors = signature.results if facts.moves else (*signature.operands, *signature.results)
-    return _UNFUSED * max(
-        [type.bytes for type in (tensors if not facts.in_place else signature.operands[1:])], default=0
-    )
+    touched = signature.operands[1:] if facts.in_place else tensors
+    return _UNFUSED * max([type.bytes for type in touched], default=0)
 
 
 def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int]) -> tuple[int, ...]:
