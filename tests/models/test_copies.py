@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
 import shardwright as sw
 from shardwright.cost.hardware import Hardware, hardware
-from shardwright.cost.price import Cost
 from shardwright.ir.graph import Block
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.edges import copies_of
@@ -19,25 +19,32 @@ GPU = replace(hardware("h100"), start_seconds=1e-9, memory_bytes_per_second=None
 """Of programs as small as these hardly anything would count but starts, and what ops move through memory."""
 
 
-def total(name: str, there: Hardware) -> Cost:
-    """What all of a small program costs a device."""
+class Total(NamedTuple):
+    """What all of a program takes of each device, in bytes."""
+
+    bytes_sent: float = 0.0
+    bytes_copied: float = 0.0
+
+
+def total(name: str, there: Hardware) -> Total:
+    """What all of a small program sends, and lays out anew."""
     with sw.Session(hardware=there):
         program = ExplicitProgram(LARGE[name](True).partition(effort="default").explicit)
 
-        def of(block: Block, times: float) -> Cost:
-            every = Cost()
+        def of(block: Block, times: float) -> Total:
+            sent, copied = 0.0, 0.0
             for op in block.ops:
                 step = program.step(op)
-                cost = program.cost(op)
+                sent += times * program.cost(op).bytes_sent
                 if step is not None:
                     (value,) = op.operands
                     layout = program.layout(value)
                     assert layout is not None
-                    cost += copies_of(program.type(value), layout, (step,))
-                every += Cost(*[times * amount for amount in cost])  # type: ignore[arg-type]
+                    copied += times * copies_of(program.type(value), layout, (step,)).bytes_copied
                 for region in op.regions:
-                    every += of(region, times * program.times_inside(region, op))
-            return every
+                    inside = of(region, times * program.times_inside(region, op))
+                    sent, copied = sent + inside.bytes_sent, copied + inside.bytes_copied
+            return Total(sent, copied)
 
         return of(program.graph.main.block, 1.0)
 

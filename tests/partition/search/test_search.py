@@ -16,8 +16,8 @@ from shardwright.memo import Session
 from tests.models.nets.all import NETS
 
 SCALED = replace(TPU_V5P, start_seconds=TPU_V5P.start_seconds / 1000, memory_bytes_per_second=None)
-"""Models are a thousand times smaller than those that they stand for, and what they move through memory, which is the
-same however ops are split, is a far greater part of their work: it is left out.
+"""Models are a thousand times smaller than those that they stand for, and what they move through memory
+is a far greater part of what they take: it is left out.
 """
 
 GAINING = {

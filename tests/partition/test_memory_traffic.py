@@ -1,0 +1,60 @@
+"""What ops move through memory: how much of it counts, what it takes, and that it is shared out where that pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import shardwright as sw
+from shardwright.cost.hardware import hardware
+from shardwright.cost.price import Cost, price
+from shardwright.ir.graph import Op
+from shardwright.partition.splits import splits_of
+
+ROWS = jax.ShapeDtypeStruct((64, 32), jnp.float32)
+BYTES = 64 * 32 * 4
+
+
+def _moved(function: object, *arguments: jax.ShapeDtypeStruct) -> dict[str, float]:
+    """Bytes that each kind of op of a program moves, computed whole."""
+
+    def of(op: Op) -> float:
+        splits = splits_of(op.signature)
+        return 0.0 if splits is None else splits.work(()).bytes_moved
+
+    graph = sw.from_jax(function, *arguments).graph
+    return {op.name.removeprefix("stablehlo."): of(op) for op in graph.walk()}
+
+
+def test_ops_that_are_no_products_move_a_quarter_of_their_largest_tensor() -> None:
+    moved = _moved(lambda x: (jnp.sort(jnp.exp(x), -1) @ x.T, x.sum(-1) + 1.0), ROWS)
+    assert moved["exponential"] == moved["sort"] == moved["reduce"] == BYTES / 4
+    assert moved["add"] == 64 * 4 / 4
+    assert moved["dot_general"] == moved["constant"] == moved["broadcast_in_dim"] == 0
+
+
+def test_what_is_taken_or_written_in_place_alone_is_moved() -> None:
+    row = jax.ShapeDtypeStruct((1, 32), jnp.float32)
+    moved = _moved(lambda x, y: (jax.lax.dynamic_update_slice(x, y, (3, 0)), x[5:6] * y), ROWS, row)
+    assert moved["slice"] == moved["multiply"] == 32 * 4 / 4
+    assert moved["dynamic_update_slice"] == 32 * 4 / 4
+
+
+def test_it_takes_time_where_the_speed_of_memory_is_known() -> None:
+    box = hardware("h100")
+    assert price(Cost(bytes_moved=3.35e12), box) == pytest.approx(1.0)
+    assert price(Cost(bytes_moved=3.35e12), replace(box, memory_bytes_per_second=None)) == 0.0
+
+
+@pytest.mark.parametrize("is_free", [False, True])
+def test_what_all_devices_would_read_is_read_in_parts(is_free: bool) -> None:
+    """A row's sum of what lies whole on each device: gathered for the start of a collective, or summed by all alike."""
+    large = jax.ShapeDtypeStruct((1024, 65536), jnp.float32)
+    there = replace(hardware("h100"), memory_bytes_per_second=None) if is_free else hardware("h100")
+    with sw.Session(hardware=there):
+        plan = sw.from_jax(lambda x: jnp.exp(x).sum(-1), large).shard(sw.Mesh(x=8), {0: sw.P()})
+        explicit = plan.partition(effort="default").module("explicit")
+    assert ("sdy.all_gather" in explicit) != is_free
