@@ -68,19 +68,25 @@ def _search(page: Page, summary: Summary) -> None:
     page.heading("Search for the fastest way to split ops, by the price")
     before, after = searched["seconds_before"], searched["seconds"]
     share = f", {after / before:.2f} times that" if before else ""
-    gap = searched["gap"]
-    least = "not known, for a program of this size" if gap is None else f"{searched['seconds_least'] * 1e6:,.2f} µs"
-    if gap is not None:
-        least += ": none is better" if gap < _NONE else f", to which {gap:.2%} are missing"
+    least, alike = searched["seconds_least"], searched["seconds_least_alike"]
     page.pairs(
         [
             ("each op by itself", f"{before * 1e6:,.2f} µs"),
             ("best found", f"{after * 1e6:,.2f} µs{share}"),
-            ("least, with no larger tensors", least),
+            *([("least, with layers alike", _least(alike, after))] if alike > least else ()),
+            ("least, with no larger tensors", _least(least, after)),
             ("programs tried", f"{searched['trials']:,}"),
             ("decided otherwise", counted(searched["otherwise"], "op", ",")),
         ]
     )
+
+
+def _least(least: float, found: float) -> str:
+    """What a program takes at least, and how far that is from what was found."""
+    if not least and found:
+        return "not known, for a program of this size"
+    said, gap = f"{least * 1e6:,.2f} µs", found / least - 1 if least else 0.0
+    return f"{said}: none is better" if gap < _NONE else f"{said}, to which {gap:.2%} are missing"
 
 
 def _optimization(page: Page, summary: Summary) -> None:

@@ -27,6 +27,7 @@ from shardwright.partition.search.least import Distances
 from shardwright.partition.search.messages import Messages
 from shardwright.partition.search.outline import Outline
 from shardwright.partition.search.total import times_run
+from shardwright.report.text import summary_page
 from tests.partition.search.programs import SCALED, ready, repeated_program, small_program
 
 ALL = Limits(entries=10_000_000, gap=1e-6, work=1_000_000_000)
@@ -154,9 +155,14 @@ def test_layers_chosen_alike_are_run_and_equal(monkeypatch: pytest.MonkeyPatch) 
     with Session(hardware=SCALED):
         plan = _deep(6)
         spmd = plan.partition(effort="default")
-        *_, searched = search(ready(plan), "default")
+        graph = ready(plan)
+        _, searched = search(graph, "default")
+        alone = outline(Decided(graph, decide(graph), times_run(graph))).graph.least_alone()
     assert searched.seconds <= searched.seconds_before
-    assert 0 < searched.seconds_least <= searched.seconds
+    assert 0 < alone <= searched.seconds_least * (1 + 1e-9)
+    assert searched.seconds_least <= searched.seconds_least_alike <= searched.seconds
+    text = f"{searched.seconds_least_alike * 1e6:,.2f} µs: none is better"
+    assert f"least, with layers alike        {text}" in str(summary_page(spmd.summary()))
     spmd.verify().require()
 
 
@@ -196,6 +202,8 @@ def test_blocks_that_repeat_are_chosen_as_well_as_they_can_be_alike(monkeypatch:
         assert not small.is_whole
         assert alike.seconds <= min(max(apart.seconds, best.seconds) * (1 + 1e-3), alike.seconds_before)
         assert alike.seconds_least <= apart.seconds * (1 + 1e-9)
+        assert alike.seconds_least <= alike.seconds_least_alike <= alike.seconds
+        assert apart.seconds_least_alike == apart.seconds_least
         assert apart.seconds_least <= alike.seconds * (1 + 1e-9)
         as_good.append(alike.seconds <= apart.seconds * (1 + 1e-3))
     assert sum(as_good) >= 5

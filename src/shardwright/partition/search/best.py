@@ -50,6 +50,8 @@ class Searched:
         seconds_before: What it takes where each op is split so.
         seconds_least: What it takes at least, however its ops are split; 0 where nothing is known of it.
         trials: Programs that were chosen.
+        seconds_least_alike: What it takes at least with those ops split alike that are alike, as those of layers are:
+            larger programs are looked at so only.
     """
 
     otherwise: int
@@ -57,6 +59,7 @@ class Searched:
     seconds_before: float
     seconds_least: float
     trials: int
+    seconds_least_alike: float
 
     @property
     def gap(self) -> float | None:
@@ -97,8 +100,8 @@ def search(
     most_held = most_to_hold(decided) if most_held is None else most_held
     chosen = choose(decided, decide, Best(first, before, 0.0, 0), most_held, BUDGETS[effort], targets)
     otherwise = _otherwise(first, chosen.decisions)
-    least = min(chosen.bound, chosen.seconds)
-    return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds)
+    least, alike = (min(one, chosen.seconds) for one in (chosen.bound, max(chosen.bound, chosen.alike)))
+    return chosen.decisions, Searched(otherwise, chosen.seconds, before, least, chosen.rounds, alike)
 
 
 def _otherwise(first: Decisions, other: Decisions) -> int:

@@ -117,6 +117,10 @@ class ChoiceGraph:
     scopes: list[Scope]
     whole: ChoiceGraph | None = None
 
+    def least_alone(self) -> float:
+        """What every choice takes at least, however values lie: what ops take by themselves."""
+        return sum([float(node.seconds.min()) for node in self.nodes])
+
     def layouts(self, link: Link) -> list[TensorSharding]:
         """The layouts of a value at all of its ends, each once."""
         graph = self.whole or self

@@ -55,12 +55,14 @@ class Best:
         seconds: What the program takes.
         bound: What it takes at least, however it is chosen.
         rounds: How often it was chosen.
+        alike: What every choice takes at least in which ops are split alike that are alike, as those of layers are.
     """
 
     decisions: Decisions
     seconds: float
     bound: float
     rounds: int
+    alike: float = 0.0
 
     @property
     def is_proven(self) -> bool:
@@ -121,11 +123,10 @@ class _Choosing:
         ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
         self.bounds = None if self.folded.is_whole else Bounds(self.folded, self.reduced.messages)
-        self.best = first
+        self.best = replace(first, bound=max(first.bound, self.folded.graph.least_alone()))
         self.ways: tuple[int, ...] = ()  # of the best, folded
         self.passed: list[Solution] = []  # what was chosen and not decided, since more became known of it
         self.given: Given | None = None  # what it was decided by
-        self.alike = 0.0  # what every choice takes at least that chooses alike what is folded
         self.read_inside = self.choices.read_inside()
 
     def run(self) -> Best:
@@ -163,7 +164,7 @@ class _Choosing:
     @property
     def is_done(self) -> bool:
         """Whether no choice takes less than the best, or none that chooses alike what is folded."""
-        return self.best.seconds <= max(self.best.bound, self.alike) * (1 + _CLOSE)
+        return self.best.seconds <= max(self.best.bound, self.best.alike) * (1 + _CLOSE)
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
@@ -197,9 +198,9 @@ class _Choosing:
 
     def bounded(self, folded: Solution) -> Solution:
         """What was chosen of the folded graph, with the bound of all choices, alike or not."""
-        self.alike = max(self.alike, folded.bound)
+        alike = max(self.best.alike, folded.bound)
         bound = folded.bound if self.bounds is None else self.bounds.least()
-        self.best = replace(self.best, bound=max(self.best.bound, bound))
+        self.best = replace(self.best, bound=max(self.best.bound, bound), alike=alike)
         return replace(folded, bound=bound)
 
     def is_planned(self, solution: Solution) -> bool:
@@ -215,7 +216,7 @@ class _Choosing:
 
     def is_likely_last(self, folded: Solution) -> bool:
         """Whether no choice takes less, if this one takes what is thought: what is told of it is made at once then."""
-        return folded.seconds <= max(self.best.bound, self.alike) * (1 + _CLOSE)
+        return folded.seconds <= max(self.best.bound, self.best.alike) * (1 + _CLOSE)
 
     def chosen(self, solution: Solution, is_told: bool) -> Given:
         """What was chosen of single ops."""
