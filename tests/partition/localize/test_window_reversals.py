@@ -1,4 +1,6 @@
-"""Convolutions at which XLA's simplifier ends the process: what devices run of them is written so that it does not."""
+"""Convolutions at which XLA's simplifier ends the process, or loses that windows are reversed: what devices run of them
+is written so that it does not.
+"""
 
 from __future__ import annotations
 
@@ -98,3 +100,46 @@ def test_xla_ends_the_process_that_compiles_one_as_it_was() -> None:
     function = FAILING["rows of two"]
     (result,) = try_jobs([Job(jax.jit(function).lower(*function.arrays).as_text(), function.arrays)])
     assert isinstance(result, WorkerDied)
+
+
+def single_window(rows: tuple[int, ...], features: int) -> str:
+    """A convolution of one window, all rows of an image, that is reversed along all dimensions."""
+    sizes, count = "x".join(map(str, rows)), len(rows)
+    digits, ones, yes = (", ".join(some) for some in (map(str, range(count)), ["1"] * count, ["true"] * count))
+    image, kernel = f"tensor<{sizes}x2x1xf32>", f"tensor<{sizes}x1x{features}xf32>"
+    result = f"tensor<{'1x' * count}2x{features}xf32>"
+    return f"""func.func @main(%x: {image}, %k: {kernel}) -> {result} {{
+      %0 = "stablehlo.convolution"(%x, %k) <{{
+        dimension_numbers = #stablehlo.conv<[{digits}, b, f]x[{digits}, i, o]->[{digits}, b, f]>,
+        window_strides = array<i64: {ones}>, padding = dense<0> : tensor<{count}x2xi64>,
+        lhs_dilation = array<i64: {ones}>, rhs_dilation = array<i64: {ones}>,
+        window_reversal = array<i1: {yes}>, feature_group_count = 1 : i64, batch_group_count = 1 : i64
+      }}> : ({image}, {kernel}) -> {result}
+      return %0 : {result}
+    }}"""
+
+
+def given_and_expected(text: str, rows: tuple[int, ...], features: int) -> tuple[Any, Any]:
+    """What a program of a single window gives, and what it should."""
+    image, kernel = (
+        np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape) for shape in ((*rows, 2), (*rows, features))
+    )
+    (result,) = try_jobs([Job(text, (image[..., None], kernel[..., None, :]))])
+    assert isinstance(result, Execution), result
+    dims = list(range(len(rows)))
+    return result.outputs[0].reshape(2, features), np.tensordot(image, np.flip(kernel, tuple(dims)), (dims, dims))
+
+
+@pytest.mark.parametrize(("rows", "features"), [((2,), 1), ((3,), 1), ((3, 2), 1), ((3,), 2)])
+def test_a_single_window_that_is_reversed_has_its_kernel_reversed(rows: tuple[int, ...], features: int) -> None:
+    local = sw.load(single_window(rows, features)).shard(sw.Mesh(x=2)).partition().module()
+    assert ("stablehlo.reverse" in local) == (features == 1)
+    np.testing.assert_array_equal(*given_and_expected(local, rows, features))
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(INSTALLED != (0, 10), reason="known of this jaxlib")
+def test_xla_loses_that_a_single_window_is_reversed() -> None:
+    """When it does no more, that part of `window_reversals` can go."""
+    given, expected = given_and_expected(single_window((3,), 1), (3,), 1)
+    assert not np.array_equal(given, expected)

@@ -1,4 +1,4 @@
-"""Convolutions whose windows take the kernel backwards, as XLA would compile them wrongly forwards.
+"""Convolutions whose windows take the kernel the other way round, as XLA would compile them wrongly.
 
 Where a kernel has more positions than the image, XLA's simplifier lets the two change places (`SwapConvOperands` of its
 `AlgebraicSimplifier`, which XLA:CPU runs). It leaves a dimension as it is in which each position of the kernel meets
@@ -6,6 +6,10 @@ one row of the image, in order, as it writes groups: windows of `n` rows, `n - 1
 the image to have `n` rows there. Where it has not, the window is not that of the new kernel, and a check of XLA ends
 the process: "Window dimensions do not match RHS shape". The gradient of a kernel whose image keeps few rows on each
 device is such a convolution. Windows that are reversed XLA takes for no groups, so the kernel is reversed as well.
+
+Where one window is all of an image, from one feature to one, XLA adds up products, of the kernel as it is: it loses
+that the window is reversed, and the result is another. A device that fetches the rows of its one window has such a
+convolution. Its window goes forwards, over a kernel that is reversed.
 
 Source: `xla/hlo/transforms/simplifiers/algebraic_simplifier.cc`.
 """
@@ -25,15 +29,34 @@ __all__ = ["append_convolution"]
 
 
 def append_convolution(ctx: Local, signature: Signature, image: int, kernel: int) -> tuple[int, ...]:
-    """Append the convolution of one device, with all windows and the kernel reversed where XLA would fail at it."""
+    """Append the convolution of one device; where XLA would fail at it, with windows and kernel turned round."""
     if is_out_of_order(signature):
         return append_in_order(ctx, signature, image, kernel)
-    if not _fails(signature):
-        return ctx.append(signature, (image, kernel))
+    if _fails(signature):
+        return _turned(ctx, signature, image, kernel, is_reversed=True)
+    if _loses_reversals(signature):
+        return _turned(ctx, signature, image, kernel, is_reversed=False)
+    return ctx.append(signature, (image, kernel))
+
+
+def _turned(ctx: Local, signature: Signature, image: int, kernel: int, is_reversed: bool) -> tuple[int, ...]:
+    """The convolution with all windows reversed, or none, and the kernel so along those that it changes."""
     spatial = convolution_dims(signature.text("dimension_numbers") or "").spatial
-    forwards = [rhs for (_, rhs, _), reverse in zip(spatial, _reversals(signature), strict=True) if not reverse]
-    turned = ctx.emit("reverse", (kernel,), ctx.type(kernel), {"dimensions": i64_array(forwards)})
-    return ctx.append(signature.replace(window_reversal=bools([True] * len(spatial))), (image, turned))
+    changed = [
+        rhs for (_, rhs, _), reverse in zip(spatial, _reversals(signature), strict=True) if reverse != is_reversed
+    ]
+    turned = ctx.emit("reverse", (kernel,), ctx.type(kernel), {"dimensions": i64_array(changed)})
+    return ctx.append(signature.replace(window_reversal=bools([is_reversed] * len(spatial))), (image, turned))
+
+
+def _loses_reversals(signature: Signature) -> bool:
+    """Whether one window is all of the image, reversed along some dimension, from one feature to one."""
+    if not any(_reversals(signature)):
+        return False
+    image, spatial = signature.operands[0].dims, convolution_dims(signature.text("dimension_numbers") or "").spatial
+    windows, kernel = convolution_windows(signature), signature.operands[1]
+    is_whole = all(one == Sliding(image[lhs], 1, 0, 0, 1, 1) for one, (lhs, _, _) in zip(windows, spatial, strict=True))
+    return is_whole and kernel.elements == prod(one.size for one in windows)
 
 
 def _fails(signature: Signature) -> bool:
