@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import shardwright as sw
+from shardwright.cost.hardware import current_hardware
 from shardwright.ir.signature import Signature
 from shardwright.memo import Session
 from shardwright.partition import assign as assigning
@@ -30,7 +31,7 @@ def test_the_choice_in_place_is_the_cheapest(program: Any, monkeypatch: pytest.M
 
     def assign(signature: Signature, sources: tuple[Source, ...], targets: Shardings, *rest: Any) -> Choice:
         splits = splits_of(signature)
-        choice = choice_in_place(splits, sources, targets) if splits is not None else None
+        choice = choice_in_place(splits, sources, targets, current_hardware()) if splits is not None else None
         told[choice is not None] += 1
         with monkeypatch.context() as patch:
             patch.setattr(assigning, "choice_in_place", lambda *_: None)
@@ -62,7 +63,7 @@ def test_pointwise_ops_are_in_place_without_a_rule_where_all_prices_tell_so(
             assert (choice.operands, choice.results) == (operands, targets)
         elif signature.name in POINTWISE:
             splits = splits_of(signature)
-            assert splits is None or choice_in_place(splits, sources, layouts) is None
+            assert splits is None or choice_in_place(splits, sources, layouts, current_hardware()) is None
         told[operands is not None] += signature.name in POINTWISE
         return operands
 

@@ -23,7 +23,7 @@ def _moved(function: object, *arguments: jax.ShapeDtypeStruct) -> dict[str, floa
 
     def of(op: Op) -> float:
         splits = splits_of(op.signature)
-        return 0.0 if splits is None else splits.work(()).bytes_moved
+        return 0.0 if splits is None else splits.work([1] * len(splits.rule.sizes), hardware("h100")).bytes_moved
 
     graph = sw.from_jax(function, *arguments).graph
     return {op.name.removeprefix("stablehlo."): of(op) for op in graph.walk()}
@@ -33,7 +33,25 @@ def test_ops_that_are_no_products_move_a_quarter_of_their_largest_tensor() -> No
     moved = _moved(lambda x: (jnp.sort(jnp.exp(x), -1) @ x.T, x.sum(-1) + 1.0), ROWS)
     assert moved["exponential"] == moved["sort"] == moved["reduce"] == BYTES / 4
     assert moved["add"] == 64 * 4 / 4
-    assert moved["dot_general"] == moved["constant"] == moved["broadcast_in_dim"] == 0
+    assert moved["constant"] == moved["broadcast_in_dim"] == 0
+
+
+def test_products_move_what_memory_has_not_moved_when_they_are_computed() -> None:
+    box = hardware("h100")
+    moved = _moved(lambda x: x @ x.T, ROWS)["dot_general"]
+    while_computed = 64 * 64 * 32 / box.multiply_adds_per_second * 3.35e12
+    assert moved == pytest.approx(2 * BYTES + 64 * 64 * 4 - while_computed)
+    assert _moved(lambda x: x @ x, jax.ShapeDtypeStruct((4096, 4096), jnp.bfloat16))["dot_general"] == 0
+
+
+def test_a_product_by_a_tall_weight_is_split_though_little_is_computed() -> None:
+    """A step of decoding of which all devices have the weight: each reads a part of it, rather than all of it."""
+    x, weight = (jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in ((8, 8192), (8192, 65536)))
+    for speed, parts in ((hardware("h100").memory_bytes_per_second, 8), (None, 1)):
+        with sw.Session(hardware=replace(hardware("h100"), memory_bytes_per_second=speed)):
+            plan = sw.from_jax(lambda x, w: x @ w, x, weight).shard(sw.Mesh(x=8), {0: sw.P("x"), 1: sw.P()})
+            spmd = plan.partition(effort="default")
+        assert f"tensor<8192x{65536 // parts}xbf16>" in spmd.module("local")
 
 
 def test_what_is_taken_or_written_in_place_alone_is_moved() -> None:

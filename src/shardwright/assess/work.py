@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shardwright.analysis.loops import block_times
+from shardwright.cost.hardware import BYTES
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.locations import Location
 from shardwright.ir.ops import MANUAL
@@ -90,5 +91,7 @@ def _of(graph: Graph, op: Op, runs: float) -> OpWork | None:
         return None
     count, mesh = len(op.operands), layouts[0].mesh
     whole = tuple([replicated(mesh, graph.types[value].rank) for value in values])
-    needed, done = (computed_cost(op.signature, some[:count], some[count:]).multiply_adds for some in (whole, layouts))
+    needed, done = (
+        computed_cost(op.signature, some[:count], some[count:], BYTES).multiply_adds for some in (whole, layouts)
+    )
     return OpWork(op.signature.label, graph.locations[op.location], runs, needed, done * mesh.size)

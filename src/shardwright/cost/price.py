@@ -64,7 +64,8 @@ class Cost(NamedTuple):
         starts: Collectives of the per-device program that it takes part in, one after the other.
         multiply_adds: Iterations of the loops of ops.
         bytes_copied: Bytes that are laid out anew for collectives, where nothing else does: see `cost.copies`.
-        bytes_moved: Bytes that ops read from memory and write to it, as far as compilers do not fuse them.
+        bytes_moved: Bytes that ops read from memory and write to it, as far as compilers do not fuse them, nor compute
+            meanwhile: see `cost.roofline`.
     """
 
     bytes_sent: float = 0.0
@@ -85,12 +86,9 @@ def price(cost: Cost, hardware: Hardware) -> float:
     return hardware.seconds(*cost)
 
 
-def work_cost(iterations: int, split: Iterable[Iterable[AxisRef]], moved: float = 0.0) -> Cost:
-    """The work left on a device of an op of so many iterations, whose loops are split along axes each; an iteration
-    moves so many bytes.
-    """
-    left = iterations / math.prod(map(axes_size, split))
-    return Cost(multiply_adds=left, bytes_moved=moved * left)
+def work_cost(iterations: int, split: Iterable[Iterable[AxisRef]]) -> Cost:
+    """The work left on a device of an op of so many iterations, whose loops are split along axes each."""
+    return Cost(multiply_adds=iterations / math.prod(map(axes_size, split)))
 
 
 @singledispatch

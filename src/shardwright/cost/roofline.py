@@ -29,7 +29,7 @@ import re
 
 from shardwright.cost.hardware import Hardware
 
-__all__ = ["operations_per_second", "roofline_seconds"]
+__all__ = ["moved_behind", "operations_per_second", "roofline_seconds"]
 
 _NARROW = re.compile(r"f[468]")
 _INTEGER = re.compile(r"(?:i|s|u|ui|si)(\d+)")
@@ -50,6 +50,22 @@ def roofline_seconds(
     speed = hardware.memory_bytes_per_second
     traffic = bytes_moved / speed if speed is not None else 0.0
     return max(operations / operations_per_second(hardware, dtype), traffic)
+
+
+def moved_behind(hardware: Hardware, bytes_moved: float, multiply_adds: float) -> float:
+    """Bytes that memory has not moved yet when so many multiply-adds are done; none where the sheet tells nothing of
+    memory. What is moved behind them and they themselves take what the roofline says, at the peak of bf16.
+
+    >>> from shardwright.cost.hardware import hardware
+    >>> tpu = hardware("tpu_v5p")
+    >>> seconds = tpu.seconds(multiply_adds=1e9, bytes_moved=moved_behind(tpu, 3e8, 1e9))
+    >>> round(seconds / roofline_seconds(tpu, operations=2e9, bytes_moved=3e8), 6)
+    1.0
+    """
+    speed = hardware.memory_bytes_per_second
+    if speed is None:
+        return 0.0
+    return max(0.0, bytes_moved - speed * multiply_adds / hardware.multiply_adds_per_second)
 
 
 def operations_per_second(hardware: Hardware, dtype: str) -> float:

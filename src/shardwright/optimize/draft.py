@@ -105,7 +105,8 @@ class Draft:
     ) -> tuple[int, ...]:
         """An op that is computed on shards as they lie, just before another one; its results."""
         layouts = tuple(map(self.layout, operands))
-        return self._add(signature, operands, results, before, computed_cost(signature, layouts, results))
+        cost = computed_cost(signature, layouts, results, self.program.hardware)
+        return self._add(signature, operands, results, before, cost)
 
     def take_steps(self, value: int, steps: tuple[Step, ...], before: Op) -> int:
         """The value that collectives lead to from another one, just before an op."""

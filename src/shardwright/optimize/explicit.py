@@ -253,7 +253,7 @@ class ExplicitProgram:
         if op.name.startswith("sdy.") or any(layout.partial and not layout.mesh.axes for layout in layouts):
             return Cost()
         count = len(op.operands)
-        return computed_cost(op.signature, layouts[:count], layouts[count:])
+        return computed_cost(op.signature, layouts[:count], layouts[count:], self.hardware)
 
     def seconds(self, cost: Cost) -> float:
         """The price of a cost."""

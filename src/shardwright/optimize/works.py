@@ -160,7 +160,7 @@ def _cost(program: ExplicitProgram, op: Op) -> Cost:
     operands, results = (
         tuple([replicated(_NOWHERE, program.type(value).rank) for value in some]) for some in (op.operands, op.results)
     )
-    cost, facts = computed_cost(op.signature, operands, results), facts_of(op.name)
+    cost, facts = computed_cost(op.signature, operands, results, program.hardware), facts_of(op.name)
     if facts.sums:
         return cost
     touched = op.signature.operands[1:] if facts.in_place else (*op.signature.operands, *op.signature.results)

@@ -91,7 +91,7 @@ def assign(
     splits = splits_of(signature)
     if splits is None:
         return _whole(signature, sources, targets, hardware)
-    in_place = choice_in_place(splits, sources, targets)
+    in_place = choice_in_place(splits, sources, targets, hardware)
     if in_place is not None:
         return in_place
     return _cheapest(question_of(signature, splits, sources, targets, passing, hardware, unread, intended))
@@ -152,8 +152,9 @@ def choice_of(
 
 def _cheapest(question: Question) -> Choice:
     """The fastest way; where devices repeat work in it, one in which they repeat less, if it is not much slower."""
-    best = _fastest(question)
-    if not question.moves and price(best.own, question.hardware) > price(_least_work(question), question.hardware):
+    best, hardware = _fastest(question), question.hardware
+    work = price(best.own._replace(bytes_moved=0.0), hardware)
+    if not question.moves and work > price(_least_work(question), hardware):
         best = _with_less_work(question, best)
     return _told(question, best)
 
@@ -168,7 +169,7 @@ def _fastest(question: Question) -> Choice:
     """The cheapest way, by price; among equals the one with less work, then the one through which more partial sums
     pass, then one whose results need not be added up, then the first.
     """
-    hardware, iterations, work = question.hardware, question.splits.iterations, _least_work(question)
+    hardware, iterations, work = question.hardware, question.splits.iterations, _least_work(question).multiply_adds
     best: Choice | None = None
     least = math.inf, math.inf, 0, 0
     operands = held_in_one_way(question)
@@ -184,8 +185,9 @@ def _fastest(question: Question) -> Choice:
             merit = choice.price(hardware), choice.own.multiply_adds, -passing, made
             if best is None or merit < least:
                 best, least = choice, merit
-        # Nothing moves then, and the others leave no less work: no need to ask what they cost.
-        if not question.passing and least[:2] <= (price(work, hardware), work.multiply_adds):
+        # Nothing is sent then, and the others leave no less work: no need to ask what they cost.
+        is_least = best is not None and least[1] <= work and least[0] <= price(best.own, hardware)
+        if is_least and not question.passing:
             break
     assert best is not None, "a way that splits nothing is among them"
     return best
@@ -241,7 +243,7 @@ def _least_work(question: Question) -> Cost:
     """The work of the op if all axes split it that tensors at hand have: what they propose leaves no less."""
     shardings = itertools.chain(question.targets, *[source[:2] for source in question.proposing])
     axes = set(itertools.chain.from_iterable([sharding.used_axes for sharding in shardings]))
-    return question.splits.work((axes,))
+    return work_cost(question.splits.iterations, (axes,))
 
 
 def _whole(signature: Signature, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware) -> Choice:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardwright.axes import Axes, merge_axes
+from shardwright.axes import Axes, axes_size, merge_axes
+from shardwright.cost.hardware import Hardware
 from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.decisions import Layout
@@ -56,7 +57,9 @@ def _is_even(shape: tuple[int, ...], sharding: TensorSharding) -> bool:
     return lying is not None and len(set(names)) == len(names)
 
 
-def choice_in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardings) -> Choice | None:
+def choice_in_place(
+    splits: Splits, sources: tuple[Source, ...], targets: Shardings, hardware: Hardware
+) -> Choice | None:
     """The choice for an op whose tensors all lie in one way in which it can be split, with no sum and no exchange.
 
     Nothing can be cheaper: nothing moves, and all axes that the tensors have split the work.
@@ -77,7 +80,7 @@ def choice_in_place(splits: Splits, sources: tuple[Source, ...], targets: Shardi
     pairs = zip(splits.rule.operands, shardings, strict=False)
     operands = tuple([tensor_sharding(mesh, mapping, factors) if lies is None else lies for mapping, lies in pairs])
     reads = tuple([(NOTHING,) if source else () for source in sources])
-    own = splits.work(factors)
+    own = splits.work(list(map(axes_size, factors)), hardware)
     return Choice(operands, targets, splits.kind, own, NOTHING, reads, (NOTHING,) * len(targets))
 
 

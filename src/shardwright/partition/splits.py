@@ -8,12 +8,14 @@ gathered first.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from shardwright.axes import AxisRef
-from shardwright.cost.price import Cost, work_cost
+from shardwright.cost.hardware import Hardware
+from shardwright.cost.price import Cost
+from shardwright.cost.roofline import moved_behind
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import called_by
 from shardwright.ir.ops import REDUCTIONS
@@ -30,9 +32,7 @@ from shardwright.rules.traits import facts_of
 
 __all__ = ["Splits", "linear_operands", "refusal", "splits_of"]
 
-_BUSY = frozenset(
-    {"stablehlo.convolution", "stablehlo.custom_call", "stablehlo.cholesky", "stablehlo.triangular_solve"}
-)
+_BUSY = frozenset({"stablehlo.custom_call", "stablehlo.cholesky", "stablehlo.triangular_solve"})
 """Ops beside products that take as long as their work, or of which nobody knows it."""
 
 _UNFUSED = 0.25
@@ -59,8 +59,9 @@ class Splits(NamedTuple):
             all are sizes.
         idle: Those of `allowed` whose splitting leaves each device as much to do: contributions of an op that moves
             elements are as large as its result.
-        moved: Bytes that an iteration reads from memory and writes to it; none of ops that are products, whose time
-            is that of their work.
+        moved: Bytes that an iteration reads from memory and writes to it; none of products.
+        streamed: Of products, the bytes of each tensor and the factors that split it: a kernel of its own reads or
+            writes them while it computes.
     """
 
     rule: ShardingRule
@@ -73,10 +74,23 @@ class Splits(NamedTuple):
     bounds: tuple[int, ...] = ()
     idle: frozenset[int] = frozenset()
     moved: float = 0.0
+    streamed: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
-    def work(self, split: Iterable[Iterable[AxisRef]]) -> Cost:
-        """What is left on a device of the op whose loops are split along axes each."""
-        return work_cost(self.iterations, split, self.moved)
+    def work(self, parts: Sequence[int], hardware: Hardware) -> Cost:
+        """What is left on a device of the op, by the roofline: of what products move through memory, what has not been
+        moved yet when they are computed.
+
+        Arguments:
+            parts: Into how many parts each factor is split.
+            hardware: Where.
+        """
+        if self.idle:
+            parts = [1 if factor in self.idle else count for factor, count in enumerate(parts)]
+        left = self.iterations / math.prod(parts)
+        if not self.streamed:
+            return Cost(multiply_adds=left, bytes_moved=self.moved * left)
+        moved = sum([bytes / math.prod([parts[factor] for factor in held]) for bytes, held in self.streamed])
+        return Cost(multiply_adds=left, bytes_moved=moved_behind(hardware, moved, left))
 
     @property
     def contributing(self) -> frozenset[int]:
@@ -109,8 +123,9 @@ def splits_of(signature: Signature) -> Splits | None:
         sets = (own.allowed, own.exchanged, own.completed)
         allowed, exchanged, completed = (corresponding_factors(rule, own.rule, some) for some in sets)
         bounds = _bounds(signature, rule, exchanged)
+        moves = own.moved, _streamed(signature, rule)
         return Splits(
-            rule, allowed, own.kind, own.linear, own.iterations, exchanged, completed, bounds, moved=own.moved
+            rule, allowed, own.kind, own.linear, own.iterations, exchanged, completed, bounds, frozenset(), *moves
         )
     if not is_opaque(signature):
         return None
@@ -131,21 +146,34 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     completed = rule.reduction & exchanged if kind is None else frozenset[int]()
     linear, bounds = linear_operands(signature), _bounds(signature, rule, exchanged)
     idle = rule.reduction & allowed if facts_of(signature.name).moves else frozenset[int]()
-    moved = _moved(signature) / max(1, iterations)
-    return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds, idle, moved)
+    moves = _moved(signature) / max(1, iterations), _streamed(signature, rule)
+    return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds, idle, *moves)
 
 
 def _moved(signature: Signature) -> float:
     """Bytes that an op moves through memory, as one of many of which compilers make few kernels.
 
-    Products take as long as their work; of what is only taken from a tensor the rest is not read.
+    Of what is only taken from a tensor the rest is not read.
     """
     facts = facts_of(signature.name)
-    if facts.product or facts.constant or facts.shares_buffer or facts.computed_where_read or signature.name in _BUSY:
+    is_free = facts.constant or facts.shares_buffer or facts.computed_where_read
+    if is_free or _is_product(signature) or signature.name in _BUSY:
         return 0.0
     tensors = signature.results if facts.moves else (*signature.operands, *signature.results)
     touched = signature.operands[1:] if facts.in_place else tensors
     return _UNFUSED * max([type.bytes for type in touched], default=0)
+
+
+def _is_product(signature: Signature) -> bool:
+    return facts_of(signature.name).product or signature.name == "stablehlo.convolution"
+
+
+def _streamed(signature: Signature, rule: ShardingRule) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Of a product, the bytes of each tensor and the factors of its dimensions."""
+    if not _is_product(signature):
+        return ()
+    tensors = zip((*signature.operands, *signature.results), (*rule.operands, *rule.results), strict=True)
+    return tuple([(type.bytes, tuple(itertools.chain.from_iterable(mapping))) for type, mapping in tensors])
 
 
 def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int]) -> tuple[int, ...]:

@@ -186,7 +186,7 @@ def plain_ways(question: Question, listed: Sequence[FactorAxes]) -> list[Way]:
         if partial:
             made = tuple([Partial(axis, splits.kind) for axis in mesh.in_order(partial)])
             results[number] = tuple([tensor_sharding(mesh, mapping, factors, made) for mapping in rule.results])
-    work = _works(splits, listed)
+    work = _works(splits, listed, question.hardware)
     if not question.exchanging:
         return [Way(read, made, own, NOTHING) for read, made, own in zip(operands, results, work, strict=True)]
     exchanges = [exchange_cost(question.exchanging, read) for read in operands]
@@ -198,12 +198,10 @@ def _of_each(tensors: Sequence[Sequence[TensorSharding]], listed: Sequence[Facto
     return list(zip(*tensors, strict=True)) if tensors else [()] * len(listed)
 
 
-def _works(splits: Splits, listed: Sequence[FactorAxes]) -> list[Cost]:
+def _works(splits: Splits, listed: Sequence[FactorAxes], hardware: Hardware) -> list[Cost]:
     """What is left of the work of an op on each device; few numbers of parts are different."""
-    working = [factor for factor in range(len(splits.rule.sizes)) if factor not in splits.idle]
-    parts = [math.prod([axis.size for factor in working for axis in factors[factor]]) for factors in listed]
-    different = dict(zip(parts, listed, strict=True))
-    costs = {number: splits.work([factors[factor] for factor in working]) for number, factors in different.items()}
+    parts = [tuple([math.prod([axis.size for axis in axes]) for axes in factors]) for factors in listed]
+    costs = {counts: splits.work(counts, hardware) for counts in dict.fromkeys(parts)}
     return list(map(costs.__getitem__, parts))
 
 

@@ -143,9 +143,8 @@ def _pays(
         along = [
             next(filter(None, (_along(factor, *one) for one in zip(layouts, mappings, strict=True))), ())
             for factor in range(len(splits.rule.sizes))
-            if factor not in splits.idle
         ]
-        total = splits.work(along)
+        total = splits.work(list(map(axes_size, along)), hardware)
         for number, (type, outside, inside) in enumerate(zip(types, lying, layouts, strict=True)):
             before, after = (outside, inside) if number < count else (inside, outside)
             element_bytes = type.bytes // max(1, type.elements)

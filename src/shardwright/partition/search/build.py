@@ -235,7 +235,7 @@ class _Builder:
         """A node of one way."""
         seconds = 0.0
         if op is not None and made[0]:
-            cost = computed_cost(op.signature, tuple(read[1]), tuple(made[1]))
+            cost = computed_cost(op.signature, tuple(read[1]), tuple(made[1]), self.hardware)
             seconds = self.times[op] * price(cost, self.hardware)
         node = self.node(op, np.array([seconds]))
         for value, layout in zip(*read, strict=True):

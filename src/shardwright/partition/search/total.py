@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from shardwright.analysis.loops import block_times
+from shardwright.axes import axes_size
 from shardwright.cost.collectives import combined_by_hand
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price
@@ -75,7 +76,7 @@ def seconds_of_values(decided: Decided, hardware: Hardware) -> dict[int, float]:
 def _own(op: Op, decision: Decision | None, runs: float, hardware: Hardware) -> tuple[float, ...]:
     if not isinstance(decision, Computed):
         return ()
-    return (runs * price(computed_cost(op.signature, decision.operands, decision.results), hardware),)
+    return (runs * price(computed_cost(op.signature, decision.operands, decision.results, hardware), hardware),)
 
 
 def _cost(version: Reshard, types: Sequence[TensorType]) -> Cost:
@@ -100,8 +101,10 @@ def _among(versions: tuple[Version, ...]) -> Iterator[Reshard]:
 
 
 @memoize
-def computed_cost(signature: Signature, operands: tuple[Layout, ...], results: tuple[Layout, ...]) -> Cost:
-    """What an op whose tensors lie so costs each device, with what is exchanged inside it.
+def computed_cost(
+    signature: Signature, operands: tuple[Layout, ...], results: tuple[Layout, ...], hardware: Hardware
+) -> Cost:
+    """What an op whose tensors lie so costs each device of a hardware, with what is exchanged inside it.
 
     Nothing of an op of which nothing is known: it is computed whole in any case.
     """
@@ -109,8 +112,7 @@ def computed_cost(signature: Signature, operands: tuple[Layout, ...], results: t
     tensors = tuple([layout for layout in (*operands, *results) if layout is not None])
     if splits is None or len(tensors) < len(operands) + len(results):
         return _NOTHING
-    factors = factor_axes(splits.rule, tensors)
-    total = splits.work([axes for factor, axes in enumerate(factors) if factor not in splits.idle])
+    total = splits.work(list(map(axes_size, factor_axes(splits.rule, tensors))), hardware)
     return total + exchange_cost(signature, tensors[: len(operands)])
 
 
