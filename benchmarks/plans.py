@@ -237,6 +237,7 @@ def choosing(report: Report) -> None:
 
 
 def _partition(effort: str) -> Run:
+    import shardwright.partition.search.best  # noqa: F401  # as the rest of partitioning is imported before
     from shardwright.ir.context import load_module
     from shardwright.notation.modules import read
     from shardwright.partition import localize, materialize

@@ -86,6 +86,8 @@ def _least(least: float, found: float) -> str:
     if not least and found:
         return "not known, for a program of this size"
     said, gap = f"{least * 1e6:,.2f} µs", found / least - 1 if least else 0.0
+    if gap > 1:
+        return f"{said} by what is known of a program of this size"
     return f"{said}: none is better" if gap < _NONE else f"{said}, to which {gap:.2%} are missing"
 
 

@@ -22,7 +22,7 @@ __all__ = ["BUDGETS", "Searched", "search"]
 BUDGETS = {
     "default": Budget(
         whole=800,
-        nodes=400,
+        nodes=250,
         sweeps=(24, 6),
         each=Limits(entries=100_000, gap=1e-3, work=500_000),
         all=500_000,
