@@ -138,7 +138,7 @@ def test_where_starts_cost_more_than_is_hidden_it_is_left() -> None:
     """Of a product of 64³ multiply-adds, and of 16 KiB that are sent."""
     turns = {}
     for start in (1e-9, 1e-7, 1e-4):
-        with Session(hardware=Hardware("a box", 1e11, start, 64**3 / 2e-7)):
+        with Session(hardware=Hardware("a box", 1e11, start, 64**3 / 2e-7, peaks=(("f32", 2 * 64**3 / 2e-7),))):
             turns[start] = len(optimize(explicit_of(_gathered('"y"')), [_NAME]).improvements)
     assert turns == {1e-9: 1, 1e-7: 0, 1e-4: 0}
 

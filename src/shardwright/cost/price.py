@@ -11,7 +11,7 @@ all devices might as well compute them alike.
     >>> mesh = Mesh(x=2, y=4)
     >>> gather = AllGather(((mesh.axis("x"),), (mesh.axis("y"),)))
     >>> step_cost(gather, TensorSharding.of(mesh, [["x"], ["y"]]), local_bytes=128)
-    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0, bytes_copied=0.0, bytes_moved=0.0)
+    Cost(bytes_sent=896.0, starts=2, multiply_adds=0.0, bytes_copied=0.0, bytes_moved=0.0, adds_waited=0.0)
     >>> price(Cost(bytes_sent=896, starts=1), BYTES)
     896.0009765625
 """
@@ -66,6 +66,7 @@ class Cost(NamedTuple):
         bytes_copied: Bytes that are laid out anew for collectives, where nothing else does: see `cost.copies`.
         bytes_moved: Bytes that ops read from memory and write to it, as far as compilers do not fuse them, nor compute
             meanwhile: see `cost.roofline`.
+        adds_waited: As many multiply-adds as take the time that those of slower elements than bf16 take beyond theirs.
     """
 
     bytes_sent: float = 0.0
@@ -73,12 +74,20 @@ class Cost(NamedTuple):
     multiply_adds: float = 0.0
     bytes_copied: float = 0.0
     bytes_moved: float = 0.0
+    adds_waited: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]  # amounts are added, not tuples joined
         """Both, one after the other."""
-        (sent, starts, work, copied, moved) = self
-        (more_sent, more_starts, more_work, more_copied, more_moved) = other
-        return Cost(sent + more_sent, starts + more_starts, work + more_work, copied + more_copied, moved + more_moved)
+        (sent, starts, work, copied, moved, waited) = self
+        (more_sent, more_starts, more_work, more_copied, more_moved, more_waited) = other
+        return Cost(
+            sent + more_sent,
+            starts + more_starts,
+            work + more_work,
+            copied + more_copied,
+            moved + more_moved,
+            waited + more_waited,
+        )
 
 
 def price(cost: Cost, hardware: Hardware) -> float:

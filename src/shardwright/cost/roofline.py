@@ -25,11 +25,12 @@ Source: Williams et al., "Roofline: An Insightful Visual Performance Model".
 
 from __future__ import annotations
 
+import math
 import re
 
 from shardwright.cost.hardware import Hardware
 
-__all__ = ["moved_behind", "operations_per_second", "roofline_seconds"]
+__all__ = ["moved_behind", "operations_per_second", "roofline_seconds", "slowness"]
 
 _NARROW = re.compile(r"f[468]")
 _INTEGER = re.compile(r"(?:i|s|u|ui|si)(\d+)")
@@ -54,7 +55,8 @@ def roofline_seconds(
 
 def moved_behind(hardware: Hardware, bytes_moved: float, multiply_adds: float) -> float:
     """Bytes that memory has not moved yet when so many multiply-adds are done; none where the sheet tells nothing of
-    memory. What is moved behind them and they themselves take what the roofline says, at the peak of bf16.
+    memory. What is moved behind them and they themselves take what the roofline says; those of slower elements than
+    bf16 are as many more as they take longer.
 
     >>> from shardwright.cost.hardware import hardware
     >>> tpu = hardware("tpu_v5p")
@@ -66,6 +68,19 @@ def moved_behind(hardware: Hardware, bytes_moved: float, multiply_adds: float) -
     if speed is None:
         return 0.0
     return max(0.0, bytes_moved - speed * multiply_adds / hardware.multiply_adds_per_second)
+
+
+def slowness(hardware: Hardware, dtype: str) -> float:
+    """How many times as long a multiply-add of a type of elements takes as one of bf16; once for faster ones.
+
+    >>> from shardwright.cost.hardware import hardware
+    >>> h100 = hardware("h100")
+    >>> [round(slowness(h100, dtype), 1) for dtype in ("f64", "tf32", "bf16", "f8")]
+    [14.8, 2.0, 1.0, 1.0]
+    """
+    if math.isinf(hardware.multiply_adds_per_second):
+        return 1.0
+    return max(1.0, 2 * hardware.multiply_adds_per_second / operations_per_second(hardware, dtype))
 
 
 def operations_per_second(hardware: Hardware, dtype: str) -> float:

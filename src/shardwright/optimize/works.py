@@ -100,7 +100,8 @@ def _prices(program: ExplicitProgram, op: Op) -> Iterator[tuple[float, Queue]]:
         return
     cost = _cost(program, op)
     if cost.starts:
-        yield program.seconds(cost._replace(multiply_adds=0.0, bytes_moved=0.0)), _queue(program, op)
+        sent = Cost(cost.bytes_sent, cost.starts, bytes_copied=cost.bytes_copied)
+        yield program.seconds(sent), _queue(program, op)
     if not cost.starts or program.step(op) is None:  # it waits for what devices exchange inside it
         yield program.seconds(cost._replace(bytes_sent=0.0, starts=0)), Queue.COMPUTE
 

@@ -153,7 +153,7 @@ def choice_of(
 def _cheapest(question: Question) -> Choice:
     """The fastest way; where devices repeat work in it, one in which they repeat less, if it is not much slower."""
     best, hardware = _fastest(question), question.hardware
-    work = price(best.own._replace(bytes_moved=0.0), hardware)
+    work = price(Cost(multiply_adds=best.own.multiply_adds), hardware)
     if not question.moves and work > price(_least_work(question), hardware):
         best = _with_less_work(question, best)
     return _told(question, best)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost
-from shardwright.cost.roofline import moved_behind
+from shardwright.cost.roofline import moved_behind, slowness
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import called_by
 from shardwright.ir.ops import REDUCTIONS
@@ -62,6 +62,7 @@ class Splits(NamedTuple):
         moved: Bytes that an iteration reads from memory and writes to it; none of products.
         streamed: Of products, the bytes of each tensor and the factors that split it: a kernel of its own reads or
             writes them while it computes.
+        multiplied: The type of elements that products multiply, as `cost.roofline` names it.
     """
 
     rule: ShardingRule
@@ -75,6 +76,7 @@ class Splits(NamedTuple):
     idle: frozenset[int] = frozenset()
     moved: float = 0.0
     streamed: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    multiplied: str = "bf16"
 
     def work(self, parts: Sequence[int], hardware: Hardware) -> Cost:
         """What is left on a device of the op, by the roofline: of what products move through memory, what has not been
@@ -90,7 +92,9 @@ class Splits(NamedTuple):
         if not self.streamed:
             return Cost(multiply_adds=left, bytes_moved=self.moved * left)
         moved = sum([bytes / math.prod([parts[factor] for factor in held]) for bytes, held in self.streamed])
-        return Cost(multiply_adds=left, bytes_moved=moved_behind(hardware, moved, left))
+        waited = left * (slowness(hardware, self.multiplied) - 1.0)
+        behind = moved_behind(hardware, moved, left + waited)
+        return Cost(multiply_adds=left, bytes_moved=behind, adds_waited=waited)
 
     @property
     def contributing(self) -> frozenset[int]:
@@ -123,7 +127,7 @@ def splits_of(signature: Signature) -> Splits | None:
         sets = (own.allowed, own.exchanged, own.completed)
         allowed, exchanged, completed = (corresponding_factors(rule, own.rule, some) for some in sets)
         bounds = _bounds(signature, rule, exchanged)
-        moves = own.moved, _streamed(signature, rule)
+        moves = own.moved, _streamed(signature, rule), own.multiplied
         return Splits(
             rule, allowed, own.kind, own.linear, own.iterations, exchanged, completed, bounds, frozenset(), *moves
         )
@@ -146,7 +150,7 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     completed = rule.reduction & exchanged if kind is None else frozenset[int]()
     linear, bounds = linear_operands(signature), _bounds(signature, rule, exchanged)
     idle = rule.reduction & allowed if facts_of(signature.name).moves else frozenset[int]()
-    moves = _moved(signature) / max(1, iterations), _streamed(signature, rule)
+    moves = _moved(signature) / max(1, iterations), _streamed(signature, rule), _multiplied(signature)
     return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds, idle, *moves)
 
 
@@ -174,6 +178,15 @@ def _streamed(signature: Signature, rule: ShardingRule) -> tuple[tuple[int, tupl
         return ()
     tensors = zip((*signature.operands, *signature.results), (*rule.operands, *rule.results), strict=True)
     return tuple([(type.bytes, tuple(itertools.chain.from_iterable(mapping))) for type, mapping in tensors])
+
+
+def _multiplied(signature: Signature) -> str:
+    """The type of elements that a product multiplies: the wider of both, f32 in the way of the default precision."""
+    if not _is_product(signature):
+        return "bf16"
+    wider = max(signature.operands[:2], key=lambda type: type.bytes / max(1, type.elements)).dtype
+    exact = "HIGH" in (signature.text("precision_config") or "")
+    return "tf32" if wider == "f32" and not exact else wider
 
 
 def _bounds(signature: Signature, rule: ShardingRule, exchanged: frozenset[int]) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ class Hardware(Hashed):
         memory_bytes: What a device holds, where that is known: programs that fit come before others.
         memory_bytes_per_second: What a device reads from its memory and writes to it, where that is known.
         peaks: Operations per second by type of element, of the types whose peak is known beside bf16. By these two,
-            `cost.roofline` tells what a program takes that is there; nothing is decided by the peaks.
+            `cost.roofline` tells what a program takes that is there, and products are priced.
         node_devices: How many devices, one behind the other, links of their own join, where a network joins the rest:
             what goes over the one goes beside what goes over the other (`cost.overlap`). All devices where not known.
         copied_bytes_per_second: What a device lays out anew for collectives, by how much of that it has to: see
@@ -51,11 +51,12 @@ class Hardware(Hashed):
         multiply_adds: float = 0.0,
         bytes_copied: float = 0.0,
         bytes_moved: float = 0.0,
+        adds_waited: float = 0.0,
     ) -> float:
         """The time, in seconds, of sending so many bytes, of so many starts and multiply-adds, of laying out anew so
-        many bytes and of moving so many through memory.
+        many bytes, of moving so many through memory, and of waiting as long as so many multiply-adds take.
         """
         communication = bytes_sent / self.bytes_per_second + starts * self.start_seconds
         speed = self.memory_bytes_per_second
         traffic = bytes_copied / self.copied_bytes_per_second + (bytes_moved / speed if speed is not None else 0.0)
-        return communication + traffic + multiply_adds / self.multiply_adds_per_second
+        return communication + traffic + (multiply_adds + adds_waited) / self.multiply_adds_per_second
