@@ -31,10 +31,10 @@ from typing import NamedTuple
 
 from shardwright.axes import AxisRef, axes_size
 from shardwright.cost.overlap import Queue, Work
+from shardwright.cost.price import price
 from shardwright.cost.roofline import roofline_seconds
 from shardwright.ir.graph import Op
 from shardwright.ir.ops import RETURNS
-from shardwright.ir.signature import Signature
 from shardwright.optimize.course import Course
 from shardwright.optimize.exactness import keeps_order
 from shardwright.optimize.explicit import ExplicitProgram
@@ -220,25 +220,18 @@ def _awaiting(works: Sequence[Work], awaited: Collection[int]) -> tuple[Work, ..
 
 
 def _moving_seconds(program: ExplicitProgram, one: _Candidate) -> float:
-    """Seconds that parts take by the roofline beyond what the whole product does; 0 where no memory's speed is known.
+    """Seconds that parts take beyond their works, which know what each reads; 0 where no memory's speed is known.
 
-    Each part reads the operand that is not cut, and each sum of two parts reads both and is written. Times of works are
-    those of computing alone, in which a product is the same in parts.
+    Devices are filled less by them, and each sum of two parts reads both and is written.
     """
     ring, hardware = one.ring, program.hardware
     if hardware.memory_bytes_per_second is None:
         return 0.0
-    parts, (made,) = ring.devices, ring.part.results
-
-    def seconds(product: Signature) -> float:
-        splits = splits_of(product)
-        operations = 0.0 if splits is None else 2.0 * splits.iterations
-        moved = sum(type.bytes for type in (*product.operands, *product.results))
-        return roofline_seconds(hardware, operations=operations, bytes_moved=moved, dtype=made.dtype)
-
+    parts, splits, (made,) = ring.devices, splits_of(ring.part), ring.part.results
+    assert splits is not None, "a product can be split"
+    part = price(splits.work([1] * len(splits.rule.sizes), hardware), hardware)
     put = 2 * parts if ring.place is not None and one.write is gathered_product else 3 * (parts - 1)
-    together = roofline_seconds(hardware, bytes_moved=put * made.bytes)
-    return (1 + _LOST) * parts * seconds(ring.part) + together - seconds(ring.product)
+    return _LOST * parts * part + roofline_seconds(hardware, bytes_moved=put * made.bytes)
 
 
 def _fits(program: ExplicitProgram, one: _Candidate) -> bool:
