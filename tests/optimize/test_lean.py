@@ -6,7 +6,7 @@ import pytest
 
 import shardwright as sw
 from shardwright.optimize import HOISTING, compared
-from shardwright.optimize.compared import demand_of
+from shardwright.optimize.compared import demand_of, room_for_orders
 from shardwright.program import Spmd
 from tests.models.nets.all import NETS
 from tests.models.steps.all import plan
@@ -67,3 +67,13 @@ def test_only_what_holds_little_is_brought_out_of_loops(is_little: bool, monkeyp
     with sw.Session(hardware=sw.hardware("h100")):
         lean = NETS["particle_filter"].plan(evenly=True).partition(effort="lean", optimize="all")
     assert any(one.by == HOISTING for one in lean.improvements or ()) == is_little
+
+
+def test_other_orders_have_room_for_what_a_program_holds_less_than_another() -> None:
+    with sw.Session(hardware=sw.hardware("h100")):
+        less, more = (plan("lamb", "fsdp").partition(effort=effort).explicit for effort in ("lean", "fast"))
+        held = [demand_of(one).beside for one in (less, more)]
+        assert held[0] < held[1]
+        assert room_for_orders(less, more) == int(1.1 * held[1] - held[0])
+        assert room_for_orders(more, more) == int(1.1 * held[1] - held[1])
+        assert room_for_orders(more, less) == max(0, int(1.1 * held[0] - held[1]))

@@ -90,9 +90,12 @@ class Demand(NamedTuple):
         return f"it holds {less:.0%} less beside its arguments and results for {more:.1%} more time"
 
 
-def room_for_orders(explicit: Graph) -> int:
-    """The bytes by which another order of an explicit program holds hardly more beside arguments and results."""
-    return int((_MORE - 1) * temporary_bytes(localize(explicit)))
+def room_for_orders(explicit: Graph, beside: Graph) -> int:
+    """The bytes by which another order of an explicit program may hold more beside arguments and results: so that it
+    holds hardly more than another program does.
+    """
+    most = _MORE * temporary_bytes(localize(beside))
+    return max(0, int(most - temporary_bytes(localize(explicit))))
 
 
 def demand_of(explicit: Graph, seconds: float | None = None) -> Demand:

@@ -133,7 +133,7 @@ def _lean(making: _Making) -> MadeExplicit:
     from shardwright.optimize.compared import room_for_orders
 
     plain, first = making.explicit("fast"), making.explicit("default")
-    orders = room_for_orders(plain.graph)
+    orders = room_for_orders(plain.graph, plain.graph)
     alone, hoists = making.improved(plain, orders=orders), True
     if any(change.by == HOISTING for change in alone.improvements or ()):
         within = making.improved(plain, hoists=False, orders=orders)
@@ -142,13 +142,13 @@ def _lean(making: _Making) -> MadeExplicit:
     searched = first.searched
     if searched is None or not searched.otherwise:
         return replace(alone, searched=searched)
-    found = making.improved(first, hoists=hoists, orders=orders)
+    found = making.improved(first, hoists=hoists, orders=room_for_orders(first.graph, plain.graph))
     most, fastest = _demand(alone), _demand(found)
     if fastest.is_within(most) and fastest.is_worth_it(most):
         return found
     if not fastest.is_within(most):
         explicit = making.explicit("lean")
-        lean = making.improved(explicit, hoists=hoists, orders=orders)
+        lean = making.improved(explicit, hoists=hoists, orders=room_for_orders(explicit.graph, plain.graph))
         demand = _demand(lean)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(most):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
