@@ -14,19 +14,21 @@ from shardwright.analysis.alive import Alive, donated_arguments
 from shardwright.analysis.fusion import fusion_of
 from shardwright.ir.graph import Block, Graph, Op
 
-__all__ = ["allocated_bytes", "temporary_bytes"]
+__all__ = ["allocated_bytes", "boundary_bytes", "temporary_bytes"]
 
 
 def allocated_bytes(graph: Graph) -> int:
-    """What a compiler is to be expected to set aside: arguments, results, and what is held beside them at most.
+    """What a compiler is to be expected to set aside: arguments, results, and what is held beside them at most."""
+    return boundary_bytes(graph) + temporary_bytes(graph)
 
-    A donated argument makes room for a result of its size.
-    """
+
+def boundary_bytes(graph: Graph) -> int:
+    """What arguments and results take; a donated argument makes room for a result of its size."""
     main, types = graph.main.block, graph.types
     donated = Counter([types[value].bytes for value in donated_arguments(graph)])
     results = Counter([types[value].bytes for value in main.terminator.operands])
     arguments = sum([types[value].bytes for value in main.arguments])
-    return arguments + sum((results - donated).elements()) + temporary_bytes(graph)
+    return arguments + sum((results - donated).elements())
 
 
 def temporary_bytes(graph: Graph) -> int:

@@ -2,8 +2,9 @@
 
 For less time a device may hold more beside arguments and results, by three times the share: a third more for a tenth
 less. What a search for less time comes to of a GPT of 8 layers takes 4 % less and holds 2.1 times as much, which nobody
-would want; and a recurrent network that takes a fortieth of the time may hold three times as much. One that fits into
-the memory of the hardware comes before one that does not.
+would want; and a recurrent network that takes a fortieth of the time may hold three times as much. Less than a
+twentieth of arguments and results is nothing: a step of decoding has much of those, and hardly anything beside them.
+One that fits into the memory of the hardware comes before one that does not.
 
 Or, where memory and traffic are not to be traded for time (`--effort lean`), the fastest of those that send no more
 than another one, and hold at most a tenth more beside arguments and results.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shardwright.analysis.temporaries import allocated_bytes, temporary_bytes
+from shardwright.analysis.temporaries import boundary_bytes, temporary_bytes
 from shardwright.analysis.traffic import collectives, summarize
 from shardwright.cost.hardware import current_hardware
 from shardwright.ir.graph import Graph
@@ -27,6 +28,9 @@ __all__ = ["Demand", "demand_of", "room_for_orders"]
 _MORE = 1.1
 """How many times as much may be held where memory is not to be traded for time."""
 
+_NOTHING = 0.05
+"""What part of arguments and results is nothing beside them."""
+
 _WORTH = 0.99
 """What part of the time is less: prices leave out what compilers fuse, and much else of a hundredth."""
 
@@ -39,12 +43,14 @@ class Demand(NamedTuple):
         beside: The most bytes that are alive at once, its arguments and results not counted.
         excess: Bytes that it holds beyond what the hardware has, where that is known.
         sent: Bytes that a device sends.
+        boundary: Those of its arguments and results.
     """
 
     seconds: float
     beside: int
     excess: float
     sent: float
+    boundary: int = 0
 
     def is_within(self, most: Demand) -> bool:
         """Whether a program sends no more than another, and holds at most a tenth more, or what there is room for.
@@ -73,10 +79,13 @@ class Demand(NamedTuple):
         >>> slim, fast = Demand(1.0, 100, 0.0, 50.0), Demand(0.9, 130, 0.0, 50.0)
         >>> fast.is_better(slim), fast._replace(beside=140).is_better(slim), fast._replace(excess=1.0).is_better(slim)
         (True, False, False)
+        >>> fast._replace(beside=140, boundary=2_400).is_better(slim._replace(boundary=2_400))
+        True
         """
         if self.excess or other.excess:
             return self.excess < other.excess
-        return is_less(self.seconds * max(1, self.beside) ** (1 / 3), other.seconds * max(1, other.beside) ** (1 / 3))
+        merit, least = (one.seconds * max(1, one.beside, _NOTHING * one.boundary) ** (1 / 3) for one in (self, other))
+        return is_less(merit, least)
 
     def reason(self, other: Demand) -> str:
         """Why this is the better one."""
@@ -101,9 +110,9 @@ def room_for_orders(explicit: Graph, beside: Graph) -> int:
 def demand_of(explicit: Graph, seconds: float | None = None) -> Demand:
     """What an explicit program asks of each device of the hardware of the session; its time where that is known."""
     local = localize(explicit)
-    most = current_hardware().memory_bytes
-    excess = 0.0 if most is None else max(0.0, allocated_bytes(local) - most)
+    most, beside, boundary = current_hardware().memory_bytes, temporary_bytes(local), boundary_bytes(local)
+    excess = 0.0 if most is None else max(0.0, boundary + beside - most)
     if seconds is None:
         seconds = block_seconds(ExplicitProgram(explicit), explicit.main.block.ops)
     sent = summarize(collectives(local)).total.executed_bytes
-    return Demand(seconds, temporary_bytes(local), excess, sent)
+    return Demand(seconds, beside, excess, sent, boundary)
