@@ -40,7 +40,8 @@ def lying(*axes: str, partial: str = "") -> TensorSharding:
         (AllToAll(((X, 0, 2),)), lying("x", "", ""), WHOLE // 2),  # cut before it
         (AllToAll(((X, 2, 1),)), lying("", "", "x"), WHOLE),
         (AllReduce(X, "sum"), lying("", "", "", partial="x"), 0),
-        (AllSlice(((), X, ())), lying("", "", ""), 0),
+        (AllSlice(((), X, ())), lying("", "", ""), WHOLE // 2),  # cut out
+        (AllSlice((X, (), ())), lying("", "y", ""), WHOLE // 8),
         (CollectivePermute(lying("", "", "y")), lying("", "y", ""), 0),
     ],
 )

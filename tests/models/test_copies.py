@@ -13,6 +13,7 @@ from shardwright.cost.hardware import Hardware, hardware
 from shardwright.ir.graph import Block
 from shardwright.optimize.explicit import ExplicitProgram
 from shardwright.partition.edges import copies_of
+from shardwright.steps import AllSlice
 from tests.models.large.all import LARGE
 
 GPU = replace(hardware("h100"), start_seconds=1e-9, memory_bytes_per_second=None)
@@ -20,7 +21,7 @@ GPU = replace(hardware("h100"), start_seconds=1e-9, memory_bytes_per_second=None
 
 
 class Total(NamedTuple):
-    """What all of a program takes of each device, in bytes."""
+    """What all collectives of a program take of each device, in bytes."""
 
     bytes_sent: float = 0.0
     bytes_copied: float = 0.0
@@ -36,7 +37,7 @@ def total(name: str, there: Hardware) -> Total:
             for op in block.ops:
                 step = program.step(op)
                 sent += times * program.cost(op).bytes_sent
-                if step is not None:
+                if step is not None and not isinstance(step, AllSlice):
                     (value,) = op.operands
                     layout = program.layout(value)
                     assert layout is not None

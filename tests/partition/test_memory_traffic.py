@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +44,39 @@ def test_products_move_what_memory_has_not_moved_when_they_are_computed() -> Non
     while_computed = 64 * 64 * 32 / (dict(box.peaks)["tf32"] / 2) * 3.35e12
     assert moved == pytest.approx(2 * BYTES + 64 * 64 * 4 - while_computed)
     assert _moved(lambda x: x @ x, jax.ShapeDtypeStruct((4096, 4096), jnp.bfloat16))["dot_general"] == 0
+
+
+@pytest.mark.parametrize(("devices", "parts"), [(2, 1), (8, 8)])
+def test_a_part_of_a_weight_that_is_copied_first_must_be_small(devices: int, parts: int) -> None:
+    """Kernels of products for GPUs read tensors that lie as a whole: half a weight is read twice and written, then."""
+    x, weight = (jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in ((8, 8192), (8192, 65536)))
+    with sw.Session(hardware=hardware("h100")):
+        plan = sw.from_jax(lambda x, w: x @ w, x, weight).shard(sw.Mesh(x=devices), {0: sw.P("x"), 1: sw.P()})
+        spmd = plan.partition(effort="default")
+    assert f"tensor<8192x{65536 // parts}xbf16>" in spmd.module("local")
+    assert spmd.searched is not None
+    assert parts == 1 or spmd.searched.seconds < 0.5 * spmd.searched.seconds_before
+
+
+def test_a_step_of_decoding_computes_the_same_split_by_its_weights() -> None:
+    """All of its weights are everywhere, and its batch is split: with little that is computed they take the time."""
+    shapes = (8, 64), (64, 256), (256, 64), (64, 256), (256, 64)
+    x, *weights = (jnp.arange(math.prod(one), dtype=jnp.float32).reshape(one) / math.prod(one) for one in shapes)
+
+    def step(x: Any, *weights: Any) -> Any:
+        for up, down in zip(weights[::2], weights[1::2], strict=True):
+            x = x + jnp.tanh(x @ up) @ down
+        return x
+
+    slow = replace(hardware("h100"), memory_bytes_per_second=1e8, copied_bytes_per_second=1e9)
+    with sw.Session(hardware=slow):
+        plan = sw.from_jax(step, x, *weights).shard(sw.Mesh(x=8), {0: sw.P("x"), **{n: sw.P() for n in range(1, 5)}})
+        for optimize in ("off", "all"):
+            spmd = plan.partition(effort="default", optimize=optimize)
+            assert "tensor<64x32xf32>" in spmd.module("local")
+            assert spmd.searched is not None
+            assert spmd.searched.seconds < 0.5 * spmd.searched.seconds_before
+            spmd.verify(inputs=[x, *weights]).require()
 
 
 def test_a_product_by_a_tall_weight_is_split_though_little_is_computed() -> None:
