@@ -94,7 +94,7 @@ FIGURES = (
         "copies",
         "bytes_per_second",
         "source",
-        "what a device lays out anew, read and written, for collectives along inner dimensions",
+        "what a device lays out anew, read and written, for collectives along inner dimensions and products by parts",
         1.7e12,
         is_needed=False,
     ),

@@ -30,8 +30,8 @@ class Hardware(Hashed):
             `cost.roofline` tells what a program takes that is there, and products are priced.
         node_devices: How many devices, one behind the other, links of their own join, where a network joins the rest:
             what goes over the one goes beside what goes over the other (`cost.overlap`). All devices where not known.
-        copied_bytes_per_second: What a device lays out anew for collectives, by how much of that it has to: see
-            `cost.copies`. It takes no time where that is not known.
+        copied_bytes_per_second: What a device lays out anew for collectives and products, by how much of that it has
+            to: see `cost.copies`. It takes no time where that is not known.
     """
 
     name: str
