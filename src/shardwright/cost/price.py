@@ -63,7 +63,8 @@ class Cost(NamedTuple):
         bytes_sent: Bytes that it sends.
         starts: Collectives of the per-device program that it takes part in, one after the other.
         multiply_adds: Iterations of the loops of ops.
-        bytes_copied: Bytes that are laid out anew for collectives and products, where nothing else does: see `cost.copies`.
+        bytes_copied: Bytes that are laid out anew for collectives and products, where nothing else does: see
+            `cost.copies`.
         bytes_moved: Bytes that ops read from memory and write to it, as far as compilers do not fuse them, nor compute
             meanwhile: see `cost.roofline`.
         adds_waited: As many multiply-adds as take the time that those of slower elements than bf16 take beyond theirs.
