@@ -63,15 +63,18 @@ class Demand(NamedTuple):
 
     def is_worth_it(self, other: Demand) -> bool:
         """Whether this is of a program that is to be taken before another one: it takes less time, by more than prices
-        are wrong by, or it takes no more and holds less.
+        are wrong by, or it takes no more and holds less, or no more but for that and holds and sends less.
 
         >>> plain = Demand(1.0, 100, 0.0, 50.0)
         >>> [Demand(*one, 0.0, 50.0).is_worth_it(plain) for one in ((0.9, 109), (0.995, 109), (1.0, 90), (1.001, 90))]
         [True, False, True, False]
+        >>> Demand(1.001, 90, 0.0, 40.0).is_worth_it(plain)
+        True
         """
-        return self.seconds < _WORTH * other.seconds or (
-            self.beside < other.beside and not is_less(other.seconds, self.seconds)
-        )
+        if self.seconds < _WORTH * other.seconds:
+            return True
+        sends_less = self.sent < _WORTH * other.sent and _WORTH * self.seconds < other.seconds
+        return self.beside < other.beside and (sends_less or not is_less(other.seconds, self.seconds))
 
     def is_better(self, other: Demand) -> bool:
         """Whether this is of the program to take: of two that fit, of that with less `seconds³ · beside`.
