@@ -255,14 +255,16 @@ class AtNode:
             if slot != last:
                 energy = energy - groups.spread(least)
 
-    def chosen(self) -> int:
-        """The way that takes least by what is chosen before: from now on what it was given tells that it is chosen."""
+    def chosen(self, known: Sequence[int], told: Sequence[int]) -> int:
+        """The way that takes least by what is chosen at the links of some slots: from now on what it was given at
+        others tells that it is chosen.
+        """
         energy = self.energy()
-        for slot in self.before:
+        for slot in known:
             link, place = self.links[slot]
             energy += self.groups[slot].spread(link.with_chosen(place) - self.given[slot])
         way = int(energy.argmin())
-        for slot in self.behind:
+        for slot in told:
             link, place = self.links[slot]
             layout, given = int(self.node.slots[slot].of_way[way]), self.given[slot]
             link.chosen = place, layout

@@ -135,12 +135,15 @@ class Messages:
         self.rounds.start_anew()
         self.bound, (self.rounds.before, self.rounds.count) = bound, led
 
-    def chosen(self) -> tuple[int, ...]:
-        """A way of every node: in the order of the program each takes what is least by what is chosen already, what
-        was moved standing for the rest. Asked after `least`.
+    def chosen(self, backwards: bool = False) -> tuple[int, ...]:
+        """A way of every node: in the order of the program, or from its end on, each takes what is least by what is
+        chosen already, what was moved standing for the rest. Asked after `least`.
         """
         kept = self.block.copy()
-        ways = [at.chosen() for at in self.at]
+        if backwards:
+            ways = [at.chosen(at.behind, at.before) for at in reversed(self.at)][::-1]
+        else:
+            ways = [at.chosen(at.before, at.behind) for at in self.at]
         self.block[:] = kept
         for link in self.links:
             link.forget()

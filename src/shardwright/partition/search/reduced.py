@@ -1,14 +1,18 @@
 """The optimum of a choice graph, most of whose ways are left out before it is looked for.
 
 Messages say what choices with a way take at least. A choice is read off them; where some might take less, it is made
-better by forests. No way that is bound to take more than what is found need be looked at: of those that are left, the
-optimum is that of all. Where that is too much to solve, few ways of each node are looked at, with the bound of the
-messages.
+better by forests, and by the best that can be mixed of the last ones that were read: each is right somewhere. No way
+that is bound to take more than what is found need be looked at: of those that are left, the optimum is that of all.
+Where that is too much to solve, few ways of each node are looked at, with the bound of the messages.
+
+Source: of mixing choices, Lempitsky, Rother, Roth and Blake, "Fusion Moves for Markov Random Field Optimization"
+(2010).
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -37,6 +41,9 @@ _PROVEN = 1e-8
 
 _FEW = 8, 4, 2
 """How many ways of a node are looked at where all that may be the best are too many."""
+
+_FAR, _MIXED = 0.02, 12
+"""How much more than the bound has choices mixed, and how many of those that were read off last."""
 
 _NEAR = 0.05
 """How near the bound is what is known, where integer programs are mostly what their linear relaxations are."""
@@ -82,6 +89,7 @@ class Reduced:
         self.each = budget.each
         self.left = budget.all
         self.found = first
+        self.read = deque[tuple[int, ...]](maxlen=_MIXED)
 
     def solve(
         self, distances: Distances, in_full: Collection[int], known: float, proves: bool = True
@@ -120,6 +128,17 @@ class Reduced:
         self.found = best.ways
         return replace(best, bound=min(best.seconds, max(bound, 0.0))) if math.isfinite(best.seconds) else None
 
+    def mixed(self, found: Solution, distances: Distances) -> Solution:
+        """The best choice of which each way is one of what was found or read off lately."""
+        kept = [np.unique(ways) for ways in zip(self.found, *self.read, strict=True)]
+        left, self.left = self.left, self.each.entries
+        mixed = self.among(kept, distances, ())
+        self.left = left
+        if mixed is None or mixed.seconds >= found.seconds:
+            return found
+        self.found = mixed.ways
+        return replace(mixed, bound=found.bound)
+
     def read_off(self, distances: Distances, onward: bool = True) -> Solution:
         """What was found before and what is read off the messages, each made better node by node: the better one."""
         bound = self.messages.least(distances, self.passes, onward)
@@ -129,6 +148,8 @@ class Reduced:
         starts = self.found, self.messages.chosen()
         near = min([self.rest.from_start(ways) for ways in starts], key=attrgetter("seconds"))
         self.found = near.ways
+        if near.seconds > bound * (1 + _FAR):
+            self.read += (starts[1], self.messages.chosen(backwards=True), near.ways)
         return replace(near, bound=min(near.seconds, bound))
 
     def better(self, distances: Distances) -> Solution:
@@ -143,7 +164,8 @@ class Reduced:
         self.found = self.forests.improved(self.found, first)
         self.sweeps = again, again
         tables = self.rest.tables if self.rest else None
-        return solution_of(self.graph, self.found, distances, self.messages.bound, tables)
+        found = solution_of(self.graph, self.found, distances, self.messages.bound, tables)
+        return self.mixed(found, distances) if found.seconds > found.bound * (1 + _FAR) else found
 
     def settled(self, distances: Distances) -> Solution:
         """What is read off the messages when nothing is left to prove, or the bound rests."""
