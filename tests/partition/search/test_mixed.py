@@ -1,0 +1,41 @@
+"""Choices that are mixed of others: each way of the best is one of theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardwright.memo import Session
+from shardwright.partition.decide import decide
+from shardwright.partition.search.best import BUDGETS
+from shardwright.partition.search.build import choice_graph
+from shardwright.partition.search.chosen import solution_of
+from shardwright.partition.search.integer import Limits, solve
+from shardwright.partition.search.least import Distances
+from shardwright.partition.search.reduced import Reduced
+from shardwright.partition.search.total import times_run
+from tests.partition.search.programs import SCALED, ready, small_program
+
+ALL = Limits(entries=10_000_000, gap=1e-6, work=1_000_000_000)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_is_mixed_of_choices_that_are_right_somewhere(seed: int) -> None:
+    with Session(hardware=SCALED):
+        graph = ready(small_program(seed))
+        choices, distances = choice_graph(graph, decide(graph), times_run(graph)), Distances(SCALED)
+        first = (0,) * len(choices.nodes)
+        found = solution_of(choices, first, distances, 0.0)
+        best, _ = solve(choices, distances, (), found.seconds, ALL)
+        assert best is not None
+        reduced = Reduced(choices, first, found.seconds, BUDGETS["default"])
+        even, odd = (
+            tuple([way if number % 2 == half else 0 for number, way in enumerate(best.ways)]) for half in (0, 1)
+        )
+        reduced.read += (even, odd)
+        left = reduced.left
+        mixed = reduced.mixed(found, distances)
+    assert mixed.seconds == pytest.approx(best.seconds, rel=1e-3)
+    assert mixed.ways == reduced.found
+    assert all(way in some for way, *some in zip(mixed.ways, first, even, odd, strict=True))
+    assert mixed.bound == found.bound
+    assert reduced.left == left
