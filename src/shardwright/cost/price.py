@@ -2,9 +2,9 @@
 
 Every choice of the compiler asks here: which chain of steps redistributes a tensor, how an op is split, when a partial
 sum is reduced. Starts are counted as they are written: an all_gather along two dimensions is two of StableHLO's. Two
-permutes are started as one where they go opposite ways along the links: a link sends both ways at once. Ops
-other than products also take what they move through memory, some hundred times as long as their arithmetic, by which
-all devices might as well compute them alike.
+permutes are started as one where they go opposite ways along the links: a link sends both ways at once. Products take
+what the roofline says. Other ops also take what they move through memory, some hundred times as long as their
+arithmetic, by which all devices might as well compute them alike.
 
     >>> from shardwright.cost.hardware import BYTES
     >>> from shardwright.mesh import Mesh
@@ -65,9 +65,9 @@ class Cost(NamedTuple):
         multiply_adds: Iterations of the loops of ops.
         bytes_copied: Bytes that are laid out anew for collectives and products, where nothing else does: see
             `cost.copies`.
-        bytes_moved: Bytes that ops read from memory and write to it, as far as compilers do not fuse them, nor compute
-            meanwhile: see `cost.roofline`.
-        adds_waited: As many multiply-adds as take the time that those of slower elements than bf16 take beyond theirs.
+        bytes_moved: Bytes that ops other than products read from memory and write to it, as far as compilers do not
+            fuse them.
+        adds_waited: As many multiply-adds as take the time that products take beyond theirs: see `cost.roofline`.
     """
 
     bytes_sent: float = 0.0

@@ -30,7 +30,7 @@ import re
 
 from shardwright.cost.hardware import Hardware
 
-__all__ = ["moved_behind", "operations_per_second", "roofline_seconds", "slowness"]
+__all__ = ["adds_waited", "operations_per_second", "roofline_seconds"]
 
 _NARROW = re.compile(r"f[468]")
 _INTEGER = re.compile(r"(?:i|s|u|ui|si)(\d+)")
@@ -53,34 +53,23 @@ def roofline_seconds(
     return max(operations / operations_per_second(hardware, dtype), traffic)
 
 
-def moved_behind(hardware: Hardware, bytes_moved: float, multiply_adds: float) -> float:
-    """Bytes that memory has not moved yet when so many multiply-adds are done; none where the sheet tells nothing of
-    memory. What is moved behind them and they themselves take what the roofline says; those of slower elements than
-    bf16 are as many more as they take longer.
-
-    >>> from shardwright.cost.hardware import hardware
-    >>> tpu = hardware("tpu_v5p")
-    >>> seconds = tpu.seconds(multiply_adds=1e9, bytes_moved=moved_behind(tpu, 3e8, 1e9))
-    >>> round(seconds / roofline_seconds(tpu, operations=2e9, bytes_moved=3e8), 6)
-    1.0
-    """
-    speed = hardware.memory_bytes_per_second
-    if speed is None:
-        return 0.0
-    return max(0.0, bytes_moved - speed * multiply_adds / hardware.multiply_adds_per_second)
-
-
-def slowness(hardware: Hardware, dtype: str) -> float:
-    """How many times as long a multiply-add of a type of elements takes as one of bf16; once for faster ones.
+def adds_waited(hardware: Hardware, multiply_adds: float, bytes_moved: float, dtype: str) -> float:
+    """As many multiply-adds of bf16 as take the time that so many of a product take beyond theirs: those of slower
+    elements, or what memory has not moved yet when they are done. None for elements that are faster.
 
     >>> from shardwright.cost.hardware import hardware
     >>> h100 = hardware("h100")
-    >>> [round(slowness(h100, dtype), 1) for dtype in ("f64", "tf32", "bf16", "f8")]
-    [14.8, 2.0, 1.0, 1.0]
+    >>> [round(adds_waited(h100, 1e9, 0.0, dtype) / 1e9, 1) for dtype in ("f64", "tf32", "bf16", "f8")]
+    [13.8, 1.0, 0.0, 0.0]
+    >>> h100.seconds(multiply_adds=1e9, adds_waited=adds_waited(h100, 1e9, 3.35e9, "bf16"))
+    0.001
     """
-    if math.isinf(hardware.multiply_adds_per_second):
-        return 1.0
-    return max(1.0, 2 * hardware.multiply_adds_per_second / operations_per_second(hardware, dtype))
+    peak, speed = hardware.multiply_adds_per_second, hardware.memory_bytes_per_second
+    if math.isinf(peak):
+        return 0.0
+    of_elements = multiply_adds * (2 * peak / operations_per_second(hardware, dtype))
+    of_memory = bytes_moved / speed * peak if speed is not None else 0.0
+    return max(0.0, of_elements - multiply_adds, of_memory - multiply_adds)
 
 
 def operations_per_second(hardware: Hardware, dtype: str) -> float:

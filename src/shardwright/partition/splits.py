@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost
-from shardwright.cost.roofline import moved_behind, slowness
+from shardwright.cost.roofline import adds_waited
 from shardwright.errors import ShardingError
 from shardwright.ir.callees import called_by
 from shardwright.ir.ops import REDUCTIONS
@@ -79,8 +79,7 @@ class Splits(NamedTuple):
     multiplied: str = "bf16"
 
     def work(self, parts: Sequence[int], hardware: Hardware) -> Cost:
-        """What is left on a device of the op, by the roofline: of what products move through memory, what has not been
-        moved yet when they are computed.
+        """What is left on a device of the op; of products with what they take beyond that by the roofline.
 
         Arguments:
             parts: Into how many parts each factor is split.
@@ -92,9 +91,7 @@ class Splits(NamedTuple):
         if not self.streamed:
             return Cost(multiply_adds=left, bytes_moved=self.moved * left)
         moved = sum([bytes / math.prod([parts[factor] for factor in held]) for bytes, held in self.streamed])
-        waited = left * (slowness(hardware, self.multiplied) - 1.0)
-        behind = moved_behind(hardware, moved, left + waited)
-        return Cost(multiply_adds=left, bytes_moved=behind, adds_waited=waited)
+        return Cost(multiply_adds=left, adds_waited=adds_waited(hardware, left, moved, self.multiplied))
 
     @property
     def contributing(self) -> frozenset[int]:

@@ -131,7 +131,7 @@ class Reduced:
     def mixed(self, found: Solution, distances: Distances) -> Solution:
         """The best choice of which each way is one of what was found or read off lately."""
         kept = [np.unique(ways) for ways in zip(self.found, *self.read, strict=True)]
-        left, self.left = self.left, self.each.entries
+        left, self.left = self.left, self.each.entries  # what it takes is not taken from programs that prove
         mixed = self.among(kept, distances, ())
         self.left = left
         if mixed is None or mixed.seconds >= found.seconds:
