@@ -87,7 +87,7 @@ def _least(least: float, found: float) -> str:
         return "not known, for a program of this size"
     said, gap = f"{least * 1e6:,.2f} µs", found / least - 1 if least else 0.0
     if gap > 1:
-        return f"{said} by what is known of a program of this size"
+        return f"{said}, as far as is known of a program of this size"
     return f"{said}: none is better" if gap < _NONE else f"{said}, to which {gap:.2%} are missing"
 
 
