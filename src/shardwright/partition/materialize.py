@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from shardwright.ir.graph import Graph
 from shardwright.ir.ops import OWN_COLLECTIVES
 from shardwright.memo import uncollected
-from shardwright.partition.as_one import with_alike_as_one
 from shardwright.partition.boundary import check_boundary
 from shardwright.partition.check import check
 from shardwright.partition.cut_pads import with_cut_pads
 from shardwright.partition.decide import decider
+from shardwright.partition.fewer_ops import with_fewer_ops
 from shardwright.partition.free_axes import with_body_arguments
 from shardwright.partition.kinds import check_kinds
 from shardwright.partition.late_rows import with_late_rows
@@ -100,7 +100,7 @@ def materialize(
     stated = graph if annotated is None else with_stated_boundary(graph, annotated)
     padded = pad_uneven(with_cut_pads(with_rolls(stated)))
     given = Given(is_told=effort == "fast")  # a search tells of what it ends with
-    graph, targets, decisions = _decided(with_alike_as_one(padded.graph), given)
+    graph, targets, decisions = _decided(with_fewer_ops(padded.graph), given)
     decisions, searched = _searched(graph, effort, decisions, targets)
     reasons = _reasons(graph, decisions) if with_reasons else None
     explicit = recognize(write(graph, decisions))

@@ -22,7 +22,7 @@ from shardwright.frontends.specs import sharding_of
 from shardwright.ir.graph import Graph
 from shardwright.memo import current_session, uncollected
 from shardwright.partition.again.program import Again, partitions_again
-from shardwright.partition.as_one import AsOne
+from shardwright.partition.fewer_ops import FewerOps
 from shardwright.partition.localize.pieces import CannotGoOn
 from shardwright.partition.padding.sizes import is_uneven
 from shardwright.program.asked import as_asked
@@ -70,9 +70,9 @@ def _trying(plan: Plan) -> Trying | None:
     if variants is None:
         return None
     graph = variants.propagated({})
-    as_one = AsOne()
-    again = partitions_again(as_one.of(graph)) if graph.shardings == plan.graph.shardings else None
-    return None if again is None else Trying(plan, variants, as_one, again)
+    fewer = FewerOps()
+    again = partitions_again(fewer.of(graph)) if graph.shardings == plan.graph.shardings else None
+    return None if again is None else Trying(plan, variants, fewer, again)
 
 
 def _is_plain(annotated: Graph) -> bool:
@@ -88,10 +88,10 @@ def _is_plain(annotated: Graph) -> bool:
 class Trying:
     """Tries other shardings of the arguments of a plan."""
 
-    def __init__(self, plan: Plan, variants: Variants, as_one: AsOne, again: Again) -> None:
+    def __init__(self, plan: Plan, variants: Variants, fewer: FewerOps, again: Again) -> None:
         """Nothing is known yet but the plan itself."""
         self.variants = variants
-        self.as_one = as_one
+        self.fewer = fewer
         self.again = again
         self.assessing = Assessing(again)
         self.annotated = plan.annotated
@@ -123,7 +123,7 @@ class Trying:
     def outcome(self, graph: Graph) -> Outcome | None:
         """What a propagated program comes to; `None` where that has to be worked out from the beginning."""
         try:
-            one = self.as_one.of(graph)
+            one = self.fewer.of(graph)
             return self.assessing.comes_to(one, self.again.partitioned(one))
         except (CannotGoOn, ShardingError):  # told in full by who works it out from the beginning
             return None

@@ -13,9 +13,9 @@ import pytest
 
 import shardwright as sw
 from shardwright.cost.hardware import BYTES
-from shardwright.partition.as_one import with_alike_as_one
 from shardwright.partition.decide import decide
 from shardwright.partition.decisions import Decisions
+from shardwright.partition.fewer_ops import with_fewer_ops
 from shardwright.partition.search.total import reshards, times_run, total_seconds
 from shardwright.steps import AllReduce, AllSlice
 from tests.models.nets.all import NETS
@@ -27,7 +27,7 @@ FEW = random.Random(4).sample(sorted(NETS), 4)
 
 def _check(name: str) -> None:
     plan = NETS[name].plan(evenly=True)
-    graph = with_alike_as_one(ready(plan))
+    graph = with_fewer_ops(ready(plan))
     decisions = decide(graph)
     said = total_seconds(graph, decisions, times_run(graph), JUST_BYTES)
     done = plan.partition(effort="fast").traffic.total.executed_bytes

@@ -1,0 +1,30 @@
+"""What a propagated program computes twice, or lays out anew behind a product, left out before anything is decided."""
+
+from __future__ import annotations
+
+from shardwright.ir.graph import Graph
+from shardwright.partition.as_one import AsOne
+from shardwright.partition.turned_products import TurnedProducts
+
+__all__ = ["FewerOps", "with_fewer_ops"]
+
+
+def with_fewer_ops(graph: Graph) -> Graph:
+    """A propagated graph that computes the same by fewer ops; the graph itself where there are none to spare.
+
+    The graph given stays as it is.
+    """
+    return FewerOps().of(graph)
+
+
+class FewerOps:
+    """Leaves ops out of programs that share blocks."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._as_one = AsOne()
+        self._products = TurnedProducts()
+
+    def of(self, graph: Graph) -> Graph:
+        """As `with_fewer_ops`: of one block, where the same ops are left out, the same block each time."""
+        return self._products.of(self._as_one.of(graph))
