@@ -125,6 +125,12 @@ def test_the_same_block_comes_of_the_same() -> None:
     assert products.of(first) is first
 
 
+def test_products_that_were_alike_still_are_of_one_signature() -> None:
+    graph = planned(lambda x, y, w: [(x[:, 0] @ w).T, (y[:, 0] @ w).T], X, X + 1, W).graph
+    left, right = [op for op in with_turned_products(graph).walk() if op.name == "stablehlo.dot_general"]
+    assert left.signature is right.signature
+
+
 def test_what_is_tried_is_what_is_partitioned() -> None:
     plan = planned(jax.grad(lambda w, x: jnp.sum(jnp.tanh(x @ w) ** 2)), W, X, args={1: "a"})
     trials = trials_of(plan, ["w"])

@@ -59,8 +59,12 @@ class AsOne:
         return replace(graph, main=replace(main, block=block))
 
     def _block(self, block: Block, replaced: dict[int, int]) -> Block:
+        others, reading = replaced.keys(), self._reading
         kept = [op for op in block.ops if not op.results or op.results[0] not in replaced]
-        return Block(block.arguments, [self._reading(op, replaced) for op in kept])
+        return Block(
+            block.arguments,
+            [op if not op.regions and others.isdisjoint(op.operands) else reading(op, replaced) for op in kept],
+        )
 
     def _reading(self, op: Op, replaced: dict[int, int]) -> Op:
         """An op that reads what stands for what it reads."""
@@ -68,8 +72,6 @@ class AsOne:
             regions = tuple([self._block(region, replaced) for region in op.regions])
             operands = tuple([replaced.get(value, value) for value in op.operands])
             return Op(op.signature, operands, op.results, regions, op.location)
-        if replaced.keys().isdisjoint(op.operands):
-            return op
         operands = tuple([replaced.get(value, value) for value in op.operands])
         made = self._ops.get((op, operands))
         if made is None:
@@ -80,19 +82,28 @@ class AsOne:
 def _candidates(block: Block) -> list[list[Op]]:
     """The ops of each block that are alike with others of it if their results lie alike, in order."""
     replaced: dict[int, int] = {}
+    others = replaced.keys()
+    may_be_one: dict[int, bool] = {}  # by signature, of which few are different
     found: list[list[Op]] = []
     for one in block.blocks(opaque=(MANUAL,)):
-        groups: dict[tuple[Signature, tuple[int, ...]], list[Op]] = {}
+        first_of: dict[tuple[Signature, tuple[int, ...]], Op] = {}
+        several: set[Op] = set()
         for op in one.ops:
-            if _may_be_one(op):
-                operands = op.operands
-                if not replaced.keys().isdisjoint(operands):
-                    operands = tuple([replaced.get(value, value) for value in operands])
-                group = groups.setdefault((op.signature, operands), [])
-                if group:
-                    replaced.update(zip(op.results, group[0].results, strict=True))
-                group.append(op)
-        several = {op for group in groups.values() if len(group) > 1 for op in group}
+            if op.regions or not op.results:
+                continue
+            signature = op.signature
+            may = may_be_one.get(id(signature))
+            if may is None:
+                may = may_be_one[id(signature)] = _may_be_one(op)
+            if not may:
+                continue
+            operands = op.operands
+            if not others.isdisjoint(operands):
+                operands = tuple([replaced.get(value, value) for value in operands])
+            first = first_of.setdefault((signature, operands), op)
+            if first is not op:
+                replaced.update(zip(op.results, first.results, strict=True))
+                several.update((first, op))
         if several:
             found.append([op for op in one.ops if op in several])
     return found
@@ -112,6 +123,6 @@ def _replaced(candidates: Iterable[Iterable[Op]], shardings: Sequence[TensorShar
 
 
 def _may_be_one(op: Op) -> bool:
+    """Whether an op without regions, and any other of its signature, stands for no more than its results."""
     name = op.signature.name
-    is_plain = not op.regions and bool(op.results) and name.startswith(("stablehlo.", "chlo.")) and name not in _ALONE
-    return is_plain and is_pure(op)
+    return name.startswith(("stablehlo.", "chlo.")) and name not in _ALONE and is_pure(op)

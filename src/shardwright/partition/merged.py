@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import MANUAL
 
-__all__ = ["with_merged"]
+__all__ = ["read_counts", "with_merged"]
+
+_operands = attrgetter("operands")
 
 
 def with_merged(graph: Graph, merged: Mapping[Op, Op]) -> Graph:
@@ -20,20 +24,26 @@ def with_merged(graph: Graph, merged: Mapping[Op, Op]) -> Graph:
     """
     if not merged:
         return graph
-    reads = Counter(value for op in graph.walk() for value in op.operands)
+    reads = read_counts(graph.main.block)
     reads.subtract(value for op in merged for value in op.operands)
     reads.update(value for op in merged.values() for value in op.operands)
     unread = {value for op in merged for value in op.operands if not reads[value]}
     return replace(graph, main=replace(graph.main, block=_block(graph.main.block, merged, unread)))
 
 
+def read_counts(block: Block) -> Counter[int]:
+    """How often each value is read in a block, and in those of its ops."""
+    return Counter(itertools.chain.from_iterable(map(_operands, block.walk())))
+
+
 def _block(block: Block, merged: Mapping[Op, Op], unread: set[int]) -> Block:
-    kept = [merged.get(op, op) for op in block.ops if not unread.intersection(op.results)]
-    return Block(block.arguments, [_with_regions(op, merged, unread) for op in kept])
+    is_read = unread.isdisjoint
+    kept = [merged.get(op, op) for op in block.ops if is_read(op.results)]
+    return Block(block.arguments, [_with_regions(op, merged, unread) if op.regions else op for op in kept])
 
 
 def _with_regions(op: Op, merged: Mapping[Op, Op], unread: set[int]) -> Op:
-    if not op.regions or op.name == MANUAL:
+    if op.name == MANUAL:
         return op
     regions = tuple([_block(region, merged, unread) for region in op.regions])
     return Op(op.signature, op.operands, op.results, regions, op.location)

@@ -14,19 +14,22 @@ Products stay whose operands are to be multiplied with different precisions, or 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import itertools
 from dataclasses import replace
+from operator import attrgetter
 
 from shardwright.ir.graph import Block, Graph, Op
 from shardwright.ir.ops import MANUAL
-from shardwright.partition.merged import with_merged
+from shardwright.ir.signature import Signature
+from shardwright.memo import memoize
+from shardwright.partition.merged import read_counts, with_merged
 
 __all__ = ["TurnedProducts", "with_turned_products"]
 
 _PRODUCT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
 _NUMBERS, _PRECISIONS, _ORDER = "dot_dimension_numbers", "precision_config", "permutation"
 _BATCH, _CONTRACTED = "batching_dimensions", "contracting_dimensions"
+_name = attrgetter("signature.name")
 
 
 def with_turned_products(graph: Graph) -> Graph:
@@ -57,42 +60,35 @@ def _turned(block: Block) -> dict[Op, Op]:
     """By the transpositions of products that nobody else reads, what is computed in their places."""
     turned: dict[Op, Op] = {}
     for one in block.blocks(opaque=(MANUAL,)):
-        products = {op.results[0]: op for op in one.ops if op.signature.name == _PRODUCT}
-        for op in one.ops if products else ():
-            if op.signature.name == _TRANSPOSE and op.operands[0] in products:
-                product = _product(products[op.operands[0]], op)
-                if product is not None:
-                    turned[op] = product
-    reads = Counter(value for op in block.walk() for value in op.operands) if turned else {}
+        names = list(map(_name, one.ops))
+        products = {op.results[0]: op for op in itertools.compress(one.ops, map(_PRODUCT.__eq__, names))}
+        for op in itertools.compress(one.ops, map(_TRANSPOSE.__eq__, names)) if products else ():
+            made = products.get(op.operands[0])
+            signature = None if made is None else _exchanged(made.signature, op.signature)
+            if made is not None and signature is not None:
+                turned[op] = Op(signature, made.operands[::-1], op.results, (), made.location)
+    reads = read_counts(block) if turned else {}
     return {op: product for op, product in turned.items() if reads[op.operands[0]] == 1}
 
 
-def _product(product: Op, transposed: Op) -> Op | None:
+@memoize
+def _exchanged(product: Signature, turning: Signature) -> Signature | None:
     """The product that the transposition of a product is, if it is one: its free dimensions change places."""
-    signature, turning = product.signature, transposed.signature
-    asked, more = dict(signature.attributes), dict(turning.attributes)
+    asked, more = dict(product.attributes), dict(turning.attributes)
     if not asked.keys() <= {_NUMBERS, _PRECISIONS} or more.keys() != {_ORDER}:
         return None
-    precisions = signature.get(_PRECISIONS) or ()
-    if len(set(precisions)) > 1:
+    if len(set(product.get(_PRECISIONS) or ())) > 1:
         return None
-    numbers = signature.get(_NUMBERS, {})
+    numbers = product.get(_NUMBERS, {})
     batch, contracted = (len(numbers.get(f"lhs_{kind}", ())) for kind in (_BATCH, _CONTRACTED))
-    rank, first = signature.results[0].rank, signature.operands[0].rank - contracted
+    rank, first = product.results[0].rank, product.operands[0].rank - contracted
     if turning.get(_ORDER) != (*range(batch), *range(first, rank), *range(batch, first)):
         return None
-    made = signature.replace(
-        operands=signature.operands[::-1], results=turning.results, dot_dimension_numbers=_exchanged(numbers)
-    )
-    return Op(made, product.operands[::-1], transposed.results, (), product.location)
-
-
-def _exchanged(numbers: Mapping[str, Sequence[int]]) -> str:
-    """The dimensions of a product whose operands change places."""
     named = [
         f"{side}_{kind} = [{', '.join(map(str, dims))}]"
         for kind in (_BATCH, _CONTRACTED)
         for side, other in (("lhs", "rhs"), ("rhs", "lhs"))
         if (dims := numbers.get(f"{other}_{kind}"))
     ]
-    return f"#stablehlo.dot<{', '.join(named)}>"
+    text = f"#stablehlo.dot<{', '.join(named)}>"
+    return product.replace(operands=product.operands[::-1], results=turning.results, dot_dimension_numbers=text)
