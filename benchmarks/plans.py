@@ -39,7 +39,9 @@ from typing import TYPE_CHECKING
 
 from common import ChildError, Report, Run, example, in_turns, measure
 
-from shardwright.stage import EFFORTS
+from shardwright.cost.hardware import hardware as hardware_of
+from shardwright.errors import ShardingError
+from shardwright.stage import EFFORTS, OPTIMIZATIONS
 
 if TYPE_CHECKING:
     import shardwright as sw
@@ -179,7 +181,6 @@ def _sides(texts: Sequence[str], devices: int, *, local: bool) -> list[Side | st
 
 def _compare(report: Report, name: str, hardware: str, ours: Side, theirs: Side, tally: Tally) -> None:
     """The figures of a program on a hardware."""
-    from shardwright.cost.hardware import hardware as hardware_of
     from tests.oracles.plan_price import seconds_on
 
     there = hardware_of(hardware)
@@ -266,9 +267,11 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"programs whose names begin so, or {CHOOSING}")
     parser.add_argument("--hardware", nargs="+", default=HARDWARE, metavar="NAME", help="where they are to be fast")
-    parser.add_argument("--effort", default="fast", help=f"how hard we look: {', '.join(EFFORTS)}")
-    parser.add_argument("--optimize", default="off", help="what becomes of our collectives: off, exact or all")
+    parser.add_argument("--effort", default="fast", choices=EFFORTS, help="how hard we look")
+    parser.add_argument("--optimize", default="off", choices=OPTIMIZATIONS, help="what becomes of ours")
     chosen = parser.parse_args(arguments)
+    for name in chosen.hardware:
+        hardware_of(name)
     report = Report()
     if not chosen.names or CHOOSING in chosen.names:
         choosing(report)
@@ -288,5 +291,5 @@ def main(arguments: Sequence[str]) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except ChildError as error:
+    except (ChildError, ShardingError) as error:
         sys.exit(str(error))
