@@ -5,9 +5,9 @@
 
 The gradient of a weight is such a pair, wherever JAX has differentiated a product: it begins with what comes back, and
 turns the result to how the weight lies. What is multiplied and added up is the same, nothing has to be laid out anew,
-and there is an op less to decide on. Left as it is, XLA for CPUs folds the transposition into the product, whose operands
-are the wrong way round for its library of products then, or, behind a reduction, computes it where its result is read,
-across memory: a training step of a GPT of 2 layers takes a fifth longer, and one of 8 layers twice as long.
+and there is an op less to decide on. Left as it is, XLA for CPUs folds the transposition into the product, which has
+operands the wrong way round for its library of products then, or, behind a reduction, computes it where its result is
+read, across memory: a training step of a GPT of 2 layers takes a fifth longer, and one of 8 layers twice as long.
 
 Products stay whose operands are to be multiplied with different precisions, or of which more is asked.
 """
