@@ -90,8 +90,11 @@ class Executable:
         """Run once: `inputs[argument][partition]` → `outputs[result][partition]`, of the partitions that are here."""
         # Without x64 jax would silently narrow 64-bit inputs.
         with jax.enable_x64(True):
-            arguments = [self._argument(number, shards) for number, shards in enumerate(inputs)]
-            return [[np.asarray(shard) for shard in shards] for shards in self.call(arguments)]
+            return [[np.asarray(shard) for shard in shards] for shards in self.call(self.arguments(inputs))]
+
+    def arguments(self, inputs: Sequence[Sequence[Array]]) -> list[Any]:
+        """`inputs[argument][partition]` as `call` takes them; 64-bit ones want `jax.enable_x64`."""
+        return [self._argument(number, shards) for number, shards in enumerate(inputs)]
 
     def call(self, arguments: Sequence[Any]) -> Any:
         """Run once on jax arrays, each with one shard a device: `outputs[result][partition]`, on the devices."""
