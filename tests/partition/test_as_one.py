@@ -15,7 +15,7 @@ import shardwright as sw
 from shardwright.ir.context import load_module
 from shardwright.ir.graph import Graph
 from shardwright.notation.modules import read
-from shardwright.partition.as_one import AsOne, with_alike_as_one
+from shardwright.partition.as_one import AsOne
 from shardwright.propagation import propagate
 
 X = np.sin(np.arange(64, dtype=np.float32)).reshape(8, 8)
@@ -46,11 +46,11 @@ def test_what_is_alike_all_the_way_is_one() -> None:
         %t = stablehlo.sine %x : tensor<8x8xf32>
         %left = stablehlo.multiply %s, %x : tensor<8x8xf32>
         %right = stablehlo.multiply %t, %x : tensor<8x8xf32>""")
-    one = with_alike_as_one(graph)
+    one = AsOne().of(graph)
     assert ops(one) == {"sine": 1, "multiply": 1, "func.return": 1}
     assert len(set(one.main.block.terminator.operands)) == 1
     assert ops(graph) == {"sine": 2, "multiply": 2, "func.return": 1}, "the graph given stays as it is"
-    assert with_alike_as_one(one) is one
+    assert AsOne().of(one) is one
 
 
 def test_what_lies_otherwise_stays() -> None:
@@ -62,7 +62,7 @@ def test_what_lies_otherwise_stays() -> None:
     )
     left, right = graph.main.block.terminator.operands
     assert graph.shardings[left] != graph.shardings[right]
-    assert with_alike_as_one(graph) is graph
+    assert AsOne().of(graph) is graph
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_lies_otherwise_stays() -> None:
 )
 def test_what_is_more_than_its_result_stays(op: str) -> None:
     graph = propagated(f"%left = {op}\n%right = {op}")
-    assert with_alike_as_one(graph) is graph
+    assert AsOne().of(graph) is graph
 
 
 def test_random_numbers_stay() -> None:
@@ -83,7 +83,7 @@ def test_random_numbers_stay() -> None:
 
     graph = sw.from_jax(drawn, X).shard({"a": 2}, {"x": "a,-"}).graph
     assert ops(graph)["rng"] == 2
-    assert ops(with_alike_as_one(graph)) == ops(graph)
+    assert ops(AsOne().of(graph)) == ops(graph)
 
 
 def test_blocks_of_loops_each_have_their_own() -> None:
@@ -95,7 +95,7 @@ def test_blocks_of_loops_each_have_their_own() -> None:
 
     plan = sw.from_jax(function, X).shard({"a": 2}, {"x": "a,-"})
     assert ops(plan.graph)["tanh"] == 4
-    one = ops(with_alike_as_one(plan.graph))
+    one = ops(AsOne().of(plan.graph))
     assert (one["tanh"], one["sine"]) == (2, 1)
     assert plan.partition().verify().ok
 
@@ -105,7 +105,7 @@ def test_what_is_recomputed_is_recomputed_still() -> None:
         return jnp.sum(jax.checkpoint(lambda x: jnp.exp(jnp.sin(x)))(x) ** 2)
 
     plan = sw.from_jax(jax.grad(loss), X).shard({"a": 2}, {"x": "a,-"})
-    assert ops(plan.graph)["sine"] == ops(with_alike_as_one(plan.graph))["sine"] == 2
+    assert ops(plan.graph)["sine"] == ops(AsOne().of(plan.graph))["sine"] == 2
     assert plan.partition().verify().ok
 
 

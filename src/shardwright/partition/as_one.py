@@ -20,18 +20,10 @@ from shardwright.ir.signature import Signature
 from shardwright.propagation.effects import is_pure
 from shardwright.sharding import TensorSharding
 
-__all__ = ["AsOne", "with_alike_as_one"]
+__all__ = ["AsOne"]
 
 _ALONE = DATA_FLOW_OPS | DEVICE_OPS | CALLS.keys() | {"stablehlo.custom_call", "stablehlo.rng"}
 """Ops that are never one with others: they stand for more than their results, or give others each time."""
-
-
-def with_alike_as_one(graph: Graph) -> Graph:
-    """A propagated graph with one op for those of a block that are alike; the graph itself where none are.
-
-    The first of them stays. The graph given is left as it is.
-    """
-    return AsOne().of(graph)
 
 
 class AsOne:
@@ -44,7 +36,10 @@ class AsOne:
         self._ops: dict[tuple[Op, tuple[int, ...]], Op] = {}
 
     def of(self, graph: Graph) -> Graph:
-        """As `with_alike_as_one`: of one block, where the same ops are alike, the same block each time."""
+        """A propagated graph with one op, the first, for those of a block that are alike; itself where none are.
+
+        The graph given is left as it is. Of one block, where the same ops are alike, the same block is made each time.
+        """
         main = graph.main
         candidates = self._candidates.get(main.block)
         if candidates is None:

@@ -24,20 +24,12 @@ from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.partition.merged import read_counts, with_merged
 
-__all__ = ["TurnedProducts", "with_turned_products"]
+__all__ = ["TurnedProducts"]
 
 _PRODUCT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
 _NUMBERS, _PRECISIONS, _ORDER = "dot_dimension_numbers", "precision_config", "permutation"
 _BATCH, _CONTRACTED = "batching_dimensions", "contracting_dimensions"
 _name = attrgetter("signature.name")
-
-
-def with_turned_products(graph: Graph) -> Graph:
-    """A propagated graph with products in the places of transpositions of products; itself where there are none.
-
-    The graph given stays as it is.
-    """
-    return TurnedProducts().of(graph)
 
 
 class TurnedProducts:
@@ -48,7 +40,10 @@ class TurnedProducts:
         self._made: dict[Block, Block] = {}
 
     def of(self, graph: Graph) -> Graph:
-        """As `with_turned_products`: of one block the same block each time."""
+        """A propagated graph with products in the places of transpositions of products; itself where there are none.
+
+        The graph given is left as it is. Of one block the same block is made each time.
+        """
         block = graph.main.block
         made = self._made.get(block)
         if made is None:
