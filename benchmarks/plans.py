@@ -268,7 +268,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"programs whose names begin so, or {CHOOSING}")
     parser.add_argument("--hardware", nargs="+", default=HARDWARE, metavar="NAME", help="where they are to be fast")
     parser.add_argument("--effort", default="fast", choices=EFFORTS, help="how hard we look")
-    parser.add_argument("--optimize", default="off", choices=OPTIMIZATIONS, help="what becomes of ours")
+    parser.add_argument("--optimize", default="off", choices=OPTIMIZATIONS, help="what becomes of our collectives")
     chosen = parser.parse_args(arguments)
     for name in chosen.hardware:
         hardware_of(name)
