@@ -9,13 +9,11 @@ those cross that it shifts.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from shardwright.ir.attributes import i64_array
 from shardwright.ir.graph import Graph, Op
 from shardwright.ir.ops import MANUAL
 from shardwright.partition.localize.checks import is_split
-from shardwright.partition.merged import with_merged
+from shardwright.partition.merged import read_counts, with_merged
 from shardwright.rules.text import ATTRIBUTE
 
 __all__ = ["with_cut_pads"]
@@ -35,7 +33,7 @@ def with_cut_pads(graph: Graph) -> Graph:
         return graph
     slices = [op for op in plain if op.signature.name == _SLICE and op.operands[0] in pads]
     cut = {op: pad for op in slices if (pad := _cut(graph, pads[op.operands[0]], op)) is not None}
-    reads = Counter(value for op in graph.walk() for value in op.operands if value in pads)
+    reads = read_counts(graph.main.block)
     reads.subtract(op.operands[0] for op in cut)
     return with_merged(graph, {op: pad for op, pad in cut.items() if not reads[op.operands[0]]})
 
