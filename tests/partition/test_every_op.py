@@ -23,7 +23,7 @@ COUNT = 5
 MESHES = (Mesh(x=2, y=4), Mesh(x=2, y=2, z=2), Mesh(x=8), Mesh(x=2, y=3))
 
 REFUSED = ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter")
-NO_CPU_KERNEL = ("chlo.bessel_i1e", "chlo.mulhi", "stablehlo.custom_call")
+NO_CPU_KERNEL = ("chlo.bessel_i1e", "stablehlo.custom_call")
 TESTED = [name for name in MAKERS if not name.endswith(REFUSED) and not name.startswith(NO_CPU_KERNEL)]
 
 

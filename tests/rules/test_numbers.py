@@ -25,7 +25,6 @@ _CALL = "XLA has no CPU kernel for most targets; `test_calls.py` has those that 
 
 SKIPPED = {
     "chlo.bessel_i1e": "it has no lowering to StableHLO; its rule is that of every pointwise op",
-    "chlo.mulhi": "it has no lowering to StableHLO; its rule is that of every pointwise op",
     "stablehlo.all_gather": _COMMUNICATING,
     "stablehlo.all_reduce": _COMMUNICATING,
     "stablehlo.all_to_all": _COMMUNICATING,

@@ -20,9 +20,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 
 from shardwright.errors import ShardingError
-from shardwright.runtime.apart import take_apart
+from shardwright.runtime.fitting import fit
 from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
-from shardwright.runtime.spelled import spell_groups
 
 __all__ = ["local_call"]
 
@@ -89,8 +88,7 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
     text = _CALLBACK.sub(lambda match: f"{match[1]}{first + int(match[2])}", text)
     with into.module.context:
         read = ir.Module.parse(text)
-        spell_groups(read)
-        take_apart(read)
+        fit(read)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]
     main = _entry(functions)  # before they are named anew
     for op in functions:

@@ -27,7 +27,6 @@ from shardwright.errors import ShardingError
 from shardwright.ir.context import context, ir, load_module
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
-from shardwright.runtime.apart import take_apart
 from shardwright.runtime.arrays import Array, numpy_dtype
 from shardwright.runtime.contributions import contributed
 from shardwright.runtime.enclosed import enclose
@@ -318,11 +317,10 @@ def _prepared(
         if devices[0].platform in _SKIPPING:
             build.debug_options.xla_disable_hlo_passes = "spmd-partitioning,sharding-propagation"
         else:
-            from shardwright.runtime.spelled import spell_groups  # which needs the engine that partitions
+            from shardwright.runtime.fitting import fit  # which needs the engine that partitions
 
             build.use_shardy_partitioner = True
-            spell_groups(read)
-            take_apart(read)
+            fit(read)
             enclose(read, main, count)
     ids = np.array([[device.id for device in devices]], dtype=np.int32)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)

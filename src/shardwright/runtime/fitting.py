@@ -1,0 +1,19 @@
+"""A per-device module where it becomes a part of what JAX compiles, or where XLA's partitioner sees it."""
+
+from __future__ import annotations
+
+from shardwright.ir.context import ir
+from shardwright.runtime.apart import take_apart
+from shardwright.runtime.high_parts import take_high_parts
+from shardwright.runtime.spelled import spell_groups
+
+__all__ = ["fit"]
+
+
+def fit(module: ir.Module) -> None:
+    """Write otherwise what is not taken there, in place: groups of collectives, collectives of several tensors, and
+    high halves of products.
+    """
+    spell_groups(module)
+    take_apart(module)
+    take_high_parts(module)
