@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,14 @@ def measured(**other: Any) -> dict[str, Any]:
     return {
         "jax": "0.10.2",
         "device": "cpu",
+        "platform": "cpu",
         "devices": 8,
         "memory": None,
         "products": {
             "compute": {"side": 512, "operations": 2.0 * 512**3, "seconds": 0.01},
             "f32": {"side": 1024, "operations": 2.0 * 1024**3, "seconds": 0.1},
         },
+        "parts": {"side": 512, "parts": 8, "whole": 0.01, "seconds": 0.0123},
         "copy": {"bytes": 2.0 * (1 << 26), "seconds": 0.05},
         "collectives": [collective(kind, 1 << power) for kind in kinds for power in range(8, 27, 3)],
         **other,
@@ -52,7 +55,16 @@ def test_measurements_come_to_a_data_sheet() -> None:
     assert hardware.multiply_adds_per_second == 2.68e10 / 2
     assert hardware.peaks == (("f32", 2.15e10),)
     assert (hardware.memory_bytes, hardware.memory_bytes_per_second) == (None, 2.68e9)
+    assert hardware.lost_in_parts == 0.23
+    assert hardware.copied_bytes_per_second == math.inf
     assert parse_sheet(sheet.text(), "again") == sheet
+
+
+def test_gpus_lay_out_anew_at_half_the_speed_of_memory_and_no_parts_are_faster_than_the_whole() -> None:
+    parts = {"side": 512, "parts": 8, "whole": 0.01, "seconds": 0.0099}
+    hardware = sheet_of_measured(measured(platform="gpu", parts=parts)).hardware
+    assert hardware.copied_bytes_per_second == 1.34e9
+    assert hardware.lost_in_parts == 1e-3
 
 
 def test_each_figure_says_how_it_was_measured() -> None:

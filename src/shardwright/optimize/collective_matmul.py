@@ -18,10 +18,12 @@ compilers add up in another order, and sums go round in the order of the ring: o
 is `exact`. Of whole numbers everything is.
 
 It is done where the block takes less time by `cost.overlap`: each device sends the same bytes, by one start for each
-part, so that the products of parts must hide more than the starts cost, and more than parts read and write beyond the
-whole product, where the memory's speed is known: sums of large parts may take longer than all that is sent. Rings are
-of `_LONGEST` devices at most, since turns stand one behind the other in the text. No more is held than before, but for
-parts: where these are more than what was gathered, as `ExplicitProgram.spare_bytes` allows.
+part, so that the products of parts must hide more than the starts cost, and, where the memory's speed is known, more
+than parts lose (`Hardware.lost_in_parts`) and read and write beyond the whole product: sums of large parts may take
+longer than all that is sent. On GPUs they lose much, and XLA hides gathers beside other kernels: five large programs
+with rings on H100s all take a little less without, as XLA schedules them. Rings are of `_LONGEST` devices at most,
+since turns stand one behind the other in the text. No more is held than before, but for parts: where these are more
+than what was gathered, as `ExplicitProgram.spare_bytes` allows.
 """
 
 from __future__ import annotations
@@ -54,9 +56,6 @@ from shardwright.steps import AllGather, ReduceScatter
 __all__ = ["around_rings"]
 
 _NAME = "collective-matmul"
-_LOST = 0.1
-"""Which part of their time products are taken to lose in parts, which fill a device less than they do."""
-
 _LONGEST = 16
 """How many devices a ring has at most."""
 
@@ -231,7 +230,7 @@ def _moving_seconds(program: ExplicitProgram, one: _Candidate) -> float:
     assert splits is not None, "a product can be split"
     part = price(splits.work([1] * len(splits.rule.sizes), hardware), hardware)
     put = 2 * parts if ring.place is not None and one.write is gathered_product else 3 * (parts - 1)
-    return _LOST * parts * part + roofline_seconds(hardware, bytes_moved=put * made.bytes)
+    return hardware.lost_in_parts * parts * part + roofline_seconds(hardware, bytes_moved=put * made.bytes)
 
 
 def _fits(program: ExplicitProgram, one: _Candidate) -> bool:

@@ -31,6 +31,10 @@ PATIENCE = 0.1
 """Seconds that one measurement takes about."""
 
 _DIGITS = 3
+_COPYING = ("gpu", "cuda", "rocm")
+"""Platforms on which XLA lays out anew what collectives and products read: see `cost.copies`."""
+_LEAST_LOST = 1e-3
+"""What part of its time a product loses in parts at least: parts that are faster are measured by chance."""
 _JOINED = ("link", "start", "node")
 """The figures of how devices are joined."""
 
@@ -100,6 +104,13 @@ def sheet_of_measured(measured: Mapping[str, Any], name: str | None = None, like
         speed = copied["bytes"] / copied["seconds"]
         source = f"{by}: a tensor of {copied['bytes'] / 2:,.0f} bytes on each device read and written, all at once"
         figures["memory_traffic"] = _sourced(speed, source)
+        if measured["platform"] in _COPYING:
+            figures["copies"] = _sourced(speed / 2, f"{source}; half of that, since each byte is read and written")
+    if (parts := measured["parts"]) is not None and parts["whole"] > 0:
+        lost = max(_LEAST_LOST, parts["seconds"] / parts["whole"] - 1)
+        side = f"{parts['side']:,.0f}"
+        source = f"{by}: a product of {side}×{side} by {side}×{side} in {parts['parts']} parts, by the whole one"
+        figures["parts"] = _sourced(lost, source)
     return Sheet(name or whose, figures)
 
 

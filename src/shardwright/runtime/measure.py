@@ -34,6 +34,8 @@ _PRODUCTS = {
 _FIRST_SIDE, _LAST_SIDE = 1 << 8, 1 << 14
 _FASTEST = 4
 """The power of two by which a side grows at most."""
+_PARTS = 8
+"""Into how many parts a product is cut: as many as there are devices in most rings."""
 _COPIED = tuple(1 << power for power in range(20, 31, 2))
 _SENT = tuple(1 << power for power in range(8, 27, 3))
 """Bytes of a device's part of what is copied, and of what collectives take."""
@@ -45,12 +47,15 @@ def main(arguments: list[str]) -> int:
     with jax.enable_x64(True):
         devices = jax.devices()
         mesh = Mesh(devices, ("all",))
+        products = {name: found for name in _PRODUCTS if (found := _product(mesh, name, patience))}
         report = {
             "jax": jax.__version__,
             "device": devices[0].device_kind,
+            "platform": devices[0].platform,
             "devices": len(devices),
             "memory": (devices[0].memory_stats() or {}).get("bytes_limit"),
-            "products": {name: found for name in _PRODUCTS if (found := _product(mesh, name, patience))},
+            "products": products,
+            "parts": _in_parts(mesh, int(products["compute"]["side"])) if "compute" in products else None,
             "copy": _copy(mesh, patience),
             "collectives": list(_collectives(mesh, patience)) if len(devices) > 1 else [],
         }
@@ -77,6 +82,18 @@ def _product(mesh: Mesh, name: str, patience: float) -> dict[str, float] | None:
             break
         side = max(2 * side, min(side * _grown(patience / seconds), _LAST_SIDE))
     return measured
+
+
+def _in_parts(mesh: Mesh, side: int) -> dict[str, float]:
+    """What a product of square matrices takes on each device, whole and part by part."""
+
+    def multiply(operands: tuple[list[Any], Any]) -> list[Any]:
+        rows, x = operands
+        return [jnp.einsum("bij,bjk->bik", part, x) for part in rows]
+
+    x = _drawn(mesh, side, jnp.bfloat16)
+    whole, parts = (_least(multiply, (jnp.split(x, count, axis=1), x)) for count in (1, _PARTS))
+    return {"side": side, "parts": _PARTS, "whole": whole, "seconds": parts}
 
 
 def _grown(times: float) -> int:

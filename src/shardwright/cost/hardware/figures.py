@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from shardwright.cost.hardware.model import Hardware
+from shardwright.cost.hardware.model import LOST_IN_PARTS, Hardware
 
 __all__ = ["FIGURES", "PEAKS", "Figure", "hardware_of"]
 
@@ -98,6 +98,15 @@ FIGURES = (
         1.7e12,
         is_needed=False,
     ),
+    Figure(
+        "parts",
+        "parts",
+        "lost",
+        "source",
+        "which part of their time products lose that are computed part by part, as those that go round rings are",
+        0.35,
+        is_needed=False,
+    ),
 )
 """All that a data sheet says beside the name."""
 
@@ -119,4 +128,5 @@ def hardware_of(name: str, numbers: Mapping[str, float]) -> Hardware:
         tuple([(peak, numbers[peak]) for peak in PEAKS if peak in numbers]),
         round(numbers["node"]) if "node" in numbers else None,
         numbers.get("copies", math.inf),
+        numbers.get("parts", LOST_IN_PARTS),
     )

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from shardwright.memo import Hashed
 
-__all__ = ["Hardware"]
+__all__ = ["LOST_IN_PARTS", "Hardware"]
+
+LOST_IN_PARTS = 0.1
+"""Which part of their time products are taken to lose that are computed part by part, where that is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,8 @@ class Hardware(Hashed):
             what goes over the one goes beside what goes over the other (`cost.overlap`). All devices where not known.
         copied_bytes_per_second: What a device lays out anew for collectives and products, by how much of that it has
             to: see `cost.copies`. It takes no time where that is not known.
+        lost_in_parts: Which part of their time products lose that are computed part by part, since parts fill a device
+            less.
     """
 
     name: str
@@ -43,6 +48,7 @@ class Hardware(Hashed):
     peaks: tuple[tuple[str, float], ...] = ()
     node_devices: int | None = None
     copied_bytes_per_second: float = math.inf
+    lost_in_parts: float = LOST_IN_PARTS
 
     def seconds(
         self,
