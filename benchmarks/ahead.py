@@ -7,6 +7,11 @@ each program of `benchmarks/plans.py`, those that fill eight devices unless othe
     temporary     buffers that are neither arguments nor results, by those of XLA's partitioner's program
     held_gib      all buffers of a device
     said          what we say that is set aside for it, by that
+    step          for GPUs, the time that it takes as XLA has scheduled it, collectives beside kernels, by the time of
+                  XLA's partitioner's program (`tests/oracles/hlo_scheduled.py`)
+    exposed       what of it is waiting for collectives
+
+and in the end the geometric mean of the steps.
 
     python benchmarks/ahead.py                                     the large programs for v5p:2x2x2
     python benchmarks/ahead.py nets steps --topology v5e:2x4       the small ones: whether they are taken, foremost
@@ -21,12 +26,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import geometric_mean
 from typing import Any
 
 from common import Answer, Report, in_child
 
-TEMPORARY, SAID = 1.1, (0.8, 1.3)
-"""Our temporaries by those of XLA's partitioner's program; what we say by what XLA's compiler sets aside."""
+TEMPORARY, SAID, STEP = 1.1, (0.8, 1.3), 1.0
+"""Our temporaries by those of XLA's partitioner's program; what we say by what XLA's compiler sets aside; our step."""
 _SMALL = 1 << 20
 """Bytes of a device under which compilers' own tables and tiles say more of what is held than the program does."""
 
@@ -47,7 +54,7 @@ def compiled(name: str, chosen: argparse.Namespace) -> Answer:
 
     import shardwright as sw
     from shardwright.notation import modules
-    from shardwright.runtime.ahead import UNTUNED, devices_of
+    from shardwright.runtime.ahead import devices_of
 
     devices = devices_of(chosen.platform, chosen.topology, chosen.gpu)
     with sw.Session(hardware=sw.hardware(chosen.hardware)):
@@ -59,34 +66,45 @@ def compiled(name: str, chosen: argparse.Namespace) -> Answer:
     answer: Answer = {"said": spmd.memory.allocated}
     for side, text in (("ours", ours), ("theirs", theirs)):
         try:
-            answer[side] = _held(text, devices, side == "theirs", UNTUNED if chosen.gpu else ())
+            answer[side] = _compiled(text, devices, side == "theirs", chosen)
         except (jax.errors.JaxRuntimeError, ValueError) as error:
             answer[f"{side}_refused"] = str(error).split("\n", 1)[0][:300]
     return answer
 
 
-def _held(text: str, devices: Sequence[Any], partition: bool, flags: Sequence[tuple[str, Any]]) -> dict[str, int]:
+def _compiled(text: str, devices: Sequence[Any], partition: bool, chosen: argparse.Namespace) -> Answer:
+    """What a device holds of a program, and for GPUs what it takes as it is scheduled."""
+    import shardwright as sw
+    from shardwright.runtime.ahead import UNTUNED
     from shardwright.runtime.xla import compile_absent
+    from tests.oracles.hlo_scheduled import scheduled
 
-    memory = compile_absent(text, devices, partition, flags).get_compiled_memory_stats()
+    made = compile_absent(text, devices, partition, UNTUNED if chosen.gpu else ())
+    memory = made.get_compiled_memory_stats()
     outside = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
-    return {"temporary": memory.temp_size_in_bytes, "held": outside + memory.temp_size_in_bytes}
+    answer: Answer = {"temporary": memory.temp_size_in_bytes, "held": outside + memory.temp_size_in_bytes}
+    if chosen.gpu:
+        (module,) = made.hlo_modules()
+        answer["takes"] = asdict(scheduled(module.to_string(), len(devices), sw.hardware(chosen.hardware)))
+    return answer
 
 
-def compare(report: Report, name: str, chosen: argparse.Namespace) -> None:
-    """The figures of a program; none of one on a mesh of other devices, or of which XLA takes its own neither."""
+def compare(report: Report, name: str, chosen: argparse.Namespace) -> float | None:
+    """The figures of a program, and its step if it is known; none of one on a mesh of other devices, or of which XLA
+    takes its own neither.
+    """
     answer = in_child(compiled, name, chosen)
     if "other" in answer:
         print(f"{name}: {answer['other']}", flush=True)
-        return
+        return None
     if "ours_refused" in answer and "theirs_refused" in answer:
         print(f"{name}: neither is taken: {answer['ours_refused']}", flush=True)
-        return
+        return None
     report.add(f"ahead.{name}.taken", float("ours" in answer), None, 1.0)
     if "ours" not in answer or "theirs" not in answer:
         why = ("error", "ours_refused", "theirs_refused")  # which side has ended a process is not known
         print(f"    {next(answer[one] for one in why if one in answer)}", flush=True)
-        return
+        return None
     ours, theirs = answer["ours"], answer["theirs"]
     is_small = ours["held"] < _SMALL
     ratio = ours["temporary"] / max(1, theirs["temporary"])
@@ -94,6 +112,12 @@ def compare(report: Report, name: str, chosen: argparse.Namespace) -> None:
     report.add(f"ahead.{name}.held_gib", ours["held"] / 2**30)
     bars = (None, None) if is_small else (SAID[1], SAID[0])
     report.add(f"ahead.{name}.said", round(answer["said"] / ours["held"], 3), *bars)
+    if "takes" not in ours:
+        return None
+    step = ours["takes"]["seconds"] / theirs["takes"]["seconds"]
+    report.add(f"ahead.{name}.step", round(step, 3), STEP)
+    report.add(f"ahead.{name}.exposed", ours["takes"]["exposed"] / ours["takes"]["seconds"])
+    return step
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -121,8 +145,9 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(f"XLA does not compile for {chosen.topology} here: {there['error']}")
     print(f"# {there['devices']} × {there['kind']}", flush=True)
     report = Report()
-    for name in found["names"]:
-        compare(report, name, chosen)
+    steps = [step for name in found["names"] if (step := compare(report, name, chosen)) is not None]
+    if steps:
+        report.add("ahead.mean_step", geometric_mean(steps))
     report.exit()
 
 
