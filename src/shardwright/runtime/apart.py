@@ -13,6 +13,7 @@ from typing import Any
 
 from shardwright.ir.context import ir
 from shardwright.ir.walk import every_op
+from shardwright.runtime.remade import remade
 
 __all__ = ["take_apart"]
 
@@ -42,13 +43,7 @@ def _of_one(op: ir.Operation, operand: Any, result: Any, channel: int) -> Any:
     if _CHANNEL in attributes:
         text = _HANDLE.sub(f"handle = {channel},", str(attributes[_CHANNEL]))
         attributes[_CHANNEL] = ir.Attribute.parse(text, op.context)
-    made = ir.Operation.create(op.name, [result.type], [operand], attributes, regions=len(op.regions), loc=op.location)
-    copy = op.clone()
-    for region, into in zip(copy.regions, made.regions, strict=True):
-        while region.blocks:
-            region.blocks[0].append_to(into)
-    copy.erase()
-    return made.results[0]
+    return remade(op, operand, result.type, attributes)
 
 
 def _channel(op: ir.Operation) -> int:
