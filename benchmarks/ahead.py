@@ -34,8 +34,9 @@ from common import Answer, Report, in_child
 
 TEMPORARY, SAID, STEP = 1.1, (0.8, 1.3), 1.0
 """Our temporaries by those of XLA's partitioner's program; what we say by what XLA's compiler sets aside; our step."""
-_SMALL = 1 << 20
-"""Bytes of a device under which compilers' own tables and tiles say more of what is held than the program does."""
+_SMALL = {"tpu": 1 << 20, "gpu": 1 << 26}
+"""Bytes of a device under which compilers' own tables and tiles, and what libraries of GPUs have to work in, say more
+of what is held than the program does."""
 
 
 def names_of(chosen: Sequence[str]) -> Answer:
@@ -106,7 +107,7 @@ def compare(report: Report, name: str, chosen: argparse.Namespace) -> float | No
         print(f"    {next(answer[one] for one in why if one in answer)}", flush=True)
         return None
     ours, theirs = answer["ours"], answer["theirs"]
-    is_small = ours["held"] < _SMALL
+    is_small = ours["held"] < _SMALL[chosen.platform]
     ratio = ours["temporary"] / max(1, theirs["temporary"])
     report.add(f"ahead.{name}.temporary", round(ratio, 3), None if is_small else TEMPORARY)
     report.add(f"ahead.{name}.held_gib", ours["held"] / 2**30)
