@@ -88,8 +88,12 @@ def _in_parts(mesh: Mesh, side: int) -> dict[str, float]:
     """What a product of square matrices takes on each device, whole and part by part."""
 
     def multiply(operands: tuple[list[Any], Any]) -> list[Any]:
-        rows, x = operands
-        return [jnp.einsum("bij,bjk->bik", part, x) for part in rows]
+        (first, *others), x = operands
+        made = [jnp.einsum("bij,bjk->bik", first, x)]
+        for rows in others:
+            part, _ = jax.lax.optimization_barrier((rows, made[-1]))  # or XLA may put products of one operand together
+            made.append(jnp.einsum("bij,bjk->bik", part, x))
+        return made
 
     x = _drawn(mesh, side, jnp.bfloat16)
     whole, parts = (_least(multiply, (jnp.split(x, count, axis=1), x)) for count in (1, _PARTS))
