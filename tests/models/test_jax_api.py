@@ -1,6 +1,6 @@
 """Functions of JAX's namespaces compute the same, however their arguments are sharded.
 
-Some, drawn by `SHARDWRIGHT_SEED`, each time; all of them in long mode, a quarter of an hour.
+Some, drawn by `SHARDWRIGHT_SEED`, each time; all of them in long mode, twenty minutes on one core.
 """
 
 from __future__ import annotations
