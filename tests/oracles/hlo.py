@@ -174,6 +174,27 @@ def balanced(text: str, end: str = ",") -> str:
     return text
 
 
+def first_tensor(shape: str) -> tuple[str, tuple[int, ...]]:
+    """The type and the sizes of a tensor; of a tuple, of its first element."""
+    match = re.match(r"\(*([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]", shape)
+    return (match[1], tuple(_ints(match[2]))) if match else ("token", ())
+
+
+def groups_of(op: Instruction) -> str:
+    """The text of the `replica_groups` of a collective."""
+    text = op.attribute("replica_groups")
+    if text.startswith("mesh["):  # the one form with a comma of its own
+        match = re.search(r"replica_groups=(mesh\[[^\]]*\](?:, device_ids=\([^{]*\))? *\{[^}]*\})", op.rest)
+        return match.group(1) if match else text
+    return text
+
+
+def is_moving(op: Instruction) -> bool:
+    """Whether a `collective-permute` sends anything to another device."""
+    pairs = re.findall(r"\{(\d+),(\d+)\}", op.attribute("source_target_pairs"))
+    return any(source != target for source, target in pairs)
+
+
 def replica_groups(text: str, devices: int) -> list[list[int]]:
     """The groups of a `replica_groups=` attribute in any of its forms.
 
@@ -381,9 +402,9 @@ class _Reader:
         operand = sum(computation.instructions[name].bytes for name in op.operands)
         if kind == "collective-permute":
             return [self._permute(op, operand)]
-        groups = replica_groups(self._groups(op), self.devices.count)
+        groups = replica_groups(groups_of(op), self.devices.count)
         size = len(groups[0])
-        use = HloCollective(kind, op.shape, operand, op.bytes, size, self._groups(op), 0.0, 1, True, op.op_name)
+        use = HloCollective(kind, op.shape, operand, op.bytes, size, groups_of(op), 0.0, 1, True, op.op_name)
         pieces = self._kept_pieces(computation, op, groups) if kind == "all-reduce" else 1
         if pieces == 1:
             return [replace(use, sent=ring_bytes(kind, operand, op.bytes, size))]
@@ -394,17 +415,8 @@ class _Reader:
             uses.append(replace(use, operand_bytes=operand // pieces, group_size=size // pieces, sent=rest))
         return uses
 
-    @staticmethod
-    def _groups(op: Instruction) -> str:
-        text = op.attribute("replica_groups")
-        if text.startswith("mesh["):  # the one form with a comma of its own
-            match = re.search(r"replica_groups=(mesh\[[^\]]*\](?:, device_ids=\([^{]*\))? *\{[^}]*\})", op.rest)
-            return match.group(1) if match else text
-        return text
-
     def _permute(self, op: Instruction, operand: int) -> HloCollective:
-        pairs = re.findall(r"\{(\d+),(\d+)\}", op.attribute("source_target_pairs"))
-        moved = any(source != target for source, target in pairs)
+        moved = is_moving(op)
         sent = float(operand) if moved else 0.0
         text = op.attribute("source_target_pairs")
         return HloCollective(

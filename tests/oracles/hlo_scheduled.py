@@ -30,12 +30,16 @@ from tests.oracles.hlo import (
     Computation,
     Instruction,
     branches,
+    first_tensor,
+    groups_of,
+    is_moving,
     parse,
     replica_groups,
     ring_bytes,
     shape_bytes,
     trip_count,
 )
+from tests.oracles.hlo_work import multiplied
 
 __all__ = ["LAUNCH", "Scheduled", "scheduled"]
 
@@ -46,7 +50,6 @@ _VIEWS = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "aft
 _PASSING = {"bitcast", "reshape", "copy", "transpose", "convert"}
 """In a fusion, ops behind which less than all of an operand may be read."""
 _SYNC = '"is_sync":true'
-_ARRAY = re.compile(r"([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]")
 
 
 @dataclass(slots=True)
@@ -109,6 +112,8 @@ class _Runs:
             elif op.opcode in ("while", "call", "conditional"):
                 runs, inner = self.inside(computation, op)
                 self.add(total, inner, runs)
+            elif op.opcode.startswith("async"):
+                raise NotImplementedError(f"{op.opcode} {op.name} goes on beside others and is no collective")
             elif op.opcode not in _VIEWS and not op.opcode.endswith("-done"):
                 took = self.computing(computation, op)
                 total.computing += took
@@ -144,11 +149,9 @@ class _Runs:
         """How long a collective takes."""
         operand = _bytes(computation, op.operands)
         if kind == "collective-permute":
-            pairs = re.findall(r"\{(\d+),(\d+)\}", op.attribute("source_target_pairs"))
-            sent = float(operand) if any(source != target for source, target in pairs) else 0.0
+            sent = float(operand) if is_moving(op) else 0.0
         else:
-            text = re.search(r"replica_groups=(mesh\[[^\]]*\](?:, device_ids=\([^{]*\))? *\{[^}]*\})", op.rest)
-            group = len(replica_groups(text[1] if text else op.attribute("replica_groups"), self.devices)[0])
+            group = len(replica_groups(groups_of(op), self.devices)[0])
             sent = ring_bytes(kind, operand, operand * group, group)
         return self.hardware.seconds(sent, 1) if sent else 0.0
 
@@ -160,10 +163,11 @@ class _Runs:
         if op.opcode == "fusion":
             moved = self.fused(computation, op)
         else:
-            moved = _bytes(computation, op.operands) + shape_bytes(_first(op.shape))
-            multiply_adds = _multiply_adds(computation, op)
-            if multiply_adds:
-                operations, dtype = 2.0 * multiply_adds, _dtype(computation, op)
+            made, sizes = first_tensor(op.shape)  # what else there is of a call, a library has to work in
+            moved = _bytes(computation, op.operands) + math.prod(sizes) * shape_bytes(f"{made}[]")
+            operations = 2.0 * _multiply_adds(computation, op)
+            if operations:
+                dtype = multiplied(op, *[computation.instructions[name] for name in op.operands[:2]])
         return LAUNCH + roofline_seconds(self.hardware, operations=operations, bytes_moved=moved, dtype=dtype)
 
     def fused(self, computation: Computation, op: Instruction) -> int:
@@ -218,33 +222,15 @@ def _multiply_adds(computation: Computation, op: Instruction) -> float:
     target = op.attribute("custom_call_target").strip('"')
     if op.opcode != "custom-call" or len(op.operands) < 2:
         return 0.0
-    left, right = (_dims(computation.instructions[name].shape) for name in op.operands[:2])
+    left, right = (first_tensor(computation.instructions[name].shape)[1] for name in op.operands[:2])
+    result = first_tensor(op.shape)[1]
     if "gemm" in target or "matmul" in target:
         contracted = re.search(r'"lhs_contracting_dimensions":\[([^\]]*)\]', op.rest)
         assert contracted is not None, "products say what is contracted"
-        return math.prod(_dims(op.shape)) * math.prod(left[int(dim)] for dim in re.findall(r"\d+", contracted[1]))
+        return math.prod(result) * math.prod(left[int(dim)] for dim in re.findall(r"\d+", contracted[1]))
     if not target.startswith("__cudnn$conv"):
         return 0.0
-    result = _dims(op.shape)
     kernels = op.attribute("dim_labels").replace("->", "_").split("_")[1]
     roles = {"BackwardInput": (left, right), "BackwardFilter": (right, result)}
     written, kernel = next((pair for name, pair in roles.items() if name in target), (result, right))
     return math.prod(written) * math.prod(kernel) / kernel[kernels.index("o")]
-
-
-def _dtype(computation: Computation, op: Instruction) -> str:
-    """The type that elements are multiplied in; f32 as tf32."""
-    found = _ARRAY.match(computation.instructions[op.operands[0]].shape)
-    dtype = found[1] if found else "bf16"
-    return "tf32" if dtype == "f32" else dtype
-
-
-def _first(shape: str) -> str:
-    """Of a tuple the first tensor: the others are room for a library to work in."""
-    found = _ARRAY.search(shape)
-    return found[0] if found else ""
-
-
-def _dims(shape: str) -> tuple[int, ...]:
-    found = _ARRAY.search(shape)
-    return tuple(int(size) for size in found[2].split(",") if size) if found else ()

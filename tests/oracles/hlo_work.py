@@ -28,10 +28,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tests.oracles.hlo import KINDS, Computation, Instruction, branches, parse, shape_bytes, trip_count
+from tests.oracles.hlo import KINDS, Computation, Instruction, branches, first_tensor, parse, shape_bytes, trip_count
 from tests.oracles.hlo_same import shared
 
-__all__ = ["Kernel", "kernels"]
+__all__ = ["Kernel", "kernels", "multiplied"]
 
 _VIEWS = {"bitcast", "reshape", "transpose", "copy", "opt-barrier", "tuple", "get-tuple-element", "domain"}
 _NOTHING = {"iota", "partition-id", "replica-id", "after-all", "add-dependency", "rng-get-and-update-state"}
@@ -48,7 +48,6 @@ _STARTED = {*KINDS, *(f"{kind}-start" for kind in KINDS)}
 _WHOLE = {"dot", "convolution", "while", "conditional", "call", "custom-call", *_STARTED}
 """Ops whose operands have to be there as they are."""
 _SILENT = {"parameter", "constant", "while", "conditional", "call", *_STARTED, *(f"{kind}-done" for kind in KINDS)}
-_ELEMENT = re.compile(r"\(?([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]")
 
 Leaves = Mapping[str, int]
 """Tensors in memory by name, with the bytes that are read of each."""
@@ -158,7 +157,7 @@ class _Fusion:
         """What is run for an op; nothing where it is fused into others, or is but another look at a value."""
         if op.opcode in _VIEWS or op.opcode in _NOTHING or op.opcode in _SILENT:
             return None
-        dtype = _element(op.shape)[0]
+        dtype = first_tensor(op.shape)[0]
         if op.opcode in _FUSED:
             if op.name not in self.written or op.opcode == "broadcast":
                 return None
@@ -174,7 +173,7 @@ class _Fusion:
         if op.opcode in ("dot", "convolution"):
             left, right = (self.ops[name] for name in op.operands)
             multiply_adds = (_dot if op.opcode == "dot" else _convolution)(op, left, right)
-            kind = _multiplied(op, left, right)
+            kind = multiplied(op, left, right)
             return Kernel(op.opcode, (8 if kind in ("c64", "c128") else 2) * multiply_adds, kind, moved)
         return Kernel(op.opcode, 0.0, dtype, moved)
 
@@ -232,30 +231,24 @@ def _add(every: dict[str, int], leaves: Leaves) -> None:
         every[name] = max(size, every.get(name, 0))
 
 
-def _element(shape: str) -> tuple[str, tuple[int, ...]]:
-    """The type and the sizes of a tensor; of a tuple, of its first element."""
-    match = _ELEMENT.match(shape)
-    return (match[1], tuple(map(int, filter(None, match[2].split(","))))) if match else ("token", ())
-
-
-def _multiplied(op: Instruction, left: Instruction, right: Instruction) -> str:
+def multiplied(op: Instruction, left: Instruction, right: Instruction) -> str:
     """The type that elements are multiplied in: the wider of both."""
-    wider = max((_element(one.shape)[0] for one in (left, right)), key=lambda dtype: shape_bytes(f"{dtype}[]"))
-    exact = re.search(r"operand_precision=\{[^}]*high", op.rest)
+    wider = max((first_tensor(one.shape)[0] for one in (left, right)), key=lambda dtype: shape_bytes(f"{dtype}[]"))
+    exact = re.search(r'operand_precision"?[=:][\[{][^\]}]*high', op.rest, re.IGNORECASE)
     return "tf32" if wider == "f32" and not exact else wider
 
 
 def _dot(op: Instruction, left: Instruction, right: Instruction) -> float:
     """Multiply-adds of a product: each element of the result is a sum over what is contracted."""
-    dims = _element(left.shape)[1]
+    dims = first_tensor(left.shape)[1]
     contracted = [dims[int(dim)] for dim in re.findall(r"\d+", op.attribute("lhs_contracting_dims"))]
-    return math.prod(_element(op.shape)[1]) * math.prod(contracted)
+    return math.prod(first_tensor(op.shape)[1]) * math.prod(contracted)
 
 
 def _convolution(op: Instruction, left: Instruction, right: Instruction) -> float:
     """Multiply-adds of a convolution: along each dimension the pairs of places that meet no padding and no hole."""
     inputs, kernel, outputs = op.attribute("dim_labels").replace("->", "_").split("_")
-    left_dims, right_dims, dims = (_element(one.shape)[1] for one in (left, right, op))
+    left_dims, right_dims, dims = (first_tensor(one.shape)[1] for one in (left, right, op))
     window = dict(re.findall(r"(\w+)=([\w.\-]+)", op.attribute("window")))
     count = float(right_dims[kernel.index("i")] * right_dims[kernel.index("o")] * dims[outputs.index("b")])
     for number, label in enumerate(sorted(set(inputs) - {"b", "f"})):

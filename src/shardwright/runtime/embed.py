@@ -20,7 +20,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 
 from shardwright.errors import ShardingError
-from shardwright.runtime.fitting import fit
+from shardwright.runtime.for_partitioner import write_for_partitioner
 from shardwright.runtime.python_calls import NO_CALLS, PythonCalls
 
 __all__ = ["local_call"]
@@ -88,7 +88,7 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
     text = _CALLBACK.sub(lambda match: f"{match[1]}{first + int(match[2])}", text)
     with into.module.context:
         read = ir.Module.parse(text)
-        fit(read)
+        write_for_partitioner(read)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]
     main = _entry(functions)  # before they are named anew
     for op in functions:

@@ -1,4 +1,4 @@
-"""An op written anew with another operand: what the rewritings of `runtime.fitting` have in common."""
+"""An op written anew with another operand: what the rewritings of `runtime.for_partitioner` have in common."""
 
 from __future__ import annotations
 

@@ -317,10 +317,12 @@ def _prepared(
         if devices[0].platform in _SKIPPING:
             build.debug_options.xla_disable_hlo_passes = "spmd-partitioning,sharding-propagation"
         else:
-            from shardwright.runtime.fitting import fit  # which needs the engine that partitions
+            from shardwright.runtime.for_partitioner import (
+                write_for_partitioner,
+            )  # which needs the engine that partitions
 
             build.use_shardy_partitioner = True
-            fit(read)
+            write_for_partitioner(read)
             enclose(read, main, count)
     ids = np.array([[device.id for device in devices]], dtype=np.int32)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)

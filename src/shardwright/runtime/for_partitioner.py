@@ -1,4 +1,4 @@
-"""A per-device module where it becomes a part of what JAX compiles, or where XLA's partitioner sees it."""
+"""Per-device modules as XLA's partitioner takes them: it sees those for GPUs, for TPUs, and within what JAX compiles."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from shardwright.runtime.high_parts import take_high_parts
 from shardwright.runtime.spelled import spell_groups
 from shardwright.runtime.unit_dims import drop_unit_dims
 
-__all__ = ["fit"]
+__all__ = ["write_for_partitioner"]
 
 
-def fit(module: ir.Module) -> None:
+def write_for_partitioner(module: ir.Module) -> None:
     """Write otherwise what is not taken there, in place: groups of collectives, collectives of several tensors, and
     high halves of products; and what schedulers make less of, dimensions of size 1.
     """
