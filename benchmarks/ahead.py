@@ -45,7 +45,7 @@ def names_of(chosen: Sequence[str]) -> Answer:
 
     every = list(plans.programs())
     found = [name for name in every if any(name == one or name.startswith(f"{one}.") for one in chosen)]
-    return {"names": found, "every": every}
+    return {"names": found, "kinds": list(dict.fromkeys(name.split(".")[0] for name in every))}
 
 
 def compiled(name: str, chosen: argparse.Namespace) -> Answer:
@@ -140,7 +140,8 @@ def main(arguments: Sequence[str]) -> None:
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
     found = in_child(names_of, chosen.names)
     if not found.get("names"):
-        sys.exit(f"there is no {', '.join(chosen.names)}: {found.get('error') or ', '.join(found['every'])}")
+        why = found.get("error") or f"names begin with {', '.join(found['kinds'])}"
+        sys.exit(f"there is no {', '.join(chosen.names)}: {why}")
     there = in_child(_topology, chosen)
     if "error" in there:
         sys.exit(f"XLA does not compile for {chosen.topology} here: {there['error']}")

@@ -1,4 +1,4 @@
-"""Per-device modules as XLA's partitioner takes them: it sees those for GPUs and TPUs, and those inside of JAX's own."""
+"""Per-device modules as XLA's partitioner takes them: it sees those for GPUs and TPUs, and those within JAX's own."""
 
 from __future__ import annotations
 
