@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import shardwright as sw
 from shardwright.cost.hardware.xla_files import figures_from
 from shardwright.errors import ShardingError
-from shardwright.runtime import xla
+from shardwright.runtime import own_fills, xla
 from shardwright.runtime.enclosed import enclose
 from shardwright.runtime.gpus import GPUS, description_of
 from shardwright.runtime.jobs import Job
@@ -152,6 +155,34 @@ def test_xla_for_gpus_takes_programs_without_a_gpu(name: str, gpu: str, tmp_path
     assert ahead.arguments == spmd.memory.arguments
     with pytest.raises(ShardingError, match="has 8 devices, '1x1x4' has 4"):
         exported.compile_for("1x1x4", "gpu", gpu)
+
+
+@NEEDS_PLUGIN
+def test_what_loops_begin_with_is_not_there_from_the_beginning_on_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight loops, one after the other, each of which stacks a quarter of a GiB: XLA by itself holds all of that."""
+
+    def layer(x: Any, w: Any) -> Any:
+        def turn(carried: Any, row: Any) -> tuple[Any, Any]:
+            new = jnp.tanh(carried @ w + row)
+            return new, new
+
+        rows = lax.scan(turn, jnp.zeros_like(x), jnp.broadcast_to(x, (256, *x.shape)))[1]
+        return jnp.cumsum(rows, 0)[-1]
+
+    def function(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = layer(x, w)
+        return x
+
+    plan = sw.from_jax(
+        function, jax.ShapeDtypeStruct((2048, 1024), "float32"), [jax.ShapeDtypeStruct((1024,) * 2, "float32")] * 8
+    ).shard(sw.Mesh(x=8), {"x": "x,-"})
+    exported = sw.load_exported(plan.partition().export(tmp_path / "program.sw", platforms=["cuda"]))
+    own = exported.compile_for("1x1x8", "gpu", "h100")
+    monkeypatch.setattr(own_fills, "_MUCH", math.inf)
+    assert own.temporary < 0.5 * exported.compile_for("1x1x8", "gpu", "h100").temporary
 
 
 @pytest.mark.parametrize("gpu", GPUS)

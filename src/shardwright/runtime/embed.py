@@ -88,7 +88,7 @@ def _lower(ctx: Any, *shards: Any, module: _Module) -> Any:
     text = _CALLBACK.sub(lambda match: f"{match[1]}{first + int(match[2])}", text)
     with into.module.context:
         read = ir.Module.parse(text)
-        write_for_partitioner(read)
+        write_for_partitioner(read, into.platforms)
     functions = [op for op in read.body.operations if op.operation.name == "func.func"]
     main = _entry(functions)  # before they are named anew
     for op in functions:

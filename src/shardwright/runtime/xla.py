@@ -322,7 +322,7 @@ def _prepared(
             )  # which needs the engine that partitions
 
             build.use_shardy_partitioner = True
-            write_for_partitioner(read)
+            write_for_partitioner(read, [devices[0].platform])
             enclose(read, main, count)
     ids = np.array([[device.id for device in devices]], dtype=np.int32)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
