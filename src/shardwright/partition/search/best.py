@@ -27,6 +27,8 @@ BUDGETS = {
         each=Limits(entries=100_000, gap=1e-3, work=500_000),
         all=500_000,
         rounds=8,
+        ways=4_000,
+        near=2.5e-3,
     ),
     "best": Budget(
         whole=1_000,
@@ -35,6 +37,8 @@ BUDGETS = {
         each=Limits(entries=250_000, gap=1e-6, work=5_000_000),
         all=1_000_000,
         rounds=12,
+        ways=1_000_000,
+        near=1e-5,
     ),
 }
 """What bounds the time of each effort that chooses ops together."""

@@ -64,6 +64,9 @@ class Budget:
         each: What bounds an integer program.
         all: Entries that all of them may have together.
         rounds: How often it is chosen anew at most.
+        ways: How many ways all nodes may have together for the best to be looked for; of more, one near the bound will
+            do.
+        near: How near, as a part of the bound.
     """
 
     whole: int
@@ -72,6 +75,8 @@ class Budget:
     each: Limits
     all: int
     rounds: int
+    ways: int
+    near: float
 
 
 class Reduced:

@@ -122,6 +122,8 @@ class _Choosing:
         first_nodes = map(self.choices.node, self.folded.first)
         ways = self.folded.of_first(decided_ways(first_nodes, decided.of_op))
         self.reduced = Reduced(self.folded.graph, ways, self.first, budget)
+        ways_of_all = sum([node.seconds.size for node in self.folded.graph.nodes])
+        self.close = budget.near if ways_of_all > budget.ways else _CLOSE
         self.bounds = None if self.folded.is_whole else Bounds(self.folded, self.reduced.messages)
         self.best = replace(first, bound=max(first.bound, self.folded.graph.least_alone()))
         self.ways: tuple[int, ...] = ()  # of the best, folded
@@ -164,7 +166,7 @@ class _Choosing:
     @property
     def is_done(self) -> bool:
         """Whether no choice takes less than the best, or none that chooses alike what is folded."""
-        return self.best.seconds <= max(self.best.bound, self.best.alike) * (1 + _CLOSE)
+        return self.best.seconds <= max(self.best.bound, self.best.alike) * (1 + self.close)
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
         """Decide what was chosen, keep it if it is the best by now, and tell whether more is known of what it takes."""
@@ -216,7 +218,7 @@ class _Choosing:
 
     def is_likely_last(self, folded: Solution) -> bool:
         """Whether no choice takes less, if this one takes what is thought: what is told of it is made at once then."""
-        return folded.seconds <= max(self.best.bound, self.best.alike) * (1 + _CLOSE)
+        return folded.seconds <= max(self.best.bound, self.best.alike) * (1 + self.close)
 
     def chosen(self, solution: Solution, is_told: bool) -> Given:
         """What was chosen of single ops."""
