@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,13 +11,25 @@ import jax.numpy as jnp
 from jax import lax
 
 from shardwright.mesh import Mesh
-from shardwright.program import Plan, from_jax
+from shardwright.program import Plan
+from tests.models.large.common import Axes, Table, Tree, alike, array, next_token_loss, rms_norm, sharded
 
-__all__ = ["BOTH", "FSDP", "LLAMA", "MEGATRON", "SMALL", "WHOLE", "Sizes", "decoding", "parameters", "training"]
-
-Tree = Any
-Table = Mapping[str, tuple[str | None, ...]]
-"""Parameter → the axis of each dimension, those of a stack of layers left out."""
+__all__ = [
+    "BOTH",
+    "FSDP",
+    "LLAMA",
+    "MEGATRON",
+    "SMALL",
+    "Sizes",
+    "caches",
+    "decoded",
+    "decoding",
+    "layer_and_cache",
+    "logits_of",
+    "loss",
+    "parameters",
+    "training",
+]
 
 
 class Sizes(NamedTuple):
@@ -37,7 +48,6 @@ class Sizes(NamedTuple):
 LLAMA = Sizes(4, 4096, 14336, 32, 8, 32000, 16, 2048)
 SMALL = Sizes(2, 32, 48, 8, 8, 64, 8, 8)
 
-WHOLE: Table = {}
 FSDP: Table = dict.fromkeys(("wq", "wk", "wv", "wo", "gate", "up", "down", "tokens", "logits"), ("data", None)) | {
     "norm": ("data",),
     "before_mlp": ("data",),
@@ -53,7 +63,7 @@ BOTH: Table = {
 }
 
 
-def parameters(sizes: Sizes, scan: bool, dtype: Any = jnp.bfloat16) -> Tree:
+def parameters(sizes: Sizes, scan: bool) -> Tree:
     """Of all layers, stacked for a scan."""
     wide, hidden, shared = sizes.width, sizes.hidden, sizes.width // sizes.heads * sizes.groups
     shapes = {
@@ -68,15 +78,10 @@ def parameters(sizes: Sizes, scan: bool, dtype: Any = jnp.bfloat16) -> Tree:
         "before_mlp": (wide,),
     }
     stack = (sizes.layers,) if scan else ()
-    layer = {name: jax.ShapeDtypeStruct((*stack, *shape), dtype) for name, shape in shapes.items()}
+    layer = {name: array(*stack, *shape) for name, shape in shapes.items()}
     ends = {"tokens": (sizes.vocabulary, wide), "logits": (wide, sizes.vocabulary), "last": (wide,)}
-    made = {name: jax.ShapeDtypeStruct(shape, dtype) for name, shape in ends.items()}
+    made = {name: array(*shape) for name, shape in ends.items()}
     return {**made, "layers": layer if scan else [layer] * sizes.layers}
-
-
-def _normed(x: Any, scale: Any) -> Any:
-    wide = x.astype(jnp.float32)
-    return (wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)).astype(x.dtype) * scale
 
 
 def _turned(x: Any) -> Any:
@@ -101,36 +106,41 @@ def _grouped(x: Any, groups: int, size: int) -> Any:
 
 
 def _mlp(x: Any, layer: Tree) -> Any:
-    normed = _normed(x, layer["before_mlp"])
+    normed = rms_norm(x, layer["before_mlp"])
     return (jax.nn.silu(normed @ layer["gate"]) * (normed @ layer["up"])) @ layer["down"]
 
 
-def _layer(x: Any, layer: Tree, sizes: Sizes) -> Any:
+def layer_and_cache(x: Any, layer: Tree, sizes: Sizes) -> tuple[Any, Tree]:
+    """What comes out of a layer, and its keys and values."""
     size = sizes.width // sizes.heads
-    normed = _normed(x, layer["norm"])
+    normed = rms_norm(x, layer["norm"])
     query, keys, values = ((normed @ layer[name]).reshape(*x.shape[:2], -1, size) for name in ("wq", "wk", "wv"))
     mask = jnp.tril(jnp.ones((x.shape[1],) * 2, bool))
-    mixed = _attended(_grouped(_turned(query), sizes.groups, size), _turned(keys), values, mask)
-    x = x + mixed @ layer["wo"]
-    return x + _mlp(x, layer)
+    query, keys = _grouped(_turned(query), sizes.groups, size), _turned(keys)
+    x = x + _attended(query, keys, values, mask) @ layer["wo"]
+    return x + _mlp(x, layer), {"k": keys, "v": values}
 
 
-def _loss(params: Tree, tokens: Any, sizes: Sizes) -> Any:
-    layer = jax.checkpoint(partial(_layer, sizes=sizes))
+def logits_of(x: Any, params: Tree) -> Any:
+    """Of each token, after what the last layer gives."""
+    return (rms_norm(x, params["last"]) @ params["logits"]).astype(jnp.float32)
+
+
+def loss(params: Tree, tokens: Any, sizes: Sizes) -> Any:
+    """How unlikely each next token is; layers are recomputed on the way back."""
+    layer = jax.checkpoint(lambda x, one: layer_and_cache(x, one, sizes)[0])
     x = params["tokens"][tokens]
     if isinstance(params["layers"], list):
         for one in params["layers"]:
             x = layer(x, one)
     else:
         x, _ = lax.scan(lambda h, one: (layer(h, one), None), x, params["layers"])
-    logits = (_normed(x, params["last"]) @ params["logits"]).astype(jnp.float32)
-    found = jnp.take_along_axis(jax.nn.log_softmax(logits[:, :-1]), tokens[:, 1:, None], -1)
-    return -jnp.mean(found)
+    return next_token_loss(logits_of(x, params), tokens)
 
 
 def _step(params: Tree, first: Tree, second: Tree, tokens: Any, *, sizes: Sizes) -> Any:
     """A step of Adam in float32, gradients clipped by their norm."""
-    loss, found = jax.value_and_grad(_loss)(params, tokens, sizes)
+    value, found = jax.value_and_grad(loss)(params, tokens, sizes)
     grads = jax.tree.map(lambda g: g.astype(jnp.float32), found)
     norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(grads)))
     grads = jax.tree.map(lambda g: g * jnp.minimum(1.0, 1.0 / norm), grads)
@@ -140,54 +150,44 @@ def _step(params: Tree, first: Tree, second: Tree, tokens: Any, *, sizes: Sizes)
     def moved(p: Any, m: Any, v: Any) -> Any:
         return (p.astype(jnp.float32) - 1e-4 * m / (jnp.sqrt(v) + 1e-8)).astype(p.dtype)
 
-    return jax.tree.map(moved, params, first, second), first, second, loss
+    return jax.tree.map(moved, params, first, second), first, second, value
 
 
-def _plan(function: Any, arguments: tuple[Tree, ...], mesh: Mesh, table: Table, others: Table) -> Plan:
-    """Sharded by the last part of names of parameters, and by all of those of others."""
-    program = from_jax(function, *arguments)
-    given = {}
-    for name, type in program.arguments.items():
-        whole = name.split("/")[0] if name.split("/")[0] in others else None
-        dims = table.get(name.split("/")[-1]) if whole is None else others[whole]
-        if dims is not None:
-            axes = (None,) * (type.rank - len(dims)) + tuple(dims)
-            given[name] = ",".join(axis or "-" for axis in axes)
-    return program.shard(mesh, given)
-
-
-def training(mesh: Mesh, table: Table, sizes: Sizes, scan: bool = False) -> Plan:
-    """A training step, its batch over `data`, its moments as parameters lie."""
+def training(mesh: Mesh, table: Table, sizes: Sizes, scan: bool = False, tokens: Axes = ("data", None)) -> Plan:
+    """A training step, its moments as parameters lie, its batch over `data` unless `tokens` has it otherwise."""
     params = parameters(sizes, scan)
-    moments = parameters(sizes, scan, jnp.float32)
-    tokens = jax.ShapeDtypeStruct((sizes.batch, sizes.length), jnp.int32)
-    step = partial(_step, sizes=sizes)
-    return _plan(step, (params, moments, moments, tokens), mesh, table, {"tokens": ("data", None)})
+    moments = alike(params)
+    batch = array(sizes.batch, sizes.length, dtype=jnp.int32)
+    return sharded(partial(_step, sizes=sizes), (params, moments, moments, batch), mesh, table, {"tokens": tokens})
 
 
-def decoding(mesh: Mesh, table: Table, cache: tuple[str | None, ...], sizes: Sizes) -> Plan:
-    """The next token of each sequence, with keys and values of those before in a cache."""
+def caches(sizes: Sizes) -> Tree:
+    """Of keys and values of each layer: batch, length, groups, head size."""
+    shape = (sizes.batch, sizes.length, sizes.groups, sizes.width // sizes.heads)
+    return [{name: array(*shape) for name in "kv"}] * sizes.layers
+
+
+def decoded(params: Tree, cache: Tree, tokens: Any, place: Any, sizes: Sizes) -> tuple[Any, Tree]:
+    """The next token of each sequence, and the cache with these at their place."""
     size = sizes.width // sizes.heads
-    shape = (sizes.batch, sizes.length, sizes.groups, size)
-    kept = [{name: jax.ShapeDtypeStruct(shape, jnp.bfloat16) for name in "kv"}] * sizes.layers
+    x, made = params["tokens"][tokens][:, None], []
+    for layer, before in zip(params["layers"], cache, strict=True):
+        normed = rms_norm(x, layer["norm"])
+        row = {name: (normed @ layer[f"w{name}"]).reshape(sizes.batch, 1, sizes.groups, size) for name in "kv"}
+        now = {name: lax.dynamic_update_slice(before[name], row[name], (0, place, 0, 0)) for name in "kv"}
+        query = _grouped(normed @ layer["wq"], sizes.groups, size)
+        x = x + _attended(query, now["k"], now["v"], jnp.arange(sizes.length) <= place) @ layer["wo"]
+        x = x + _mlp(x, layer)
+        made.append(now)
+    return jnp.argmax(logits_of(x, params)[:, 0], -1), made
+
+
+def decoding(mesh: Mesh, table: Table, cache: Axes, sizes: Sizes) -> Plan:
+    """The next token of each sequence, with keys and values of those before in a cache."""
 
     def step(params: Tree, cache: Tree, tokens: Any, place: Any) -> Any:
-        x, made = params["tokens"][tokens][:, None], []
-        for layer, before in zip(params["layers"], cache, strict=True):
-            normed = _normed(x, layer["norm"])
-            row = {name: (normed @ layer[f"w{name}"]).reshape(*shape[:1], 1, *shape[2:]) for name in "kv"}
-            now = {name: lax.dynamic_update_slice(before[name], row[name], (0, place, 0, 0)) for name in "kv"}
-            query = _grouped(normed @ layer["wq"], sizes.groups, size)
-            x = x + _attended(query, now["k"], now["v"], jnp.arange(sizes.length) <= place) @ layer["wo"]
-            x = x + _mlp(x, layer)
-            made.append(now)
-        logits = (_normed(x, params["last"]) @ params["logits"]).astype(jnp.float32)
-        return jnp.argmax(logits[:, 0], -1), made
+        return decoded(params, cache, tokens, place, sizes)
 
-    arguments = (
-        parameters(sizes, scan=False),
-        kept,
-        jax.ShapeDtypeStruct(shape[:1], jnp.int32),
-        jax.ShapeDtypeStruct((), jnp.int32),
-    )
-    return _plan(step, arguments, mesh, table, {"cache": cache, "tokens": cache[:1]})
+    tokens, place = array(sizes.batch, dtype=jnp.int32), array(dtype=jnp.int32)
+    arguments = (parameters(sizes, scan=False), caches(sizes), tokens, place)
+    return sharded(step, arguments, mesh, table, {"cache": cache, "tokens": cache[:1]})
