@@ -54,7 +54,7 @@ class Alive:
         if is_loop:
             for result, operand in _passed_through(op):
                 self._share(result, operand)
-        reuses = facts.in_place or facts.elementwise or is_loop
+        reuses = facts.in_place or is_loop or (facts.elementwise and not is_of_parts)  # a kernel of several does not
         reusable = self._reusable(op, number) if reuses else []
         for position, result in enumerate(op.results):
             if result not in root:

