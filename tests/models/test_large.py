@@ -13,8 +13,8 @@ from tests.models.large.transformer import LLAMA
 
 _RUN = (
     *("decode.split_cache", "experts.data", "llama.fsdp_and_tensor", "llama_scan.fsdp", "resnet.space"),
-    *("generate.data_and_tensor", "graphs.data", "pipeline.stages", "recommender.columns", "recurrent.tensor"),
-    *("simulation.both", "solver.both", "spectral.space", "state_space.fsdp"),
+    *("generate.data_and_tensor", "graphs.data", "recommender.columns", "recurrent.tensor"),
+    *("simulation.both", "solver.both", "spectral.space"),
 )
 
 
