@@ -113,3 +113,45 @@ def test_what_all_devices_would_read_is_read_in_parts(is_free: bool) -> None:
         plan = sw.from_jax(lambda x: jnp.exp(x).sum(-1), large).shard(sw.Mesh(x=8), {0: sw.P()})
         explicit = plan.partition(effort="default").module("explicit")
     assert ("sdy.all_gather" in explicit) != is_free
+
+
+TABLE, WORDS = jax.ShapeDtypeStruct((1000, 32), jnp.float32), jax.ShapeDtypeStruct((64,), jnp.int32)
+
+
+def _looked_up(table: Any, words: Any, updates: Any) -> Any:
+    return table[words], table.at[words].add(updates)
+
+
+def test_looking_rows_up_moves_these_and_not_the_table() -> None:
+    moved = _moved(_looked_up, TABLE, WORDS, ROWS)
+    assert moved["gather"] == moved["scatter"] == BYTES / 4
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter"])
+def test_all_of_what_is_looked_up_is_gone_through_wherever_rows_lie(name: str) -> None:
+    graph = sw.from_jax(_looked_up, TABLE, WORDS, ROWS).graph
+    (op,) = (op for op in graph.walk() if op.name == f"stablehlo.{name}")
+    splits = splits_of(op.signature)
+    assert splits is not None
+    work = {
+        size: splits.work([8 if one == size else 1 for one in splits.rule.sizes], hardware("h100")).multiply_adds
+        for size in splits.rule.sizes
+        if size > 1
+    }
+    assert work == {1000: 64 * 32, 32: 64 * 4, 64: 8 * 32}
+
+
+@pytest.mark.parametrize("effort", ["fast", "default"])
+@pytest.mark.parametrize(("words", "moves"), [(1 << 18, True), (1 << 10, False)])
+def test_a_table_is_brought_to_what_is_looked_up_where_that_is_more(effort: Any, words: int, moves: bool) -> None:
+    """Of a table of 100,000 rows in eight parts, for words in eight parts: whole, or by columns of which each device looks
+    all words up; or, for few words, where the rows are, in parts of a sum.
+    """
+    table, chosen = jax.ShapeDtypeStruct((100_000, 128), jnp.float32), jax.ShapeDtypeStruct((words,), jnp.int32)
+    with sw.Session(hardware=hardware("h100")):
+        plan = sw.from_jax(lambda t, w: t[w] * 2, table, chosen).shard(sw.Mesh(x=8), {0: "x,-", 1: "x"})
+        spmd = plan.partition(effort=effort)
+    assert ("reduce_scatter" in spmd.traffic.kinds) != moves
+    by_rows = 7 / 8 * words * (128 * 4 + 4)
+    assert spmd.outcome is not None
+    assert spmd.outcome.bytes_sent <= by_rows * ({"fast": 0.4, "default": 0.2}[effort] if moves else 1)

@@ -53,6 +53,43 @@ def test_a_call_whose_tensors_have_factors_of_their_own_goes_through_them_and_no
     assert iterations(op, f"{square}, {right}", right, f"%x: {square}, %y: {right}") == 6 * 8 * 8
 
 
+TABLE, ROWS, WORDS = "tensor<1000x8xf32>", "tensor<4x8xf32>", "tensor<4x1xi32>"
+LOOKED_UP = """"stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+  collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 8>}>"""
+SCATTERED = """"stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+  inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  })"""
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "result", "arguments"),
+    [
+        (LOOKED_UP, f"{TABLE}, {WORDS}", ROWS, f"%x: {TABLE}, %i: {WORDS}"),
+        (SCATTERED, f"{TABLE}, {WORDS}, {ROWS}", TABLE, f"%x: {TABLE}, %i: {WORDS}, %u: {ROWS}"),
+        (
+            "stablehlo.dynamic_slice %x, %i, %i, sizes = [4, 8]",
+            f"{TABLE}, tensor<i32>, tensor<i32>",
+            ROWS,
+            f"%x: {TABLE}, %i: tensor<i32>",
+        ),
+        (
+            "stablehlo.dynamic_update_slice %x, %u, %i, %i",
+            f"{TABLE}, {ROWS}, tensor<i32>, tensor<i32>",
+            TABLE,
+            f"%x: {TABLE}, %u: {ROWS}, %i: tensor<i32>",
+        ),
+    ],
+    ids=["gather", "scatter", "dynamic_slice", "dynamic_update_slice"],
+)
+def test_what_looks_up_or_puts_rows_goes_through_these_and_not_the_table(
+    op: str, operands: str, result: str, arguments: str
+) -> None:
+    assert iterations(op, operands, result, arguments) == 4 * 8
+
+
 def test_the_loops_of_any_other_op_are_its_factors() -> None:
     made = iterations("stablehlo.dot %x, %y", "tensor<4x8xf32>, tensor<8x16xf32>", "tensor<4x16xf32>",
                       "%x: tensor<4x8xf32>, %y: tensor<8x16xf32>")  # fmt: skip

@@ -9,8 +9,8 @@ is another such op or a reduction, and all of its readers are: each of them comp
 is computed of is alive until the last kernel that it is a part of has run, and beside what kernels of several ops
 write. Products, convolutions, collectives, loops, barriers and what is returned take whole tensors.
 
-Source: XLA, `instruction_fusion` and, for GPUs, `priority_fusion`; so counted, what XLA for eight H100s sets aside of 50
-programs of real sizes is met to 0.17 in the mean (the root of the mean square of logarithms).
+Source: XLA, `instruction_fusion` and, for GPUs, `priority_fusion`; so counted, what XLA for eight H100s sets aside of
+50 programs of real sizes is met to 0.17 in the mean (the root of the mean square of logarithms).
 """
 
 from __future__ import annotations

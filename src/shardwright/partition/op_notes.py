@@ -20,7 +20,7 @@ from shardwright.ir.graph import Graph, Op
 from shardwright.ir.signature import Signature
 from shardwright.ir.types import TensorType
 from shardwright.partition.decisions import Layout, Reshard, Version
-from shardwright.partition.factors import project, within_bounds
+from shardwright.partition.factors import factor_axes, project, within_bounds
 from shardwright.partition.note import Note
 from shardwright.partition.proposals import Source
 from shardwright.partition.splits import Splits, splits_of
@@ -235,11 +235,15 @@ def extra_work(
 ) -> int:
     """Multiply-adds of each device beyond its share, which the tensor tells that is split the most.
 
-    Contributions of an op that moves elements are as large as its result: nobody has a share of them.
+    Where it is split along what leaves each device as much to do, nobody has a share.
     """
     splits = splits_of(signature)
-    if splits is None or (splits.idle and any(result.partial for result in choice.results)):
+    if splits is None:
         return 0
+    if splits.idle:
+        axes = factor_axes(splits.rule, (*choice.operands, *choice.results))
+        if any(axes[factor] for factor in splits.idle):
+            return 0
     stated = [*[source[0] for source in sources if source], *targets]
     parts = max([sharding.shards for sharding in stated], default=1)
     return max(0, round(choice.own.multiply_adds - splits.iterations / parts))

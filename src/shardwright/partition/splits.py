@@ -26,8 +26,8 @@ from shardwright.partition.localize.registry import covered_factors, rule_in_par
 from shardwright.rules.custom_call import is_splittable_call
 from shardwright.rules.given import corresponding_factors, is_opaque, stated_factors
 from shardwright.rules.iterations import iterations_of
-from shardwright.rules.registry import is_given, known_rule, local_factors_by, rule_for
-from shardwright.rules.rule import ShardingRule
+from shardwright.rules.registry import gone_through, is_given, known_rule, local_factors_by, rule_for
+from shardwright.rules.rule import ShardingRule, factors_in
 from shardwright.rules.traits import facts_of
 
 __all__ = ["Splits", "linear_operands", "refusal", "splits_of"]
@@ -58,7 +58,7 @@ class Splits(NamedTuple):
             its size or, of `exchanged` ones, what all dimensions have in common that it stands for. None given where
             all are sizes.
         idle: Those of `allowed` whose splitting leaves each device as much to do: contributions of an op that moves
-            elements are as large as its result.
+            elements, or looks them up, are as large as its result, and all of what is put into parts is gone through.
         moved: Bytes that an iteration reads from memory and writes to it; none of products.
         streamed: Of products, the bytes of each tensor and the factors that split it: a kernel of its own reads or
             writes them while it computes.
@@ -146,9 +146,18 @@ def _known_splits(signature: Signature, rule: ShardingRule) -> Splits | None:
     exchanged &= allowed
     completed = rule.reduction & exchanged if kind is None else frozenset[int]()
     linear, bounds = linear_operands(signature), _bounds(signature, rule, exchanged)
-    idle = rule.reduction & allowed if facts_of(signature.name).moves else frozenset[int]()
+    idle = allowed & _idle(signature, rule)
     moves = _moved(signature) / max(1, iterations), _streamed(signature, rule), _multiplied(signature)
     return Splits(rule, allowed, kind or "sum", linear, iterations, exchanged, completed, bounds, idle, *moves)
+
+
+def _idle(signature: Signature, rule: ShardingRule) -> frozenset[int]:
+    """Factors that have nothing to do with how much there is to do."""
+    number = gone_through(signature)
+    idle = rule.reduction if facts_of(signature.name).moves else frozenset[int]()
+    if number is None:
+        return idle
+    return idle | (frozenset(range(len(rule.sizes))) - factors_in((*rule.operands, *rule.results)[number]))
 
 
 def _moved(signature: Signature) -> float:
@@ -156,12 +165,14 @@ def _moved(signature: Signature) -> float:
 
     Of what is only taken from a tensor the rest is not read.
     """
-    facts = facts_of(signature.name)
+    facts, number = facts_of(signature.name), gone_through(signature)
     is_free = facts.constant or facts.shares_buffer or facts.computed_where_read
     if is_free or _is_product(signature) or signature.name in _BUSY:
         return 0.0
-    tensors = signature.results if facts.moves else (*signature.operands, *signature.results)
-    touched = signature.operands[1:] if facts.in_place else tensors
+    tensors = (*signature.operands, *signature.results)
+    if number is not None:
+        return _UNFUSED * tensors[number].bytes
+    touched = signature.operands[1:] if facts.in_place else signature.results if facts.moves else tensors
     return _UNFUSED * max([type.bytes for type in touched], default=0)
 
 

@@ -104,7 +104,11 @@ def scatter_factors(signature: Signature) -> Iterator[IndexFactor]:
     return index_factors(numbers, types[0].dims, types[len(signature.results)].dims, types[-1].dims)
 
 
-@sharding_rule("stablehlo.gather", facts=OpFacts(exact=True, index_by_index=True))
+@sharding_rule(
+    "stablehlo.gather",
+    facts=OpFacts(exact=True, index_by_index=True),
+    through=lambda signature: len(signature.operands),
+)
 def _gather(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)
     for factor in gather_factors(signature):
@@ -135,6 +139,7 @@ def _add_gather_factor(builder: RuleBuilder, factor: IndexFactor) -> None:
     "stablehlo.scatter",
     facts=OpFacts(sums=True, in_place=True),
     local=lambda signature, rule: factors_in(rule.operands[-1]),
+    through=lambda signature: len(signature.operands) - 1,
 )
 def _scatter(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)

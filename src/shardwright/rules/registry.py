@@ -36,6 +36,7 @@ __all__ = [
     "factors_apart",
     "forget_rule",
     "give_rule",
+    "gone_through",
     "is_given",
     "known_rule",
     "label_of",
@@ -59,6 +60,8 @@ FactorsOf = Callable[[Signature, ShardingRule], frozenset[int]]
 """Some of the factors of an op's rule."""
 Iterations = Callable[[Signature], int]
 """How many iterations an op has."""
+Through = Callable[[Signature], int]
+"""Which of the tensors of an op it goes through, operands counted before results."""
 Function = TypeVar("Function", bound=RuleFunction)
 Given = TypeVar("Given", bound=UserFunction)
 
@@ -69,6 +72,7 @@ _local: dict[str, FactorsOf] = {}
 _apart: dict[str, FactorsOf] = {}
 _refined: dict[str, Refinement] = {}
 _iterations: dict[str, Iterations] = {}
+_through: dict[str, Through] = {}
 _given: dict[str, RuleFunction] = {}
 _beyond: set[str] = set()
 
@@ -81,6 +85,7 @@ def sharding_rule(
     apart: FactorsOf | None = None,
     refined: Refinement | None = None,
     iterations: Iterations | None = None,
+    through: Through | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function from signature to rule for the ops called `names`. It returns `None` where no rule holds.
 
@@ -95,6 +100,8 @@ def sharding_rule(
             that concatenate joins, and those that a convolution slides its window along.
         refined: Gives the rule where it depends on how the op's operands are made, too.
         iterations: Gives how many iterations the op has, where that is not the product of its factors' sizes.
+        through: Tells which tensor the op goes through, and nothing of others, if it is one that looks elements up in
+            a larger tensor, or puts them there.
     """
 
     def register(function: Function) -> Function:
@@ -108,6 +115,8 @@ def sharding_rule(
                 _refined[name] = refined
             if iterations is not None:
                 _iterations[name] = iterations
+            if through is not None:
+                _through[name] = through
         if beyond_shardy:
             _beyond.update(names)
         if facts is not None:
@@ -256,8 +265,18 @@ def local_factors_by(signature: Signature, rule: ShardingRule) -> frozenset[int]
 
 def own_iterations(signature: Signature) -> int | None:
     """How many iterations an op has by its meaning; `None` where these are those of its factors: see `iterations`."""
-    count = _iterations.get(signature.name)
+    count, number = _iterations.get(signature.name), gone_through(signature)
+    if number is not None:
+        return (*signature.operands, *signature.results)[number].elements
     return None if count is None else count(signature)
+
+
+def gone_through(signature: Signature) -> int | None:
+    """The one of its tensors that an op goes through, operands counted before results; `None` of those that go through
+    all. Where parts do not split that, each is as much to do.
+    """
+    through = _through.get(signature.name)
+    return None if through is None else through(signature)
 
 
 def rule_of(op: Op, definition: Definition) -> ShardingRule | None:

@@ -29,7 +29,7 @@ def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]
 
 def _taken(signature: Signature) -> int:
     """What is taken is gone through, and nothing else of the operand."""
-    return signature.results[0].elements
+    return len(signature.operands)
 
 
 def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
@@ -43,7 +43,7 @@ def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
 @sharding_rule(
     "stablehlo.slice",
     facts=MOVES | OpFacts(windowed=True, preserves_constants=True, index_by_index=True),
-    iterations=_taken,
+    through=_taken,
 )
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
@@ -104,7 +104,7 @@ def _concatenate(signature: Signature) -> ShardingRule:
 @sharding_rule(
     "stablehlo.dynamic_slice",
     facts=MOVES | OpFacts(index_by_index=True, flow=Flow.DYNAMIC_SLICE),
-    iterations=_taken,
+    through=_taken,
 )
 def _dynamic_slice(signature: Signature) -> ShardingRule:
     """Where a part is taken at a place known only when the program runs, the dimension must be whole."""
@@ -133,6 +133,7 @@ def _free(rule: ShardingRule) -> ShardingRule:
     facts=OpFacts(exact=True, in_place=True, flow=Flow.DYNAMIC_SLICE),
     local=lambda signature, rule: factors_in(rule.operands[1]),
     refined=_at_constants,
+    through=lambda signature: 1,
 )
 def _dynamic_update_slice(signature: Signature) -> ShardingRule:
     """Where the update is smaller than the operand, it is whole; operand and result may be split alike."""
