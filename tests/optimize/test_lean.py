@@ -77,3 +77,13 @@ def test_other_orders_have_room_for_what_a_program_holds_less_than_another() -> 
         assert room_for_orders(less, more) == int(1.1 * held[1] - held[0])
         assert room_for_orders(more, more) == int(1.1 * held[1] - held[1])
         assert room_for_orders(more, less) == max(0, int(1.1 * held[0] - held[1]))
+
+
+def test_what_may_be_held_is_told_by_the_program_as_it_is_decided() -> None:
+    """Other orders of it may happen to hold less, or more."""
+    with sw.Session(hardware=sw.hardware("h100")):
+        plain = plan("lamb", "fsdp").partition(effort="fast").explicit
+        demand = demand_of(plain)
+        for beside in (1, demand.beside + 1):
+            least = demand._replace(beside=beside)
+            assert least.or_held_by(plain) == demand._replace(beside=max(beside, demand.beside))

@@ -61,6 +61,10 @@ class Demand(NamedTuple):
         """
         return self.excess <= most.excess and self.beside <= _MORE * most.beside and not is_less(most.sent, self.sent)
 
+    def or_held_by(self, explicit: Graph) -> Demand:
+        """The same, with what another explicit program holds beside arguments and results, if that is more."""
+        return self._replace(beside=max(self.beside, temporary_bytes(localize(explicit))))
+
     def is_worth_it(self, other: Demand) -> bool:
         """Whether this is of a program that is to be taken before another one: it takes less time, by more than prices
         are wrong by, or it takes no more and holds less, or no more but for that and holds and sends less.

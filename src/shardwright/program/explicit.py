@@ -143,16 +143,17 @@ def _lean(making: _Making) -> MadeExplicit:
     if searched is None or not searched.otherwise:
         return replace(alone, searched=searched)
     found = making.improved(first, hoists=hoists, orders=room_for_orders(first.graph, plain.graph))
-    most, fastest = _demand(alone), _demand(found)
-    if fastest.is_within(most) and fastest.is_worth_it(most):
+    least, fastest = _demand(alone), _demand(found)
+    most = least.or_held_by(plain.graph)  # as it is decided: how little is held in another order is a matter of luck
+    if fastest.is_within(most) and fastest.is_worth_it(least):
         return found
     if not fastest.is_within(most):
         explicit = making.explicit("lean")
         lean = making.improved(explicit, hoists=hoists, orders=room_for_orders(explicit.graph, plain.graph))
         demand = _demand(lean)
-        if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(most):
+        if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
-    return _told(alone, _ALONE, most, fastest, _searched_in_vain(searched))
+    return _told(alone, _ALONE, least, fastest, _searched_in_vain(searched))
 
 
 def _demand(made: MadeExplicit) -> Demand:
