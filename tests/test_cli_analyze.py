@@ -41,7 +41,7 @@ def test_what_a_training_step_comes_to_is_told_in_parts() -> None:
         "For the lines",
         "Time of a run by the price",
     ]
-    assert "6.71% more than needed" in text
+    assert "7.23% more than needed" in text
     assert "Notes" not in text
 
 
