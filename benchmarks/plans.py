@@ -1,5 +1,5 @@
 """Plans beside XLA's: models, training steps and examples, each partitioned for a hardware, and what that takes there.
-Some, `large`, are of sizes that fill eight devices: transformers of a billion and more parameters, a ResNet-50.
+Some, `large`, are of sizes that fill eight devices, from transformers to solvers: see `tests/models/large`.
 
 Both sides get the same annotated module; ours is decided for the hardware, XLA's is one for all. Both go through XLA
 for virtual CPU devices, in subprocesses, and one function prices both by their HLO (`tests/oracles/plan_price.py`). Of

@@ -109,7 +109,7 @@ def test_programs_compute_the_same_with_it(monkeypatch: pytest.MonkeyPatch) -> N
     outside = jax.jit(lambda *values: 2 * compiled(*values))
     before = outside.lower(*values).as_text()
     monkeypatch.setattr(own_fills, "_MUCH", 0)
-    monkeypatch.setattr("shardwright.runtime.for_partitioner._GPUS", frozenset(("cpu",)))
+    monkeypatch.setattr("shardwright.runtime.for_partitioner.GPU_PLATFORMS", frozenset(("cpu",)))
     outside = jax.jit(lambda *values: 2 * compiled(*values))
     after = outside.lower(*values).as_text()
     assert len(re.findall("optimization_barrier", after)) > len(re.findall("optimization_barrier", before))

@@ -15,7 +15,7 @@ from shardwright.ir.ops import REDUCTIONS
 from shardwright.ir.signature import Body, BodyOp, Signature
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, REDUCTION, FactorKind, RuleBuilder
 from shardwright.rules.facts import OpFacts
-from shardwright.rules.registry import sharding_rule
+from shardwright.rules.registry import result_alone, sharding_rule
 from shardwright.rules.rule import ShardingRule, factors_in
 
 __all__ = ["IndexFactor", "IndexNumbers", "gather_factors", "index_factors", "scatter_factors"]
@@ -107,7 +107,7 @@ def scatter_factors(signature: Signature) -> Iterator[IndexFactor]:
 @sharding_rule(
     "stablehlo.gather",
     facts=OpFacts(exact=True, index_by_index=True),
-    through=lambda signature: len(signature.operands),
+    through=result_alone,
 )
 def _gather(signature: Signature) -> ShardingRule:
     builder = RuleBuilder(signature)

@@ -44,6 +44,7 @@ __all__ = [
     "local_factors_by",
     "own_iterations",
     "registered_ops",
+    "result_alone",
     "rule",
     "rule_for",
     "rule_of",
@@ -271,9 +272,14 @@ def own_iterations(signature: Signature) -> int | None:
     return None if count is None else count(signature)
 
 
+def result_alone(signature: Signature) -> int:
+    """What an op goes through that takes a part of an operand: its result, and nothing else of that."""
+    return len(signature.operands)
+
+
 def gone_through(signature: Signature) -> int | None:
     """The one of its tensors that an op goes through, operands counted before results; `None` of those that go through
-    all. Where parts do not split that, each is as much to do.
+    all. Where it is not split, there is as much to do in each part.
     """
     through = _through.get(signature.name)
     return None if through is None else through(signature)

@@ -10,7 +10,7 @@ from shardwright.ir.signature import Signature
 from shardwright.memo import memoize
 from shardwright.rules.builder import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, FactorKind, RuleBuilder
 from shardwright.rules.facts import ALL, MOVES, Flow, OpFacts, facts_of
-from shardwright.rules.registry import Definition, sharding_rule
+from shardwright.rules.registry import Definition, result_alone, sharding_rule
 from shardwright.rules.rule import ShardingRule, factors_in
 
 if TYPE_CHECKING:  # graphs load MLIR
@@ -27,11 +27,6 @@ def _changed(before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]
     return tuple(dim for dim, sizes in enumerate(zip(before, after, strict=True)) if sizes[0] != sizes[1])
 
 
-def _taken(signature: Signature) -> int:
-    """What is taken is gone through, and nothing else of the operand."""
-    return len(signature.operands)
-
-
 def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
     """A dimension padded here and cut there may keep its size and still shift."""
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
@@ -43,7 +38,7 @@ def _unpadded(signature: Signature, rule: ShardingRule) -> frozenset[int]:
 @sharding_rule(
     "stablehlo.slice",
     facts=MOVES | OpFacts(windowed=True, preserves_constants=True, index_by_index=True),
-    through=_taken,
+    through=result_alone,
 )
 def _shifted(signature: Signature) -> ShardingRule:
     """Where the size changes, data moves between neighbouring shards."""
@@ -104,7 +99,7 @@ def _concatenate(signature: Signature) -> ShardingRule:
 @sharding_rule(
     "stablehlo.dynamic_slice",
     facts=MOVES | OpFacts(index_by_index=True, flow=Flow.DYNAMIC_SLICE),
-    through=_taken,
+    through=result_alone,
 )
 def _dynamic_slice(signature: Signature) -> ShardingRule:
     """Where a part is taken at a place known only when the program runs, the dimension must be whole."""

@@ -20,6 +20,7 @@ from shardwright.cost.hardware.sheet import Sheet, Sourced
 from shardwright.errors import ShardingError
 from shardwright.process import DEFAULT_TIMEOUT, python_child
 from shardwright.runtime.execute import environment_of
+from shardwright.runtime.gpus import GPU_PLATFORMS
 from shardwright.words import counted
 
 __all__ = ["NOT_MEASURED", "calibrated", "sheet_of_measured"]
@@ -31,8 +32,6 @@ PATIENCE = 0.1
 """Seconds that one measurement takes about."""
 
 _DIGITS = 3
-_COPYING = ("gpu", "cuda", "rocm")
-"""Platforms on which XLA lays out anew what collectives and products read: see `cost.copies`."""
 _LEAST_LOST = 1e-3
 """What part of its time a product loses in parts at least: parts that are faster are measured by chance."""
 _JOINED = ("link", "start", "node")
@@ -104,7 +103,9 @@ def sheet_of_measured(measured: Mapping[str, Any], name: str | None = None, like
         speed = copied["bytes"] / copied["seconds"]
         source = f"{by}: a tensor of {copied['bytes'] / 2:,.0f} bytes on each device read and written, all at once"
         figures["memory_traffic"] = _sourced(speed, source)
-        if measured["platform"] in _COPYING:
+        if (
+            measured["platform"] in GPU_PLATFORMS
+        ):  # what collectives and products read is laid out anew there: `cost.copies`
             figures["copies"] = _sourced(speed / 2, f"{source}; half of that, since each byte is read and written")
     if (parts := measured["parts"]) is not None and parts["whole"] > 0:
         lost = max(_LEAST_LOST, parts["seconds"] / parts["whole"] - 1)

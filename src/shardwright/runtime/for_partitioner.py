@@ -6,15 +6,13 @@ from collections.abc import Collection
 
 from shardwright.ir.context import ir
 from shardwright.runtime.apart import take_apart
+from shardwright.runtime.gpus import GPU_PLATFORMS
 from shardwright.runtime.high_parts import take_high_parts
 from shardwright.runtime.own_fills import fill_for_each_loop
 from shardwright.runtime.spelled import spell_groups
 from shardwright.runtime.unit_dims import drop_unit_dims
 
 __all__ = ["write_for_partitioner"]
-
-
-_GPUS = frozenset(("cuda", "gpu", "rocm"))
 
 
 def write_for_partitioner(module: ir.Module, platforms: Collection[str]) -> None:
@@ -30,5 +28,5 @@ def write_for_partitioner(module: ir.Module, platforms: Collection[str]) -> None
     take_apart(module)
     take_high_parts(module)
     drop_unit_dims(module)
-    if not _GPUS.isdisjoint(platforms):
+    if not GPU_PLATFORMS.isdisjoint(platforms):
         fill_for_each_loop(module)

@@ -12,7 +12,10 @@ from shardwright.errors import ShardingError
 from shardwright.files import read_file
 from shardwright.ir.context import as_text
 
-__all__ = ["GPUS", "description_of"]
+__all__ = ["GPUS", "GPU_PLATFORMS", "description_of"]
+
+GPU_PLATFORMS = frozenset(("cuda", "gpu", "rocm"))
+"""What JAX calls platforms whose devices are GPUs."""
 
 
 class _Gpu(NamedTuple):

@@ -317,9 +317,8 @@ def _prepared(
         if devices[0].platform in _SKIPPING:
             build.debug_options.xla_disable_hlo_passes = "spmd-partitioning,sharding-propagation"
         else:
-            from shardwright.runtime.for_partitioner import (
-                write_for_partitioner,
-            )  # which needs the engine that partitions
+            # needs the engine that partitions
+            from shardwright.runtime.for_partitioner import write_for_partitioner
 
             build.use_shardy_partitioner = True
             write_for_partitioner(read, [devices[0].platform])

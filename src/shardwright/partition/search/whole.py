@@ -165,7 +165,9 @@ class _Choosing:
 
     @property
     def is_done(self) -> bool:
-        """Whether no choice takes less than the best, or none that chooses alike what is folded."""
+        """Whether no choice takes less than the best, or none that chooses alike what is folded; of many ways, whether
+        none takes much less.
+        """
         return self.best.seconds <= max(self.best.bound, self.best.alike) * (1 + self.close)
 
     def learns_from(self, folded: Solution, in_full: bool = True) -> bool:
