@@ -173,7 +173,10 @@ def _fastest(question: Question) -> Choice:
     best: Choice | None = None
     least = math.inf, math.inf, 0, 0
     operands = held_in_one_way(question)
-    for factors in from_tensors(question.splits, question.proposing, question.targets):
+    at_hand = question.splits, question.proposing, question.targets
+    # parts of a table may be brought elsewhere, where each device has all to look up in them
+    elsewhere = without_sums(*at_hand) if question.splits.idle else ()
+    for factors in itertools.chain(from_tensors(*at_hand), elsewhere):
         if best is not None and price(least_with(iterations, factors, operands), hardware) * ROUNDED > least[0]:
             continue
         for way in ways_of(question, factors):

@@ -22,6 +22,7 @@ from shardwright.partition.factors import FactorAxes, can_split, tensor_sharding
 from shardwright.partition.localize.exchanges import exchanges_of
 from shardwright.partition.proposals import Intended, Shardings, Source, mesh_of
 from shardwright.partition.splits import Splits
+from shardwright.rules.registry import gone_through
 from shardwright.rules.rule import TensorMapping, factors_in
 from shardwright.rules.traits import facts_of
 from shardwright.sharding import Partial, TensorSharding, interned
@@ -101,7 +102,7 @@ class Question(NamedTuple):
     exchanging: Signature | None
     """The op, where it may exchange something inside: what that is depends on more than types."""
     moves: bool
-    """Whether it moves elements and computes nothing."""
+    """Whether it moves elements, or looks them up or puts them somewhere, and computes hardly anything."""
     unread: frozenset[int]
     """Results that nobody reads, which may lie as they like."""
     proposing: tuple[Source, ...]
@@ -129,7 +130,8 @@ def question_of(
 ) -> Question:
     """The question how an op is split; the arguments are those of `assign`, with how it may be."""
     exchanging = signature if splits.exchanged else None
-    types, moves = (signature.operands, signature.results), facts_of(signature.name).moves
+    types = signature.operands, signature.results
+    moves = facts_of(signature.name).moves or gone_through(signature) is not None
     proposing = list(sources)
     for operand, layout in intended:
         proposing[operand] = (*sources[operand][:1], layout)
