@@ -1,8 +1,8 @@
 """How long it takes at least to bring a value from one layout to another: first by bounds, by plans where it matters.
 
-A bound takes no plan. Of a tensor that is complete a device must receive what it lacks of its part; where a dimension
-is split by other axes than before, some device has nothing of its part. Whoever finds that a way was taken for too
-cheap has it planned, and asks again.
+A bound takes no plan. Of a tensor that is complete, or stays a sum of as many contributions, a device must receive what
+it lacks of its part; where a dimension is split by other axes than before, some device has nothing of its part. Whoever
+finds that a way was taken for too cheap has it planned, and asks again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shardwright.cost.hardware import Hardware
 from shardwright.cost.price import Cost, price
 from shardwright.ir.types import TensorType
 from shardwright.memo import memoize
-from shardwright.partition.edges import edge_bound, edge_cost, leads_to
+from shardwright.partition.edges import edge_cost, leads_to
 from shardwright.partition.proposals import Shardings
 from shardwright.partition.search.all_ways import Numbers, Seconds
 from shardwright.reshard.bound import least_of_sums
@@ -160,40 +160,45 @@ def _table(type: TensorType, sources: Shardings, targets: Shardings, hardware: H
         return np.zeros((len(sources), len(targets)))
     needed, byte, start = _held(type, targets), price(Cost(1.0), hardware), price(Cost(0.0, 1), hardware)
     before, after = _lying(sources).partial, _lying(targets).partial
+    lacking, moves = _of_moved(sources, targets)
+    moved = lacking * needed * byte + moves * start
     if () in before and len(before) == len(after) == 1:
-        return _priced(_of_complete(sources, targets) * needed, byte, start)
+        return moved
     table = np.full((len(sources), len(targets)), math.inf)
-    if () in before and () in after:
-        complete = _priced(_of_complete(sources, targets) * needed, byte, start)
-        places = np.ix_(before[()], after[()])
-        table[places] = complete[places]
     held, whole, devices = _held(type, sources), float(type.bytes), sources[0].mesh.size
     for (made, rows), (along, columns) in itertools.product(before.items(), after.items()):
-        if made and set(along) <= set(made):
+        places = np.ix_(rows, columns)
+        if set(along) == set(made):  # each device receives, or has, contributions of its own to all that it needs
+            table[places] = moved[places]
+        elif set(along) < set(made):
             contributions, staying = (axes_size([p.axis for p in partial]) for partial in (made, along))
             sums = (contributions // staying, whole * staying, devices)
             sent, starts = least_of_sums(held[rows, None], needed[columns], *sums)
-            table[np.ix_(rows, columns)] = sent * byte + starts * start
+            reduced = contributions > staying  # by a collective that leaves where all lies, but for what it cuts
+            table[places] = sent * byte + np.maximum(starts, moves[places] + reduced) * start
     return table
 
 
-def _priced(sent: Seconds, byte: float, start: float) -> Seconds:
-    """Seconds for what is sent, where there is any all in one collective."""
-    return sent * byte + (sent > 0) * start
-
-
 @memoize
-def _of_complete(sources: Shardings, targets: Shardings) -> Seconds:
-    """Which part of what it needs of a tensor in a target a device lacks at least that has it complete in a source."""
+def _of_moved(sources: Shardings, targets: Shardings) -> tuple[Seconds, Seconds]:
+    """Which part of what it needs of a tensor in a target a device lacks at least that has it in a source, as complete
+    as it shall be, and how many collectives bring it.
+
+    A dimension of which a device needs what it has not takes a gather, if there are to be fewer parts in all: one
+    gathers along one dimension.
+    """
     before, after = _lying(sources), _lying(targets)
-    pairs = before.numbers[:, None], after.numbers[None]
-    shared = _of_pairs(before.axes, after.axes)[pairs].prod(axis=2)
+    shared = _of_pairs(before.axes, after.axes)[before.numbers[:, None], after.numbers[None]]
+    lacking: Seconds = 1 - shared.prod(axis=2)
+    moves = (lacking > 0).astype(float)
+    if len({layout.mesh for layout in (*sources, *targets)}) == 1:  # else the same devices may have other names
+        is_gathered = before.parts.prod(axis=1)[:, None] > after.parts.prod(axis=1)[None]
+        moves[is_gathered & ((shared < 1).sum(axis=2) > 1)] = 2.0
     is_alike = (before.parts[:, None] == after.parts[None]).all(axis=2)
-    lacking: Seconds = 1 - shared
     for row, column in np.argwhere(is_alike & (lacking > 0)):  # few: mostly the same axes elsewhere
         if same_placement(sources[row], targets[column]):
-            lacking[row, column] = 0.0
-    return lacking
+            lacking[row, column] = moves[row, column] = 0.0
+    return lacking, moves
 
 
 @memoize
@@ -208,17 +213,7 @@ def least_seconds(type: TensorType, source: TensorSharding, target: TensorShardi
 
     Infinite where no plan leads there, the target being partial and the source not so: contributions are not made.
     """
-    if source == target or not type.elements:
-        return 0.0
-    if not leads_to(source, target):
-        return math.inf
-    if source.partial:
-        return price(edge_bound(type, source, target), hardware)
-    if same_placement(source, target):
-        return 0.0
-    needed = local_bytes(type.dims, type.bytes // type.elements, target)
-    lacking = needed * (1 - math.prod(map(_least_shared, source.axes, target.axes)))
-    return price(Cost(lacking, int(lacking > 0)), hardware)
+    return float(_table(type, (source,), (target,), hardware)[0, 0])
 
 
 def _least_shared(before: Axes, after: Axes) -> float:

@@ -136,9 +136,11 @@ class Reduced:
     def mixed(self, found: Solution, distances: Distances) -> Solution:
         """The best choice of which each way is one of what was found or read off lately."""
         kept = [np.unique(ways) for ways in zip(self.found, *self.read, strict=True)]
-        left, self.left = self.left, self.each.entries  # what it takes is not taken from programs that prove
+        left, each = self.left, self.each
+        self.left = each.entries  # what it takes is not taken from programs that prove
+        self.each = each._replace(gap=_FAR, relaxes=True)
         mixed = self.among(kept, distances, ())
-        self.left = left
+        self.left, self.each = left, each
         if mixed is None or mixed.seconds >= found.seconds:
             return found
         self.found = mixed.ways

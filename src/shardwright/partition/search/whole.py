@@ -152,9 +152,9 @@ class _Choosing:
                 if not self.learns_from(solution, proves) and not is_new:
                     break
                 before = solution
-        for solution in self.passed:
-            if not self.is_done:
-                self.learns_from(solution)
+            for solution in self.passed if not proves else ():
+                if not self.is_done:
+                    self.learns_from(solution, in_full=False)
         for _ in range(_POLISHED if self.ways and not self.is_done else 0):
             ways = improved(self.reduced.graph, self.ways, self.distances, _ROUNDED * self.first)
             if ways == self.ways:
