@@ -8,6 +8,7 @@ import shardwright as sw
 from shardwright.optimize import HOISTING, compared
 from shardwright.optimize.compared import demand_of, room_for_orders
 from shardwright.program import Spmd
+from tests.models.large.all import LARGE
 from tests.models.nets.all import NETS
 from tests.models.steps.all import plan
 
@@ -77,6 +78,17 @@ def test_other_orders_have_room_for_what_a_program_holds_less_than_another() -> 
         assert room_for_orders(less, more) == int(1.1 * held[1] - held[0])
         assert room_for_orders(more, more) == int(1.1 * held[1] - held[1])
         assert room_for_orders(more, less) == max(0, int(1.1 * held[0] - held[1]))
+
+
+def test_orders_hold_less_where_all_that_is_gained_by_them_is_too_much() -> None:
+    """Pairs of residues, on 2×4 devices: gathers that wait for a bucket to be full hold more than orders may."""
+    with sw.Session(hardware=sw.hardware("h100")):
+        fast, lean = (LARGE["pairs.both"](False).partition(effort=one, optimize="all") for one in ("fast", "lean"))
+        most, demand = demand_of(fast.explicit), demand_of(lean.explicit)
+        assert demand.beside <= 1.1 * most.beside
+        assert demand.sent < 0.5 * most.sent
+        assert demand.seconds < 0.8 * most.seconds
+        assert not _told(lean)
 
 
 def test_what_may_be_held_is_told_by_the_program_as_it_is_decided() -> None:

@@ -59,7 +59,11 @@ class Demand(NamedTuple):
         >>> Demand(0.5, 110, 0.0, 50.0).is_within(plain), Demand(0.5, 90, 0.0, 60.0).is_within(plain)
         (True, False)
         """
-        return self.excess <= most.excess and self.beside <= _MORE * most.beside and not is_less(most.sent, self.sent)
+        return self.has_room(most) and not is_less(most.sent, self.sent)
+
+    def has_room(self, most: Demand) -> bool:
+        """Whether a program holds at most a tenth more than another, or what there is room for."""
+        return self.excess <= most.excess and self.beside <= _MORE * most.beside
 
     def or_held_by(self, explicit: Graph) -> Demand:
         """The same, with what another explicit program holds beside arguments and results, if that is more."""

@@ -126,6 +126,20 @@ class _Making:
             made = improve(explicit.graph, names, exact=self.optimize == "exact", orders=orders, manual=manual)
         return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons, made.seconds)
 
+    def within(self, most: Demand, explicit: Explicit, plain: Explicit, *, hoists: bool) -> MadeExplicit:
+        """Its collectives made better, by other orders as far as it holds hardly more than each op by itself. Where it
+        holds more all the same, as buckets do that wait to be full, by orders that hold less: half as much, or nothing.
+        """
+        from shardwright.optimize.compared import room_for_orders
+
+        room = room_for_orders(explicit.graph, plain.graph)
+        made = self.improved(explicit, hoists=hoists, orders=room)
+        for less in (room // 2, 0) if room else ():
+            if _demand(made).has_room(most):
+                break
+            made = self.improved(explicit, hoists=hoists, orders=less)
+        return made
+
 
 def _lean(making: _Making) -> MadeExplicit:
     """The fastest program that sends no more and holds hardly more than where each op is split by itself."""
@@ -142,14 +156,15 @@ def _lean(making: _Making) -> MadeExplicit:
     searched = first.searched
     if searched is None or not searched.otherwise:
         return replace(alone, searched=searched)
-    found = making.improved(first, hoists=hoists, orders=room_for_orders(first.graph, plain.graph))
-    least, fastest = _demand(alone), _demand(found)
+    least = _demand(alone)
     most = least.or_held_by(plain.graph)  # as it is decided: how little is held in another order is a matter of luck
+    found = making.within(most, first, plain, hoists=hoists)
+    fastest = _demand(found)
     if fastest.is_within(most) and fastest.is_worth_it(least):
         return found
     if not fastest.is_within(most):
         explicit = making.explicit("lean")
-        lean = making.improved(explicit, hoists=hoists, orders=room_for_orders(explicit.graph, plain.graph))
+        lean = making.within(most, explicit, plain, hoists=hoists)
         demand = _demand(lean)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
