@@ -50,6 +50,12 @@ def test_what_is_whole_without_being_asked_to_is_the_least(seed: int) -> None:
         assert other is not None
         assert one.costs == pytest.approx(other.costs, rel=1e-9)
         assert set(one.values.round(6).tolist()) <= {0.0, 1.0}
+        near = minimum(costs, 16, rows, 0.5, 1_000, relaxes=True)
+        assert near is not None
+        assert near.bound <= other.costs * (1 + 1e-9)
+        assert other.costs <= near.costs * (1 + 1e-9)
+        assert near.costs * (1 - 0.5) <= near.bound  # as HiGHS has gaps
+        assert set(near.values.round(6).tolist()) <= {0.0, 1.0}
 
 
 def test_where_nothing_fulfils_the_rows_there_is_none() -> None:

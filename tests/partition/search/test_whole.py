@@ -17,7 +17,7 @@ import pytest
 
 import shardwright as sw
 from shardwright.cost.hardware import TPU_V5P, current_hardware
-from shardwright.cost.price import price
+from shardwright.cost.price import Cost, price
 from shardwright.ir.types import TensorType
 from shardwright.memo import Session
 from shardwright.partition.decide import decide, decider
@@ -132,14 +132,50 @@ def test_programs_take_what_the_best_of_all_choices_takes(seed: int) -> None:
         pytest.skip(f"more than {MOST} choices")
 
 
-def test_bounds_are_no_more_than_plans() -> None:
-    rng = random.Random(4)
-    for _ in range(150):
+@pytest.mark.parametrize("times", [1, 64])
+def test_bounds_are_no_more_than_plans(times: int) -> None:
+    """Of tensors that are complete, and of sums of which some contributions are left."""
+    rng, staying = random.Random(4), 0
+    for number in range(200):
         shape, source, target = pair(rng)
-        type = TensorType(shape, "f32")
+        if number % 2:
+            source, target = _as_sums(rng, source, target)
+        type = TensorType(tuple([times * size for size in shape]), "f32")
+        if not leads_to(source, target):  # a part of an axis stays
+            continue
+        staying += bool(target.partial)
         with Session():
             least = least_seconds(type, source, target, TPU_V5P)
             assert least <= price(edge_cost(type, source, target, TPU_V5P), TPU_V5P) * (1 + 1e-9)
+    assert staying > 20
+
+
+def _as_sums(
+    rng: random.Random, source: TensorSharding, target: TensorSharding
+) -> tuple[TensorSharding, TensorSharding]:
+    """The same with contributions where a dimension was in parts, of which some stay contributions."""
+    made = rng.choice(source.axes)
+    before = [[] if axes == made else list(axes) for axes in source.axes]
+    stay = [axis for axis in made if rng.random() < 0.5]
+    after = [[axis for axis in axes if not any(map(axis.overlaps, stay))] for axes in target.axes]
+    sums = TensorSharding.of(source.mesh, before, partial=made), TensorSharding.of(target.mesh, after, partial=stay)
+    return sums[0].closed(), sums[1].closed()
+
+
+def test_bounds_tell_how_many_collectives_it_takes() -> None:
+    """Two dimensions take two gathers; contributions move as complete tensors do, and are reduced by one more."""
+    mesh, type = sw.Mesh(x=2, y=2, z=2), TensorType((8, 8), "f32")
+    start = price(Cost(0.0, 1), TPU_V5P)
+    for source, target, starts in (
+        (TensorSharding.of(mesh, [["x"], ["y"]]), TensorSharding.of(mesh, [[], []]), 2),
+        (TensorSharding.of(mesh, [["x"], []]), TensorSharding.of(mesh, [[], []]), 1),
+        (TensorSharding.of(mesh, [["x"], []], partial=["z"]), TensorSharding.of(mesh, [[], ["x"]], partial=["z"]), 1),
+        (TensorSharding.of(mesh, [["x"], []], partial=["z"]), TensorSharding.of(mesh, [["x"], ["z"]]), 1),
+        (TensorSharding.of(mesh, [["x"], []], partial=["z"]), TensorSharding.of(mesh, [[], ["x"]]), 2),
+    ):
+        seconds = least_seconds(type, source, target, TPU_V5P)
+        assert starts * start < seconds <= price(edge_cost(type, source, target, TPU_V5P), TPU_V5P)
+        assert seconds < (starts + 0.5) * start
 
 
 def test_axes_of_size_1_are_nothing_to_a_bound() -> None:
