@@ -19,7 +19,15 @@ from shardwright.errors import ShardingError
 from shardwright.ir.types import TensorType
 from shardwright.mesh import Mesh
 from shardwright.runtime.arrays import load_arrays, numpy_dtype, save_arrays
-from shardwright.runtime.execute import Job, WorkerDied, execute_local, execute_unsharded, run_jobs, try_jobs
+from shardwright.runtime.execute import (
+    Job,
+    WorkerDied,
+    environment_of,
+    execute_local,
+    execute_unsharded,
+    run_jobs,
+    try_jobs,
+)
 from shardwright.runtime.jobs import load_jobs, save_jobs
 from shardwright.runtime.refused import refusal
 from shardwright.runtime.shards import assemble, cut
@@ -126,6 +134,15 @@ def test_a_process_that_dies_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.diagnostic.cause.startswith("it is the program for one device; its last words:")
     assert "xla_no_such_flag" in caught.value.diagnostic.cause
     assert caught.value.diagnostic.remedy
+
+
+@pytest.mark.parametrize(("said", "least"), [("", 6), ("64", 64), ("many", 6)])
+def test_there_are_more_threads_than_devices(said: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six devices that each solve a batch of triangular systems waited for one another for ever, once in some hundred."""
+    monkeypatch.setenv("NPROC", said)
+    threads = int(environment_of(6)["NPROC"])
+    assert threads > 6
+    assert threads >= least
 
 
 def test_a_process_that_is_killed_is_a_diagnostic() -> None:

@@ -239,17 +239,24 @@ def _died(job: Job, status: int | None, folder: Path, timeout: float) -> WorkerD
 
 
 def environment_of(devices: int) -> dict[str, str]:
-    """This environment with so many virtual CPU devices and no compilation cache."""
+    """This environment with so many virtual CPU devices and no compilation cache.
+
+    LAPACK's kernels in jaxlib share a batch out among the threads that programs of devices run on, and wait for it on
+    one of them: where every device waits so, nobody is left to do the rest. So there are more threads than devices.
+    """
     flags = [
         flag
         for flag in os.environ.get("XLA_FLAGS", "").split()
         if not flag.startswith("--xla_force_host_platform_device_count")
     ]
     flags.append(f"--xla_force_host_platform_device_count={devices}")
+    threads = os.environ.get("NPROC", "")  # how XLA is told of them
+    spare = int(threads) if threads.isdecimal() else os.cpu_count() or 1
     return {
         **os.environ,
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "JAX_PLATFORMS": "cpu",
+        "NPROC": str(2 * devices + spare),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "XLA_FLAGS": " ".join(flags),
     }
