@@ -126,7 +126,7 @@ class _Making:
             made = improve(explicit.graph, names, exact=self.optimize == "exact", orders=orders, manual=manual)
         return MadeExplicit(made.graph, *found[1:], made.improvements, explicit.reasons, made.seconds)
 
-    def within(self, most: Demand, explicit: Explicit, plain: Explicit, *, hoists: bool) -> MadeExplicit:
+    def within(self, most: Demand, explicit: Explicit, plain: Explicit, *, hoists: bool) -> tuple[MadeExplicit, Demand]:
         """Its collectives made better, by other orders as far as it holds hardly more than each op by itself. Where it
         holds more all the same, as buckets do that wait to be full, by orders that hold less: half as much, or nothing.
         """
@@ -134,11 +134,13 @@ class _Making:
 
         room = room_for_orders(explicit.graph, plain.graph)
         made = self.improved(explicit, hoists=hoists, orders=room)
+        demand = _demand(made)
         for less in (room // 2, 0) if room else ():
-            if _demand(made).has_room(most):
+            if demand.has_room(most):
                 break
             made = self.improved(explicit, hoists=hoists, orders=less)
-        return made
+            demand = _demand(made)
+        return made, demand
 
 
 def _lean(making: _Making) -> MadeExplicit:
@@ -158,14 +160,12 @@ def _lean(making: _Making) -> MadeExplicit:
         return replace(alone, searched=searched)
     least = _demand(alone)
     most = least.or_held_by(plain.graph)  # as it is decided: how little is held in another order is a matter of luck
-    found = making.within(most, first, plain, hoists=hoists)
-    fastest = _demand(found)
+    found, fastest = making.within(most, first, plain, hoists=hoists)
     if fastest.is_within(most) and fastest.is_worth_it(least):
         return found
     if not fastest.is_within(most):
         explicit = making.explicit("lean")
-        lean = making.within(most, explicit, plain, hoists=hoists)
-        demand = _demand(lean)
+        lean, demand = making.within(most, explicit, plain, hoists=hoists)
         if explicit.searched is not None and demand.is_within(most) and demand.is_worth_it(least):
             return _told(lean, _LEAN, demand, fastest, explicit.searched)
     return _told(alone, _ALONE, least, fastest, _searched_in_vain(searched))

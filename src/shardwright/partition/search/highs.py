@@ -78,10 +78,10 @@ def minimum(costs: Seconds, whole: int, rows: Rows, gap: float, nodes: int, rela
     """
     program = _program(costs, whole, rows)
     near = _near(program, whole, gap, nodes) if relaxes else None
-    return near or _whole(program, gap, nodes)
+    return near or _in_whole_numbers(program, gap, nodes)
 
 
-def _whole(program: highspy.HighsLp, gap: float, nodes: int) -> Minimum | None:
+def _in_whole_numbers(program: highspy.HighsLp, gap: float, nodes: int) -> Minimum | None:
     """What costs the least with those variables whole numbers that are to be; see `minimum`."""
     solver = _solver({"mip_rel_gap": gap, "mip_max_nodes": nodes})
     looks = itertools.count(1)
@@ -115,7 +115,7 @@ def _near(program: highspy.HighsLp, whole: int, gap: float, nodes: int) -> Minim
         return Minimum(values, least, least)
     most = program.col_upper_
     program.col_upper_ = np.concatenate([np.where(values[:whole] > _WHOLE, np.inf, 0.0), most[whole:]])
-    found = _whole(program, gap, nodes)
+    found = _in_whole_numbers(program, gap, nodes)
     program.col_upper_ = most
     return found._replace(bound=least) if found is not None and found.costs <= least * (1 + gap) else None
 

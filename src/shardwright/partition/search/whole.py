@@ -152,7 +152,7 @@ class _Choosing:
                 if not self.learns_from(solution, proves) and not is_new:
                     break
                 before = solution
-            for solution in self.passed if not proves else ():
+            for solution in self.passed if not proves else ():  # one may be as good as any: proofs take far longer
                 if not self.is_done:
                     self.learns_from(solution, in_full=False)
         for _ in range(_POLISHED if self.ways and not self.is_done else 0):
