@@ -103,9 +103,7 @@ def sheet_of_measured(measured: Mapping[str, Any], name: str | None = None, like
         speed = copied["bytes"] / copied["seconds"]
         source = f"{by}: a tensor of {copied['bytes'] / 2:,.0f} bytes on each device read and written, all at once"
         figures["memory_traffic"] = _sourced(speed, source)
-        if (
-            measured["platform"] in GPU_PLATFORMS
-        ):  # what collectives and products read is laid out anew there: `cost.copies`
+        if measured["platform"] in GPU_PLATFORMS:  # what collectives and products read is laid out anew: `cost.copies`
             figures["copies"] = _sourced(speed / 2, f"{source}; half of that, since each byte is read and written")
     if (parts := measured["parts"]) is not None and parts["whole"] > 0:
         lost = max(_LEAST_LOST, parts["seconds"] / parts["whole"] - 1)
