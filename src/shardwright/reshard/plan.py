@@ -12,6 +12,7 @@ Why it is done this way: see README.md beside this file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,9 @@ from shardwright.steps import (
 from shardwright.words import counted
 
 __all__ = ["ReshardPlan", "plan", "weigh"]
+
+_DIGITS = 6
+"""How exactly searches are told what is known: in so many binary digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +138,10 @@ def _cheapest(question: _ReshardQuestion) -> ReshardPlan:
     known = _cut_or_gathered(question) or _reduction_in_place(question)
     plans, least = ([known], True) if known is not None else _searched(question)
     if not plans or not least:
-        plans += _searched(question, fine=True)[0]
+        plans += _searched(question, plans, fine=True)[0]
     bound = plans[0].cost.bytes_sent if least else 0.0
     if not plans or _is_shared(question, min(plans, key=question.price), bound):
-        plans += _searched(question, fine=True, idle=True)[0]
+        plans += _searched(question, plans, fine=True, idle=True)[0]
     if not plans:
         raise _too_little(question.source, question.target, question.memory or 0, _least_memory(question))
     return min(plans, key=question.price)
@@ -190,27 +194,43 @@ def _is_shared(question: _ReshardQuestion, best: ReshardPlan, bound: float) -> b
     return may_pay and bool(idle_axes(question.source, question.target))
 
 
-def _searched(question: _ReshardQuestion, fine: bool = False, idle: bool = False) -> tuple[list[ReshardPlan], bool]:
+def _searched(
+    question: _ReshardQuestion, known: Sequence[ReshardPlan] = (), fine: bool = False, idle: bool = False
+) -> tuple[list[ReshardPlan], bool]:
     """The plans worth comparing, each of fewer collectives than the one before; whether the first sends the least.
 
-    Collectives are not saved at the cost of memory, of which the price says nothing: such plans hold no more than the
-    larger of source and target.
+    Where plans are known, only such are looked for as take less. Collectives are not saved at the cost of memory, of
+    which the price says nothing: such plans hold no more than the larger of source and target.
     """
     frame = pose(question.shape, question.source, question.target, fine, idle, question.by_hand, question.named)
     held = local_bytes(question.shape, question.element_bytes, question.source)
     local = Edges(frame.problem).local
     units, ends = local(frame.problem.source), max(local(frame.problem.source), local(frame.problem.target))
     most_held = None if question.memory is None else question.memory * units // max(1, held)
-    first = chain = search(frame.problem, most_held)
-    plans: list[ReshardPlan] = []
-    while chain is not None:
-        steps = steps_along(frame, chain.nodes, question.target)
-        plans.append(weigh(question.shape, question.element_bytes, question.source, steps, question.by_hand))
-        fewer = chain.starts - 1  # is worth it only if that pays for the least that more could be sent
-        if price(Cost(starts=fewer), question.hardware) < price(Cost(held / units), question.hardware):
-            break
-        chain = search(frame.problem, ends, fewer)
+    plans, best = list[ReshardPlan](), min(map(question.price, known), default=math.inf)
+    first = chain = search(frame.problem, most_held, None, _most_sent(question, best, 1, held / units))
+    starts = 0 if chain is None else chain.starts
+    while chain is not None or starts > 1:
+        if chain is not None:
+            steps = steps_along(frame, chain.nodes, question.target)
+            plans.append(weigh(question.shape, question.element_bytes, question.source, steps, question.by_hand))
+            best, starts = min(best, question.price(plans[-1])), min(starts, chain.starts)
+        starts -= 1
+        chain = search(frame.problem, ends, starts, _most_sent(question, best, starts, held / units))
     return plans, first is not None and first.least
+
+
+def _most_sent(question: _ReshardQuestion, best: float, starts: int, unit: float) -> int | None:
+    """What may be sent where so many collectives are to take less than the best known plan, in such units of bytes.
+
+    Rounded up, so that one search serves plans of many sizes.
+    """
+    left, each = best - price(Cost(starts=starts), question.hardware), price(Cost(unit), question.hardware)
+    if best == math.inf:
+        return None
+    most = max(0, math.floor(left / each))
+    spare = max(0, most.bit_length() - _DIGITS)
+    return (most >> spare) + bool(spare) << spare
 
 
 def _least_memory(question: _ReshardQuestion) -> int:

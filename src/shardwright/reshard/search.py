@@ -21,8 +21,15 @@ __all__ = ["CheapestChain", "least_peak", "search"]
 _EXPANSIONS = 1000
 """After this many layouts looked at, the best chain found by then is taken."""
 
-_POLISHING = 200
-"""The same, once it is clear that no chain sends less: only fewer collectives are still looked for."""
+_POLISHED = 5
+"""By what they are divided once it is clear that no chain sends less: only fewer collectives are still looked for."""
+
+_FEW_ATOMS = 4
+"""With more atoms than so many, there are more layouts the less there is to gain."""
+
+_FOR_ALL = 0.2
+"""With many atoms as many layouts are looked at, and so many times fewer, as this part of what is sent, or less, may be
+saved."""
 
 
 _Cost = tuple[int, int, int]
@@ -59,18 +66,21 @@ class CheapestChain(NamedTuple):
 
 
 @memoize
-def search(problem: Problem, most_held: int | None = None, most_starts: int | None = None) -> CheapestChain | None:
+def search(
+    problem: Problem, most_held: int | None = None, most_starts: int | None = None, most_sent: int | None = None
+) -> CheapestChain | None:
     """The chain from source to target that sends least, and among those the one of fewest collectives.
 
     Arguments:
         problem: What is to be done.
         most_held: What a device may hold at most, in the units of `Edges.local`.
         most_starts: How many collectives may be started at most.
+        most_sent: What a device may send at most, in the same units: another way is known that is as good.
 
     Returns:
-        The chain; `None` if there is none within these limits.
+        The chain; `None` if none was found within these limits. There is none then, but where something else is known.
     """
-    return _Search(problem, most_held, most_starts).run()
+    return _Search(problem, most_held, most_starts, most_sent).run()
 
 
 @memoize
@@ -96,11 +106,14 @@ def _edges(problem: Problem) -> Edges:
 class _Search:
     """One run of A* and what it needs at hand."""
 
-    def __init__(self, problem: Problem, most_held: int | None, most_starts: int | None) -> None:
+    def __init__(
+        self, problem: Problem, most_held: int | None, most_starts: int | None, most_sent: int | None
+    ) -> None:
         self.problem = problem
         self.edges = _edges(problem)
         self.most_held = self.edges.scale if most_held is None else most_held
         self.most_starts = most_starts
+        self.most_sent = most_sent
         self.labels: dict[_Place, _Label] = {}
         self.best: tuple[_Cost, tuple[Node, ...]] | None = None
         self.least: _Cost = (0, 0, 0)
@@ -115,6 +128,8 @@ class _Search:
         if self.done(start):
             return CheapestChain((), 0, True)
         self.least = self.bound(start, (0, 0, max(held, self.edges.final)))
+        if self.sends_too_much(self.least):
+            return None
         self.explore(_Place(start, 0), greedily=True)
         if self.best is None:
             return None
@@ -132,7 +147,7 @@ class _Search:
             order, _, place = heapq.heappop(queue)
             if place in closed:
                 continue
-            if self.best is not None and (greedily or self.enough(self.best[0], order, len(closed))):
+            if (greedily and self.best is not None) or self.enough(order, len(closed)):
                 return
             closed.add(place)
             for edge in self.edges.leaving(place.state):
@@ -152,9 +167,19 @@ class _Search:
         mismatch = self.mismatch(place.state.layout)
         return (bound[0] + rest, mismatch, rest, *bound) if greedily else (*bound, rest, mismatch)
 
-    def enough(self, best: _Cost, order: tuple[int, ...], expanded: int) -> bool:
-        """Whether nothing can beat `best`, `order` being the lowest there is, or too much was tried."""
-        return order[:3] >= best or expanded > (_POLISHING if order[0] == best[0] else _EXPANSIONS)
+    def enough(self, order: tuple[int, ...], expanded: int) -> bool:
+        """Whether nothing can beat what was found, `order` being the lowest there is, or too much was tried."""
+        if self.best is None:
+            return self.most_sent is not None and expanded > self.worth(self.most_sent)
+        best, _ = self.best
+        most = self.worth(best[0])
+        return order[:3] >= best or expanded > (most // _POLISHED if order[0] == best[0] else most)
+
+    def worth(self, sent: int) -> int:
+        """How many layouts are worth a look where so much is known to be enough."""
+        if len(self.edges.sizes) <= _FEW_ATOMS:
+            return _EXPANSIONS
+        return math.ceil(_EXPANSIONS * min(1.0, (sent - self.least[0]) / (_FOR_ALL * sent)))
 
     def improved(self, before: _Place, edge: Edge, after: _Place) -> _Cost | None:
         """Label the place that `edge` leads to and bound what goes on from there.
@@ -168,7 +193,7 @@ class _Search:
         if held > self.most_held or (known is not None and known.cost <= cost):
             return None
         bound = self.bound(edge.state, cost)
-        if self.best is not None and bound >= self.best[0]:
+        if (self.best is not None and bound >= self.best[0]) or self.sends_too_much(bound):
             return None
         if self.is_too_far(edge.state, cost[1]):
             return None
@@ -196,6 +221,10 @@ class _Search:
     def is_too_far(self, state: SearchState, started: int) -> bool:
         """Whether more collectives must be started from `state` on than are left."""
         return self.most_starts is not None and started + self.edges.to_start(state) > self.most_starts
+
+    def sends_too_much(self, bound: _Cost) -> bool:
+        """Whether what is bound to be sent is more than may be."""
+        return self.most_sent is not None and bound[0] > self.most_sent
 
     def mismatch(self, layout: Layout) -> int:
         """1 if every dimension has as many shards as in the target, and the more, the more they differ."""
